@@ -1,0 +1,388 @@
+"""Laws of volt.transport, with POT and the optimality conditions as independent oracles."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import logsumexp, xlogy
+
+from volt.errors import MissingLibraryError, TransportError
+from volt.transport import SOLVERS, PotSolver, Sinkhorn, TransportProblem, penalty
+
+SOLVE = Sinkhorn(threshold=1e-10)
+seeds = st.integers(0, 2**32 - 1)
+taus = st.floats(0.01, 0.9)
+
+
+def random_support(rng, *, n_rows, n_cols):
+    """A random mask in which every row and column has an entry."""
+    mask = rng.random((n_rows, n_cols)) < 0.4
+    mask[np.arange(n_rows), rng.integers(0, n_cols, n_rows)] = True
+    mask[rng.integers(0, n_rows, n_cols), np.arange(n_cols)] = True
+    return mask
+
+
+def csr(mask, dense):
+    rows, columns = np.nonzero(mask)
+    return sparse.csr_array((dense[rows, columns], (rows, columns)), shape=mask.shape)
+
+
+def random_problem(seed, **parameters):
+    """Costs log(length) with many zeros, masses over three orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    n_rows, n_cols = rng.integers(1, 8), rng.integers(1, 12)
+    mask = random_support(rng, n_rows=n_rows, n_cols=n_cols)
+    cost = csr(mask, np.log(rng.integers(1, 9, mask.shape)))
+    row_mass, column_mass = 10 ** rng.uniform(-3, 0, n_rows), 10 ** rng.uniform(-3, 0, n_cols)
+    return TransportProblem(cost, row_mass / row_mass.sum(), column_mass / column_mass.sum(), **parameters)
+
+
+def balanced_problem(seed, *, epsilon):
+    """Hard marginals that a random positive plan on the support has."""
+    problem = random_problem(seed, epsilon=epsilon)
+    plan = replace_data(problem.cost, np.random.default_rng(seed).uniform(0.1, 1, problem.cost.nnz))
+    return replace(problem, row_mass=plan.sum(axis=1), column_mass=plan.sum(axis=0), column_tau=1.0)
+
+
+def replace_data(matrix, data):
+    return sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def dense_cost(problem):
+    """+∞ off the support."""
+    coo = problem.cost.tocoo()
+    dense = np.full(coo.shape, np.inf)
+    dense[coo.row, coo.col] = coo.data
+    return dense
+
+
+def objective(problem, plan):
+    """<P,D> − ε H(P) + ρ_a KL(P1|a) + ρ_b KL(Pᵀ1|b) of a csr plan; a hard marginal adds nothing."""
+    entries = plan.data
+    value = entries @ problem.cost.data + problem.epsilon * (xlogy(entries, entries) - entries).sum()
+    sides = (0, problem.column_mass, problem.column_tau), (1, problem.row_mass, problem.row_tau)
+    for axis, mass, tau in sides:
+        if tau < 1:
+            moved = plan.sum(axis=axis)
+            value += penalty(tau, problem.epsilon) * (xlogy(moved, moved / mass) - moved + mass).sum()
+    return value
+
+
+def naive_update(problem, potentials):
+    """One dense iteration of u ← (a/Kv)^τ, v ← (b/Kᵀu)^τ from the given log u."""
+    log_kernel = -dense_cost(problem) / problem.epsilon
+    column_sums = logsumexp(log_kernel + potentials.row[:, None], axis=0)
+    column = problem.column_tau * (np.log(problem.column_mass) - column_sums)
+    row = problem.row_tau * (np.log(problem.row_mass) - logsumexp(log_kernel + column, axis=1))
+    return row, column
+
+
+def check_plan(problem, plan):
+    """No NaN or infinity anywhere, and the reported masses and residuals are those of the matrix."""
+    assert all(np.isfinite(x).all() for x in (plan.matrix.data, plan.row_mass, plan.token_mass, plan.change))
+    scale = max(1.0, plan.row_mass.max(), plan.token_mass.max())
+    np.testing.assert_allclose(plan.matrix.sum(axis=1), plan.row_mass, rtol=1e-7, atol=1e-9 * scale)
+    np.testing.assert_allclose(plan.matrix.sum(axis=0), plan.token_mass, rtol=1e-7, atol=1e-9 * scale)
+    assert plan.row_residual == pytest.approx(np.abs(plan.row_mass - problem.row_mass).sum())
+    assert plan.column_residual == pytest.approx(np.abs(plan.token_mass - problem.column_mass).sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.floats(0.2, 5), taus | st.just(1.0), taus)
+def test_relaxed_plan_is_pots(seed, epsilon, row_tau, column_tau):
+    """The plan equals POT's unbalanced entropic plan, an independent dense program."""
+    ot = pytest.importorskip("ot")
+    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
+    rho = penalty(row_tau, epsilon), penalty(column_tau, epsilon)
+    options = {"reg_type": "entropy", "numItermax": 5_000, "stopThr": 1e-14}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # POT announces that entropy regularisation is what it was asked for
+        expected = ot.unbalanced.sinkhorn_unbalanced(
+            problem.row_mass, problem.column_mass, dense_cost(problem), epsilon, rho, **options
+        )
+    plan = SOLVE(problem)
+    assert plan.converged
+    np.testing.assert_allclose(plan.matrix.toarray(), expected, rtol=0, atol=1e-7)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.floats(0.5, 5))
+def test_balanced_plan_is_pots(seed, epsilon):
+    """With both marginals hard and feasible, the plan equals POT's and has the marginals asked for."""
+    ot = pytest.importorskip("ot")
+    problem = balanced_problem(seed, epsilon=epsilon)
+    expected = ot.sinkhorn(
+        problem.row_mass,
+        problem.column_mass,
+        dense_cost(problem),
+        epsilon,
+        method="sinkhorn_log",
+        numItermax=20_000,
+        stopThr=1e-12,
+    )
+    plan = SOLVE(problem)
+    assert plan.converged
+    assert max(plan.row_residual, plan.column_residual) < 1e-8
+    np.testing.assert_allclose(plan.matrix.toarray(), expected, rtol=0, atol=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.floats(0.2, 5), taus | st.just(1.0), taus)
+def test_pot_solver_gives_the_same_plan(seed, epsilon, row_tau, column_tau):
+    """Both solvers have one call signature and one answer."""
+    pytest.importorskip("ot")
+    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
+    ours, theirs = SOLVERS["sinkhorn"](threshold=1e-9)(problem), SOLVERS["pot"](threshold=1e-9)(problem)
+    assert theirs.n_iters >= 1
+    np.testing.assert_allclose(ours.matrix.data, theirs.matrix.data, rtol=0, atol=1e-7)
+    check_plan(problem, theirs)
+
+
+def test_pot_solver_balanced_and_with_zero_masses():
+    """PotSolver takes hard marginals, and restricts itself to the lines that have mass."""
+    pytest.importorskip("ot")
+    balanced = balanced_problem(0, epsilon=1.0)
+    assert min(balanced.cost.shape) > 2
+    assert PotSolver(threshold=1e-8)(balanced).converged
+    column_mass = np.append(balanced.column_mass[:-1], 0.0)
+    problem = replace(balanced, column_mass=column_mass, row_tau=0.5, column_tau=0.5)
+    ours, theirs = SOLVE(problem), PotSolver()(problem)
+    np.testing.assert_allclose(ours.matrix.data, theirs.matrix.data, rtol=0, atol=1e-9)
+    assert theirs.token_mass[-1] == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(seeds, st.floats(-3, 1), st.floats(0.01, 1), st.floats(0.01, 1))
+def test_always_finite_and_threshold_is_honest(seed, log_epsilon, row_tau, column_tau):
+    """For ε in [1e-3, 10], τ in [0.01, 1] all is finite, and a converged plan is a fixed point."""
+    problem = random_problem(seed, epsilon=10**log_epsilon, row_tau=row_tau, column_tau=column_tau)
+    plan = Sinkhorn(threshold=1e-6, max_iters=1_000)(problem)
+    check_plan(problem, plan)
+    if plan.converged:
+        row, column = naive_update(problem, plan.potentials)
+        np.testing.assert_allclose(row, plan.potentials.row, rtol=1e-11, atol=1e-6)
+        np.testing.assert_allclose(column, plan.potentials.column, rtol=1e-11, atol=2e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.floats(0.05, 5), st.floats(0.05, 1), st.floats(0.05, 0.97), st.integers(4, 9))
+def test_threshold_bounds_the_distance_to_the_solution(seed, epsilon, row_tau, column_tau, digits):
+    """A plan solved to a threshold lies within it of a plan solved far more finely, in every potential."""
+    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
+    coarse, fine = Sinkhorn(threshold=10.0**-digits)(problem), Sinkhorn(threshold=1e-12)(problem)
+    assert coarse.converged
+    assert fine.converged
+    assert np.abs(coarse.potentials.row - fine.potentials.row).max() <= 1.01 * 10.0**-digits + 1e-11
+    assert np.abs(coarse.potentials.column - fine.potentials.column).max() <= 1.01 * 10.0**-digits + 1e-11
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.floats(0.05, 5), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
+def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
+    """With both marginals relaxed any plan on the support is feasible, and none costs less than ours."""
+    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
+    plan, rng = SOLVE(problem).matrix, np.random.default_rng(seed)
+    best = objective(problem, plan)
+    for scale in (1e-3, 1e-1, 1.0):
+        other = replace_data(plan, plan.data * np.exp(scale * rng.standard_normal(plan.nnz)))
+        assert objective(problem, other) >= best - 1e-9 * max(1.0, abs(best))
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds, st.floats(0.1, 5), st.floats(0.05, 1), taus)
+def test_warm_start(seed, epsilon, row_tau, column_tau):
+    """From its own potentials a solve ends at once, at the same plan, even if every column has moved."""
+    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
+    cold = SOLVE(problem)
+    warm = SOLVE(problem, cold.potentials)
+    assert warm.n_iters <= cold.n_iters
+    np.testing.assert_allclose(warm.matrix.data, cold.matrix.data, rtol=1e-8)
+    np.testing.assert_allclose(warm.token_mass, cold.token_mass, rtol=1e-8)
+    assert SOLVE(problem, replace(cold.potentials, column=np.zeros(0))).n_iters == warm.n_iters
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds, st.floats(0.01, 5))
+def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
+    """Permuting rows and columns of the problem permutes the plan."""
+    problem, rng = random_problem(seed, epsilon=epsilon), np.random.default_rng(seed)
+    rows, columns = rng.permutation(problem.row_mass.size), rng.permutation(problem.column_mass.size)
+    permuted = replace(
+        problem,
+        cost=problem.cost[rows][:, columns],
+        row_mass=problem.row_mass[rows],
+        column_mass=problem.column_mass[columns],
+    )
+    plan, other = SOLVE(problem), SOLVE(permuted)
+    np.testing.assert_allclose(plan.matrix.toarray()[rows][:, columns], other.matrix.toarray(), atol=1e-8)
+    np.testing.assert_allclose(plan.token_mass[columns], other.token_mass, atol=1e-8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds, st.floats(0.01, 5), st.floats(0.1, 0.9))
+def test_zero_mass_takes_no_part(seed, epsilon, tau):
+    """A line of zero mass gets potential −∞ and plan entries 0, and the others are as if it were absent."""
+    problem = random_problem(seed, epsilon=epsilon, row_tau=tau, column_tau=tau)
+    keep = np.random.default_rng(seed).random(problem.column_mass.size) < 0.6
+    keep[0] = True
+    plan = SOLVE(replace(problem, column_mass=np.where(keep, problem.column_mass, 0)))
+    assert (plan.token_mass[~keep] == 0).all()
+    assert (plan.matrix.toarray()[:, ~keep] == 0).all()
+    assert np.isneginf(plan.potentials.column[~keep]).all()
+    alone = SOLVE(replace(problem, cost=problem.cost[:, keep], column_mass=problem.column_mass[keep]))
+    np.testing.assert_allclose(plan.token_mass[keep], alone.token_mass, atol=1e-12)
+    np.testing.assert_allclose(plan.row_mass, alone.row_mass, atol=1e-12)
+
+
+def test_stored_zeros_are_costs():
+    """Every stored entry is support, also cost 0, and so is the entry of the plan."""
+    cost = sparse.csr_array((np.zeros(3), [0, 1, 1], [0, 2, 3]), shape=(2, 2))
+    plan = SOLVE(TransportProblem(cost, np.array([0.5, 0.5]), np.array([0.5, 0.5])))
+    assert plan.matrix.nnz == 3
+    assert (plan.matrix.data > 0).all()
+
+
+def test_scattered_input_is_put_in_order():
+    """Unsorted indices and other sparse formats mean the same problem; the input stays as it was."""
+    unsorted = sparse.csr_array((np.array([1.0, 0.0, 2.0]), [1, 0, 1], [0, 2, 3]), shape=(2, 2))
+    masses = np.array([0.5, 0.5]), np.array([0.5, 0.5])
+    plans = [
+        SOLVE(TransportProblem(cost, *masses)) for cost in (unsorted, unsorted.tocoo(), unsorted.tocsc())
+    ]
+    assert unsorted.indices.tolist() == [1, 0, 1]
+    for plan in plans:
+        np.testing.assert_allclose(plan.matrix.toarray(), plans[0].matrix.toarray(), atol=1e-12)
+
+
+def test_wide_costs_use_exact_sums():
+    """Costs of thousands of ε, whose kernel underflows entirely, still give hard rows exactly."""
+    cost = sparse.csr_array(np.array([[3000.0, 5000.0], [4000.0, 4500.0]]))
+    problem = TransportProblem(cost, np.array([0.25, 0.75]), np.array([0.5, 0.5]), column_tau=0.5)
+    plan = SOLVE(problem)
+    assert plan.converged
+    np.testing.assert_allclose(plan.row_mass, [0.25, 0.75], rtol=1e-12)
+    row, _ = naive_update(problem, plan.potentials)
+    np.testing.assert_allclose(row, plan.potentials.row, rtol=1e-11)
+
+
+def test_infeasible_hard_marginals_are_a_result_with_a_remedy():
+    """Without a plan on the support the result is finite, not converged, and says to relax τ."""
+    cost = sparse.csr_array((np.ones(3), [0, 0, 1], [0, 1, 3]), shape=(2, 2))
+    problem = TransportProblem(cost, np.array([0.9, 0.1]), np.array([0.5, 0.5]), column_tau=1.0)
+    plan = Sinkhorn(max_iters=300)(problem)
+    assert (plan.converged, plan.n_iters) == (False, 300)
+    assert "set a tau < 1" in plan.remedy
+    check_plan(problem, plan)
+    assert SOLVE(replace(problem, column_tau=0.9)).remedy == ""
+    unequal = Sinkhorn(max_iters=300)(replace(problem, column_mass=np.array([0.5, 0.25])))
+    assert "1 and 0.75" in unequal.remedy
+
+
+def test_too_few_iterations_are_a_result_with_a_remedy():
+    """Stopping early is told, with the parameters to change."""
+    plan = Sinkhorn(max_iters=1)(random_problem(5))
+    assert not plan.converged
+    assert all(word in plan.remedy for word in ("max_iters above 1", "epsilon above 1", "lower a tau"))
+
+
+def test_translation_removes_the_slow_mode():
+    """With τ near 1 plain iteration contracts by τ_a τ_b = 0.998; moving along constants makes that tens."""
+    plan = Sinkhorn(threshold=1e-9)(random_problem(11, epsilon=5.0, row_tau=0.999, column_tau=0.999))
+    assert plan.converged
+    assert plan.n_iters < 200
+
+
+def entry(value):
+    return sparse.csr_array((np.array([value, 1.0]), [0, 1], [0, 1, 2]), shape=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cost": np.ones((2, 2))}, "cost is a ndarray; pass"),
+        ({"cost": entry(-1.0)}, "negative"),
+        ({"cost": entry(np.nan)}, "NaN"),
+        ({"cost": entry(np.inf)}, "leave infinite costs unstored"),
+        ({"row_mass": np.ones(3)}, r"row_mass has shape \(3,\)"),
+        ({"column_mass": np.ones((2, 1))}, r"column_mass has shape \(2, 1\)"),
+        ({"row_mass": np.array([1.0, -0.5])}, r"row_mass\[1\] is -0.5"),
+        ({"row_mass": np.array([np.nan, 0.5])}, r"row_mass\[0\] is nan"),
+        ({"column_mass": np.array([1.0, np.inf])}, r"column_mass\[1\] is inf"),
+        ({"column_mass": np.zeros(2)}, "column_mass is 0 everywhere"),
+        ({"epsilon": 0.0}, "epsilon is 0.0"),
+        ({"epsilon": np.inf}, "epsilon is inf"),
+        ({"row_tau": 0.0}, "row_tau is 0.0"),
+        ({"column_tau": 1.5}, "column_tau is 1.5"),
+        ({"column_tau": np.nan}, "column_tau is nan"),
+        ({"column_mass": np.array([1.0, 0.0])}, "row 1 has mass, .* row_tau below 1"),
+        ({"row_mass": np.array([0.0, 1.0]), "column_tau": 1.0}, "column 0 has mass"),
+        ({"row_mass": np.array([0.0, 1.0]), "column_mass": np.array([1.0, 0.0])}, "no stored cost joins"),
+        ({"cost": sparse.csr_array((0, 2)), "row_mass": np.zeros(0)}, "row_mass is 0 everywhere"),
+    ],
+)
+def test_malformed_problems_are_refused(change, message):
+    """Each fault is named with its value and what to do."""
+    parts = {"cost": entry(0.0), "row_mass": np.full(2, 0.5), "column_mass": np.full(2, 0.5)}
+    with pytest.raises(TransportError, match=message):
+        TransportProblem(**(parts | change))
+
+
+@pytest.mark.parametrize("solver", SOLVERS.values())
+def test_limits_are_checked(solver):
+    """A threshold or number of iterations that is not positive is refused when the solver is made."""
+    with pytest.raises(TransportError, match="threshold is 0"):
+        solver(threshold=0)
+    with pytest.raises(TransportError, match="max_iters is 0"):
+        solver(max_iters=0)
+
+
+def test_start_must_fit_the_rows():
+    """Potentials of other rows are refused; unknown rows (−∞) are filled in."""
+    problem = random_problem(2)
+    plan = SOLVE(problem)
+    with pytest.raises(TransportError, match="align it to the"):
+        SOLVE(problem, replace(plan.potentials, row=np.append(plan.potentials.row, 0.0)))
+    unknown = replace(plan.potentials, row=np.full_like(plan.potentials.row, -np.inf))
+    np.testing.assert_allclose(SOLVE(problem, unknown).token_mass, plan.token_mass, atol=1e-9)
+
+
+def test_pot_solver_refuses_large_problems_and_names_its_package(monkeypatch):
+    """Too many dense cells, and a missing library, are errors that say what to do."""
+    problem = random_problem(1)
+    with pytest.raises(TransportError, match="dense cells are above 0; use Sinkhorn"):
+        PotSolver(max_cells=0)(problem)
+    monkeypatch.setitem(sys.modules, "ot", None)
+    with pytest.raises(MissingLibraryError, match=r"pip install 'volt-vocab\[pot\]'"):
+        PotSolver()(problem)
+
+
+LARGE = """
+import resource
+import numpy as np
+from scipy import sparse
+from volt.transport import Sinkhorn, TransportProblem
+n_rows, n_cols, rng = 10_000, 300_000, np.random.default_rng(0)
+rows = np.concatenate([np.arange(n_rows), rng.integers(0, n_rows, 5 * n_cols - n_rows)])
+columns = np.arange(5 * n_cols) % n_cols
+cost = sparse.coo_array((np.ones(5 * n_cols), (rows, columns)), shape=(n_rows, n_cols)).tocsr()
+cost.data[:] = np.log(5)
+column_mass = rng.permutation(1 / np.arange(1, n_cols + 1))
+plan = Sinkhorn(threshold=1e-6)(TransportProblem(cost, rng.uniform(1, 2, n_rows), column_mass))
+assert plan.converged
+assert plan.matrix.nnz == cost.nnz
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 * 1024**2, "above 2 GB"
+"""
+
+
+@pytest.mark.slow
+def test_large_problem_stays_below_two_gigabytes():
+    """300,000 tokens × 10,000 characters, five each, run in less than 2 GB (3.4)."""
+    subprocess.run([sys.executable, "-c", LARGE], check=True, timeout=120)

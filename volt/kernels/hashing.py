@@ -1,0 +1,59 @@
+"""Open-addressing tables of 64-bit keys, as compiled code sees them: an array of slots that hold entry + 1.
+
+The keys live in an array of their own, in the order in which they came; a slot is 0 while it is free. A table is
+never more than half full, so a probe ends soon.
+
+>>> slots, keys = np.zeros(8, np.int32), np.array([77, 5], np.int64)
+>>> slots[free_slot(slots, keys, 5)] = 2
+>>> int(slots[free_slot(slots, keys, 5)]) - 1
+1
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int32]
+LongArray = NDArray[np.int64]
+
+
+@njit(cache=True, inline="always")
+def pair_key(left: int, right: int) -> int:
+    """One key for two token numbers, each below 2**31."""
+    return (np.int64(left) << 32) | np.int64(right)
+
+
+@njit(cache=True, inline="always")
+def slot_of(key: int, mask: int) -> int:
+    """The slot where the search for a key starts (Fibonacci hashing)."""
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask))
+
+
+@njit(cache=True)
+def free_slot(slots: IntArray, keys: LongArray, key: int) -> int:
+    """The slot that holds `key`, or the free slot where it belongs."""
+    mask = len(slots) - 1
+    slot = slot_of(key, mask)
+    while slots[slot] != 0 and keys[slots[slot] - 1] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(cache=True)
+def build_slots(keys: LongArray, n_keys: int, n_slots: int) -> IntArray:
+    """A table of the first `n_keys` keys; of equal keys the first wins. `n_slots` is a power of two."""
+    slots = np.zeros(n_slots, np.int32)
+    for entry in range(n_keys):
+        slot = free_slot(slots, keys, keys[entry])
+        if slots[slot] == 0:
+            slots[slot] = entry + 1
+    return slots
+
+
+@njit(cache=True)
+def grown(array: LongArray, length: int) -> LongArray:
+    """A longer copy of an array (of any type); the new part is zero."""
+    longer = np.zeros(length, array.dtype)
+    longer[: len(array)] = array
+    return longer

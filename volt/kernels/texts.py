@@ -1,0 +1,87 @@
+"""Token strings as compiled code sees them: one array of code points and where each token starts in it.
+
+Ties between merges are broken by strings, and two merges may spell the same token ("th"+"e" and "t"+"he"), so the
+learner must compare and intern strings without leaving compiled code.
+
+>>> texts = Texts(np.array([97, 98, 97], np.int32), np.array([0, 1, 3], np.int64))
+>>> compare_texts(texts, 0, 1)
+-1
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from volt.kernels.hashing import IntArray, LongArray, grown
+
+
+class Texts(NamedTuple):
+    """chars: (room,) int32 code points; starts: (room + 1,) int64, token t is chars[starts[t]:starts[t + 1]]."""
+
+    chars: IntArray
+    starts: LongArray
+
+
+@njit(cache=True)
+def compare_texts(texts: Texts, a: int, b: int) -> int:
+    """−1, 0 or 1 as token a's string sorts before, with, or after token b's, by code point."""
+    i, a_end = texts.starts[a], texts.starts[a + 1]
+    j, b_end = texts.starts[b], texts.starts[b + 1]
+    while i < a_end and j < b_end:
+        if texts.chars[i] != texts.chars[j]:
+            return 1 if texts.chars[i] > texts.chars[j] else -1
+        i += 1
+        j += 1
+    return int(i < a_end) - int(j < b_end)
+
+
+@njit(cache=True)
+def hash_text(texts: Texts, token: int) -> int:
+    """A 64-bit hash of a token's code points (FNV-1a)."""
+    total = np.uint64(14695981039346656037)
+    for i in range(texts.starts[token], texts.starts[token + 1]):
+        total = (total ^ np.uint64(texts.chars[i])) * np.uint64(0x100000001B3)
+    return np.int64(total)
+
+
+@njit(cache=True)
+def intern_text(slots: IntArray, hashes: LongArray, texts: Texts, token: int) -> int:
+    """The earlier token that has the string of `token`, or `token` itself, which is then entered into `slots`."""
+    mask = len(slots) - 1
+    hashes[token] = hash_text(texts, token)
+    slot = hashes[token] & mask
+    while slots[slot] != 0:
+        other = slots[slot] - 1
+        if hashes[other] == hashes[token] and compare_texts(texts, other, token) == 0:
+            return other
+        slot = (slot + 1) & mask
+    slots[slot] = token + 1
+    return token
+
+
+@njit(cache=True)
+def append_text(texts: Texts, token: int, left: int, right: int) -> Texts:
+    """The texts with the strings of `left` and `right`, joined, as those of the new last `token`; grown if need be."""
+    starts, chars = texts.starts, texts.chars
+    start = starts[token]
+    middle = start + starts[left + 1] - starts[left]
+    end = middle + starts[right + 1] - starts[right]
+    if end > len(chars):
+        chars = grown(chars, 2 * end)
+    chars[start:middle] = chars[starts[left] : starts[left + 1]]
+    chars[middle:end] = chars[starts[right] : starts[right + 1]]
+    starts[token + 1] = end
+    return Texts(chars, starts)
+
+
+@njit(cache=True)
+def ends_with(texts: Texts, token: int, ending: IntArray) -> bool:
+    """Whether a token's string ends with these code points (never, if there are none)."""
+    offset = texts.starts[token + 1] - len(ending)
+    if len(ending) == 0 or offset < texts.starts[token]:
+        return False
+    for i in range(len(ending)):
+        if texts.chars[offset + i] != ending[i]:
+            return False
+    return True

@@ -1,0 +1,355 @@
+"""Files → blocks of whole lines, whatever the compression; knows nothing of words.
+
+A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file. Compression
+is told by a file's first bytes, never by its name. What cannot be text (archives, images, UTF-16, damaged files,
+invalid UTF-8) is refused with the file, the line and the remedy.
+
+>>> import gzip, tempfile
+>>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+...     _ = file.write(gzip.compress(b"one\\ntwo\\n")) and file.flush()
+...     [(block.first_line, block.data) for block in read_blocks(file.name)]
+[(1, b'one\\ntwo\\n')]
+"""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from threading import Thread
+from typing import Any, Literal, Protocol, TypeVar
+
+from volt.errors import ConfigError, CorpusError
+
+Errors = Literal["strict", "replace", "skip"]
+Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+T = TypeVar("T")
+
+BLOCK_SIZE = 32 << 20  # bytes
+_READ_SIZE = (
+    16 << 10
+)  # bytes per read; small, because a repetitive file may unpack to a thousand times as much
+_HEAD_SIZE = 8 << 10  # bytes searched for what betrays a binary file
+
+_FOREIGN = {
+    b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
+    b"\x00\x00\xfe\xff": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
+    b"\xff\xfe": "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    b"PK\x03\x04": "a zip archive; unpack it",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
+    b"\x1f\x9d": "a .Z file; recompress it with gzip, xz or zstd",
+    b"\x04\x22\x4d\x18": "an lz4 file; recompress it with gzip, xz or zstd",
+    b"PAR1": "a parquet file; name it as a file on disk, with its text column",
+    b"SQLite format 3": "an SQLite database; export its text column",
+    b"%PDF-": "a PDF document; extract its text",
+    b"\x89PNG": "a PNG image; leave it out",
+    b"\xff\xd8\xff": "a JPEG image; leave it out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive whole lines of one file.
+
+    first_line is 1-based; data is UTF-8; n_raw_bytes is how much of the file on disk has been consumed so far;
+    bad_lines are the numbers of the lines that were not UTF-8: repaired, or left out of data if `dropped`.
+
+    >>> block = Block("a.txt", 5, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True)
+    >>> block.n_lines, block.n_bad_lines
+    (3, 1)
+    """
+
+    path: str
+    first_line: int
+    data: bytes
+    n_raw_bytes: int
+    bad_lines: tuple[int, ...] = ()
+    dropped: bool = False
+
+    @property
+    def n_bad_lines(self) -> int:
+        """How many lines were not UTF-8."""
+        return len(self.bad_lines)
+
+    @property
+    def n_lines(self) -> int:
+        """How many lines of the file this block stands for, dropped ones included."""
+        last = bool(self.data and not self.data.endswith(b"\n"))
+        return self.data.count(b"\n") + last + self.dropped * self.n_bad_lines
+
+    def line_number(self, index: int) -> int:
+        """The number in the file of the line at `index` (from 0) of `data`.
+
+        >>> Block("a.txt", 5, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).line_number(1)
+        7
+        """
+        number = self.first_line + index
+        for bad in self.bad_lines if self.dropped else ():
+            number += bad <= number
+        return number
+
+
+def expand(sources: Sources) -> list[str]:
+    """Files, globs (sorted), directories (sorted, recursive, no dot files) and "-" (stdin) → paths to read.
+
+    Raises CorpusError if one is missing, matches nothing or is a directory without files.
+
+    >>> expand("-")
+    ['-']
+    """
+    named = [sources] if isinstance(sources, str | os.PathLike) else sources
+    paths = [path for source in named for path in _expand_one(os.fspath(source))]
+    if not paths:
+        raise CorpusError("no corpus was given; name a file, a directory, a pattern or - for stdin")
+    return paths
+
+
+def _expand_one(source: str) -> list[str]:
+    exists = source == "-" or os.path.lexists(source)
+    matches = [source] if exists else sorted(glob.glob(source, recursive=True))
+    paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
+    if not paths:
+        missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
+        raise CorpusError(
+            f"{source}: {'the directory holds no files' if matches else missing}; check the path"
+        )
+    return paths
+
+
+def _files_below(folder: str) -> list[str]:
+    def hidden(path: Path) -> bool:
+        return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+    return sorted(str(path) for path in Path(folder).rglob("*") if path.is_file() and not hidden(path))
+
+
+def read_blocks(path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict") -> Iterator[Block]:
+    """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
+
+    errors: what to do with a line that is not UTF-8: "strict" raises, "replace" puts U+FFFD, "skip" drops the line.
+    Raises CorpusError if the file cannot be read, is damaged or is not text.
+
+    >>> next(read_blocks("/nowhere/train.de"))
+    Traceback (most recent call last):
+        ...
+    volt.errors.CorpusError: /nowhere/train.de: cannot be read (No such file or directory)
+    """
+    if errors not in ("strict", "replace", "skip"):
+        raise ConfigError(f"errors={errors!r}: choose from strict, replace, skip")
+    if block_size < 1:
+        raise ConfigError(f"block_size={block_size}: give a positive number of bytes")
+    first_line = 1
+    with _open(path) as file:
+        for data in _whole_lines(_text(path, file, block_size), block_size):
+            block = _checked(Block(path, first_line, data, file.n_read), errors)
+            first_line += block.n_lines
+            yield block
+
+
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Compute the next item in a thread while this one is in use; order and errors stay as they are.
+
+    >>> list(prefetch(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    ahead = _next_in_thread(items)
+    while (item := ahead.result()) is not None:
+        ahead = _next_in_thread(items)
+        yield item
+
+
+def _next_in_thread(items: Iterator[T]) -> Future[T | None]:
+    """A daemon thread for each item: one that waits for stdin must not keep an interrupted program alive."""
+    future: Future[T | None] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(next(items, None))
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    return future
+
+
+class _CountedFile:
+    """A binary file that knows how much of it has been read."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.n_read = 0
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._file.read(size)
+        self.n_read += len(data)
+        return data
+
+
+@contextmanager
+def _open(path: str) -> Iterator[_CountedFile]:
+    if path == "-":  # raw, because a buffered stdin is locked while a thread waits for it
+        yield _CountedFile(getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
+        return
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from error
+    with file:
+        yield _CountedFile(file)
+
+
+class _Decoder(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+def _zstd() -> _Decoder:
+    import zstandard
+
+    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+
+
+_DECODERS: dict[bytes, Callable[[], _Decoder]] = {
+    b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
+    b"BZh": bz2.BZ2Decompressor,
+    b"\xfd7zXZ\x00": lzma.LZMADecompressor,
+    b"\x28\xb5\x2f\xfd": _zstd,
+    **{bytes([0x50 + i, 0x2A, 0x4D, 0x18]): _zstd for i in range(16)},  # skippable frames, as pzstd writes
+}
+
+
+def _text(path: str, file: _CountedFile, block_size: int) -> Iterator[bytes]:
+    """The decompressed bytes of a file, in pieces, less a byte order mark."""
+    size = min(_READ_SIZE, block_size)
+    head, pieces = _with_head(_telling_damage(path, iter(lambda: file.read(size), b"")))
+    for magic, start in _DECODERS.items():
+        if head.startswith(magic):
+            head, pieces = _with_head(_telling_damage(path, _members(pieces, start)))
+            break
+    _refuse_binary(path, head)
+    bom = next(pieces, b"") if head.startswith(b"\xef\xbb\xbf") else b""
+    yield bom[3:]
+    yield from pieces
+
+
+def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes, and all pieces again, the first of which holds these bytes."""
+    taken, size = [], 0
+    while size < _HEAD_SIZE and (piece := next(pieces, b"")):
+        taken.append(piece)
+        size += len(piece)
+    head = b"".join(taken)
+    return head[:_HEAD_SIZE], chain([head], pieces)
+
+
+def _members(pieces: Iterable[bytes], start: Callable[[], _Decoder]) -> Iterator[bytes]:
+    """Decompress members (gzip), streams (xz) or frames (zstd) one after the other."""
+    decoder = None
+    for piece in pieces:
+        while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may pad what follows a member
+            decoder = decoder or start()
+            if text := decoder.decompress(piece):
+                yield text
+            piece = decoder.unused_data if decoder.eof else b""
+            decoder = None if decoder.eof else decoder
+    if decoder is not None:
+        raise EOFError
+
+
+def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
+    """Join pieces into blocks that end at a line end; no byte is searched or copied more than a few times."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= block_size and (cut := piece.rfind(b"\n") + 1):
+            parts[-1] = piece[:cut]
+            yield b"".join(parts)
+            parts, size = [piece[cut:]], len(piece) - cut
+    if size:
+        yield b"".join(parts)
+
+
+def _telling_damage(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Turn what a decoder or the disk says into an error with file and line."""
+    from zstandard import ZstdError
+
+    n_lines = 0
+    try:
+        for piece in pieces:
+            n_lines += piece.count(b"\n")
+            yield piece
+    except EOFError:
+        raise CorpusError(f"{path}: truncated after line {n_lines}; copy or compress it again") from None
+    except (zlib.error, lzma.LZMAError, ZstdError, OSError) as error:
+        raise CorpusError(f"{path}: corrupt after line {n_lines} ({error}); copy it again") from error
+
+
+def _refuse_binary(path: str, head: bytes) -> None:
+    for magic, what in _FOREIGN.items():
+        if head.startswith(magic):
+            raise CorpusError(f"{path}: not UTF-8 text but {what}")
+    if head[257:262] == b"ustar":
+        raise CorpusError(f"{path}: not UTF-8 text but a tar archive; unpack it")
+    if (position := head.find(b"\0")) >= 0:
+        raise CorpusError(
+            f"{path}: looks like binary data or UTF-16 (NUL at byte {position}); convert it to UTF-8"
+        )
+
+
+def _checked(block: Block, errors: Errors) -> Block:
+    """The block if it is UTF-8; otherwise an error, or the block with its bad lines repaired or dropped."""
+    if _is_utf8(block.data):
+        return block
+    if errors == "strict":
+        raise _utf8_error(block)
+    return _repaired(block, dropped=errors == "skip")
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Told by Polars, which checks megabytes several times faster than bytes.decode()."""
+    import polars as pl
+
+    try:
+        return data.isascii() or not pl.Series([data]).cast(pl.String).has_nulls()
+    except pl.exceptions.PolarsError:
+        return False
+
+
+def _repaired(block: Block, *, dropped: bool) -> Block:
+    bad, lines = [], []
+    for number, line in enumerate(BytesIO(block.data), block.first_line):
+        repaired = line.decode(errors="replace").encode()
+        if repaired != line:
+            bad.append(number)
+        if repaired == line or not dropped:
+            lines.append(repaired)
+    return replace(block, data=b"".join(lines), bad_lines=tuple(bad), dropped=dropped)
+
+
+def _utf8_error(block: Block) -> CorpusError:
+    try:
+        block.data.decode()
+    except UnicodeDecodeError as error:
+        start = block.data.rfind(b"\n", 0, error.start) + 1
+        line = block.first_line + block.data.count(b"\n", 0, start)
+        column = len(block.data[start : error.start].decode()) + 1
+        found = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
+    return CorpusError(
+        f"{block.path}:{line}: {found}; convert the file or pass --encoding-errors replace|skip"
+    )

@@ -1,0 +1,374 @@
+"""Line → normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
+
+Both steps are Polars expressions and nothing else, so a column of a corpus and a single string cannot be treated
+differently. A pre-tokeniser either drops the white space between words (`keeps_spaces` is False: words are rejoined
+with one space) or keeps it, shown as "▁" inside the pre-tokens: then decoding is concatenation, "▁" → " ", less the
+dummy "▁" that `dummy_prefix` pre-tokenisers put before a line.
+
+>>> Normalizer.parse("nfkc+lowercase").normalize("ＶＯＬＴ ﬁnds")
+'volt finds'
+>>> PreTokenizer.parse("metaspace").split("lower newest")
+['▁lower', '▁newest']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING
+
+from volt.errors import ConfigError, CorpusError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
+
+_FORMS = ("none", "nfc", "nfkc")
+_WHITESPACE = r"[^\s\x1c-\x1f]+"  # Unicode White_Space plus the four separators that str.split() adds
+_UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
+_METASPACE = rf"{SPACE}[^{SPACE}]*"
+# GPT-2's pattern over text whose spaces are "▁". Its `\s+(?!\S)` leaves the last character of a run of white space
+# to what follows; Rust's regex has no lookahead, so a real space, which cannot occur there, is put before it.
+_GPT2_RUN = rf"([\s{SPACE}])([\s{SPACE}][^\s{SPACE}])"
+_GPT2 = (
+    rf"'s|'t|'re|'ve|'m|'ll|'d|{SPACE}?\p{{L}}+|{SPACE}?\p{{N}}+"
+    rf"|{SPACE}?[^\s{SPACE}\p{{L}}\p{{N}}]+|[\s{SPACE}--[ ]]+"
+)
+_LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": _GPT2}
+# A character and all that may combine with it: marks, Hangul vowels and finals, and what NFKC turns into these.
+_SEGMENT = (
+    r"(?s).[\p{M}\x{1160}-\x{11FF}\x{E33}\x{EB3}\x{3133}\x{3135}\x{3136}\x{313A}-\x{313F}\x{314F}-\x{3164}"
+    r"\x{3167}-\x{316D}\x{316F}\x{3170}\x{3182}\x{3183}\x{3187}-\x{318E}\x{FF9E}-\x{FFA0}\x{FFA3}\x{FFA5}"
+    r"\x{FFA6}\x{FFAA}-\x{FFAF}\x{FFC2}-\x{FFC7}\x{FFCA}-\x{FFCF}\x{FFD2}-\x{FFD7}\x{FFDA}-\x{FFDC}]*"
+)
+_WORD_OR_GAP = r"[^\s\x1c-\x1f]+|[\s\x1c-\x1f]+"
+
+
+@dataclass(frozen=True, slots=True)
+class Normalizer:
+    """Unicode normal form (none, nfc, nfkc), then lower case; applying it twice changes nothing more.
+
+    Raises ConfigError if the form is unknown.
+
+    >>> Normalizer("nfc", lowercase=True).name
+    'nfc+lowercase'
+    """
+
+    form: str = "none"
+    lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        if self.form not in _FORMS:
+            raise ConfigError(f"unknown normal form {self.form!r}; choose from {', '.join(_FORMS)}")
+
+    @classmethod
+    def parse(cls, name: str) -> Normalizer:
+        """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase".
+
+        >>> Normalizer.parse("lowercase")
+        Normalizer(form='none', lowercase=True)
+        """
+        for form in _FORMS:
+            for lowercase in (False, True):
+                candidate = cls(form, lowercase=lowercase)
+                if candidate.name == name:
+                    return candidate
+        raise ConfigError(
+            f"unknown normalizer {name!r}; choose from {', '.join(_FORMS)}, lowercase, nfc+lowercase, nfkc+lowercase"
+        )
+
+    @property
+    def name(self) -> str:
+        """What `parse` reads back.
+
+        >>> Normalizer().name, Normalizer(lowercase=True).name
+        ('none', 'lowercase')
+        """
+        parts = [self.form] * (self.form != "none") + ["lowercase"] * self.lowercase
+        return "+".join(parts) or "none"
+
+    def apply(self, expr: pl.Expr) -> pl.Expr:
+        """Normalise a String expression.
+
+        >>> import polars as pl
+        >>> pl.select(Normalizer("nfkc").apply(pl.lit("½"))).item()
+        '1⁄2'
+        """
+        result = self._apply_form(expr)
+        return self._apply_form(result.str.to_lowercase()) if self.lowercase else result
+
+    def _apply_form(self, expr: pl.Expr) -> pl.Expr:
+        if self.form == "none":
+            return expr
+        return expr.str.normalize("NFC" if self.form == "nfc" else "NFKC")
+
+    def apply_series(self, series: pl.Series) -> pl.Series:
+        """Normalise every string of a series.
+
+        >>> import polars as pl
+        >>> Normalizer(lowercase=True).apply_series(pl.Series(["A", "É"])).to_list()
+        ['a', 'é']
+        """
+        return _over_series(self.apply, series)
+
+    def normalize(self, text: str) -> str:
+        """Normalise one string. Raises CorpusError if it holds a lone surrogate.
+
+        >>> Normalizer("nfc").normalize("e\\u0301") == "é"
+        True
+        """
+        return str(_over_text(self.apply, text).item())
+
+    def align(self, line: str) -> tuple[str, NDArray[np.int64]]:
+        """Normalise one string and say where each character came from, in linear time.
+
+        Returns the normalised text and an (n_characters, 2) int64 array: row k holds the start and the end, in
+        characters of `line`, of what character k was made from. Characters that were normalised together share it.
+
+        >>> text, spans = Normalizer("nfkc").align("ﬁn")
+        >>> text, spans.tolist()
+        ('fin', [[0, 1], [0, 1], [1, 2]])
+        """
+        text = self.normalize(line)
+        if text == line:
+            return text, _span_array([1] * len(line), [1] * len(line), [True] * len(line))
+        for pattern in (_SEGMENT, _WORD_OR_GAP):
+            before = _over_text(lambda expr: expr.str.extract_all(pattern), line).explode()  # noqa: B023
+            after = self.apply_series(before)
+            if _same_but_sigma("".join(after), text):
+                break
+        else:
+            return text, _span_array([len(line)], [len(text)], [False])
+        return text, _span_array(
+            before.str.len_chars().to_list(), after.str.len_chars().to_list(), (before == after).to_list()
+        )
+
+    def to_dict(self) -> dict[str, str]:
+        """What a vocabulary file stores; `from_dict` reads it back.
+
+        >>> Normalizer("nfc").to_dict()
+        {'name': 'nfc'}
+        """
+        return {"name": self.name}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> Normalizer:
+        """Inverse of `to_dict`. Raises ConfigError if the dictionary holds anything else.
+
+        >>> Normalizer.from_dict({"name": "nfkc"})
+        Normalizer(form='nfkc', lowercase=False)
+        """
+        return cls.parse(_only_name(data, "normalizer"))
+
+
+@dataclass(frozen=True, slots=True)
+class PreTokenizer:
+    """Cuts a normalised line into pre-tokens, the units of counting.
+
+    name: "whitespace" (str.split()), "unicode" (letters with their marks, numbers, other symbols), "gpt2" (GPT-2's
+    pattern), "metaspace" (sentencepiece's), or "regex:PATTERN" (the matches of a Rust regex).
+    No pre-token is empty or holds U+0020. Raises ConfigError if the name or the pattern is invalid.
+
+    >>> PreTokenizer("gpt2").split("It's  42!")
+    ['It', "'s", '▁', '▁42', '!']
+    """
+
+    name: str = "whitespace"
+
+    def __post_init__(self) -> None:
+        if self.name.startswith("regex:"):
+            _keeps_lone_space(self.pattern)
+        elif self.name not in {"whitespace", *_LOSSLESS}:
+            raise ConfigError(
+                f"unknown pre-tokenizer {self.name!r}; choose from whitespace, unicode, gpt2, metaspace, regex:PATTERN"
+            )
+
+    @classmethod
+    def parse(cls, name: str) -> PreTokenizer:
+        """Read a name; the inverse of `.name`.
+
+        >>> PreTokenizer.parse(r"regex:\\w+").split("a-b c")
+        ['a', 'b', 'c']
+        """
+        return cls(name)
+
+    @property
+    def pattern(self) -> str:
+        """The regex whose matches are the pre-tokens (for gpt2, after its runs of white space are cut).
+
+        >>> PreTokenizer("regex:[a-z]+").pattern
+        '[a-z]+'
+        """
+        if self.name.startswith("regex:"):
+            return self.name.removeprefix("regex:")
+        return _LOSSLESS.get(self.name, _WHITESPACE)
+
+    @property
+    def keeps_spaces(self) -> bool:
+        """Whether spaces survive, as "▁", inside the pre-tokens. A regex keeps them if it matches a lone space.
+
+        >>> PreTokenizer("unicode").keeps_spaces, PreTokenizer("whitespace").keeps_spaces
+        (True, False)
+        """
+        if self.name.startswith("regex:"):
+            return _keeps_lone_space(self.pattern)
+        return self.name in _LOSSLESS
+
+    @property
+    def dummy_prefix(self) -> bool:
+        """Whether a "▁" that is not in the text starts every line; decoding strips it.
+
+        >>> PreTokenizer("metaspace").dummy_prefix, PreTokenizer("gpt2").dummy_prefix
+        (True, False)
+        """
+        return self.name in {"unicode", "metaspace"}
+
+    def extract(self, expr: pl.Expr) -> pl.Expr:
+        """String expression → list-of-String expression: the pre-tokens of each value.
+
+        >>> import polars as pl
+        >>> pl.select(PreTokenizer().extract(pl.lit("a  b"))).item().to_list()
+        ['a', 'b']
+        """
+        if self.name == "whitespace":
+            return expr.str.extract_all(_WHITESPACE)
+        if self.name not in _LOSSLESS:
+            return _extract_regex(expr, self.pattern)
+        marked = expr.str.replace_all(" ", SPACE, literal=True)
+        if self.name == "gpt2":
+            marked = marked.str.replace_all(_GPT2_RUN, "$1 $2")
+        return (_with_dummy(marked) if self.dummy_prefix else marked).str.extract_all(self.pattern)
+
+    def split(self, text: str) -> list[str]:
+        """The pre-tokens of one normalised string. Raises CorpusError if it holds a lone surrogate.
+
+        >>> PreTokenizer("unicode").split("Hello, world!")
+        ['▁Hello', ',', '▁world', '!']
+        """
+        return list(_over_text(self.extract, text).item())
+
+    def spans(self, text: str) -> list[tuple[str, int, int]]:
+        """Each pre-token with its start and end in `text`, in characters; a dummy "▁" has no width.
+
+        >>> PreTokenizer("metaspace").spans("ab c")
+        [('▁ab', 0, 2), ('▁c', 2, 4)]
+        """
+        words = self.split(text)
+        if self.name not in _LOSSLESS:
+            return [(word, *span) for word, span in zip(words, _match_spans(self, text), strict=True)]
+        ends = [end - self.dummy_prefix for end in accumulate(map(len, words))]
+        return list(zip(words, [0, *ends], ends, strict=False))
+
+    def to_dict(self) -> dict[str, str]:
+        """What a vocabulary file stores; `from_dict` reads it back.
+
+        >>> PreTokenizer("gpt2").to_dict()
+        {'name': 'gpt2'}
+        """
+        return {"name": self.name}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, str]) -> PreTokenizer:
+        """Inverse of `to_dict`. Raises ConfigError if the dictionary holds anything else.
+
+        >>> PreTokenizer.from_dict({"name": "unicode"})
+        PreTokenizer(name='unicode')
+        """
+        return cls.parse(_only_name(data, "pretokenizer"))
+
+
+def _with_dummy(marked: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return pl.when(marked == "").then(marked).otherwise(pl.lit(SPACE) + marked)
+
+
+def _extract_regex(expr: pl.Expr, pattern: str) -> pl.Expr:
+    import polars as pl
+
+    text = expr.str.replace_all(SPACE, " ", literal=True) if _keeps_lone_space(pattern) else expr
+    word = pl.element()
+    return text.str.extract_all(pattern).list.eval(
+        word.filter(word != "").str.replace_all(" ", SPACE, literal=True)
+    )
+
+
+@lru_cache(maxsize=64)
+def _keeps_lone_space(pattern: str) -> bool:
+    """Whether the pattern matches " ". Raises ConfigError with the reason if it is no regex."""
+    from polars.exceptions import ComputeError
+
+    try:
+        matches = _over_text(lambda expr: expr.str.extract_all(pattern), " ")
+    except ComputeError as error:
+        reason = str(error).split("\n\nThis error occurred")[0]
+        raise ConfigError(f"invalid pre-tokenizer regex {pattern!r}: {reason}") from None
+    return " " in list(matches.item())
+
+
+def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
+    """Positions of the regex's matches: bracket them with two characters that the text lacks, and measure."""
+    used = set(text)
+    left, right = islice((mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2)
+    source = text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
+    bracketed = _over_text(
+        lambda expr: expr.str.replace_all(pretokenizer.pattern, f"{left}${{0}}{right}"), source
+    )
+    gap, *matches = str(bracketed.item()).split(left)
+    position = len(gap)
+    for match in matches:
+        word, gap = match.split(right)
+        if word:
+            yield position, position + len(word)
+        position += len(word) + len(gap)
+
+
+def _same_but_sigma(left: str, right: str) -> bool:
+    """Equal, were it not that a final sigma is seen only in its context."""
+    return left.replace("ς", "σ") == right.replace("ς", "σ")
+
+
+def _span_array(n_before: list[int], n_after: list[int], unchanged: list[bool]) -> NDArray[np.int64]:
+    """Segment lengths before and after → (n_after, 2) spans; unchanged segments map character by character."""
+    import numpy as np
+
+    starts = np.repeat(np.cumsum([0, *n_before])[:-1], n_after)
+    first = np.repeat(np.cumsum([0, *n_after])[:-1], n_after)
+    same = np.repeat(np.asarray(unchanged, dtype=bool), n_after)
+    starts = np.where(same, starts + np.arange(len(starts)) - first, starts)
+    ends = np.where(same, starts + 1, starts + np.repeat(np.asarray(n_before, dtype=np.int64), n_after))
+    return np.stack([starts, ends], axis=1).astype(np.int64, copy=False)
+
+
+def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
+    import polars as pl
+
+    return series.to_frame("text").select(make(pl.col("text"))).to_series().alias(series.name)
+
+
+def _over_text(make: Callable[[pl.Expr], pl.Expr], text: str) -> pl.Series:
+    import polars as pl
+
+    return _over_series(make, pl.Series("text", [_checked(text)], dtype=pl.String))
+
+
+def _checked(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CorpusError(
+            f"lone surrogate U+{ord(text[error.start]):04X} at character {error.start} (counted from 0); "
+            "it is not text: decode the input as UTF-8 with errors='replace'"
+        ) from None
+    return text
+
+
+def _only_name(data: dict[str, str], what: str) -> str:
+    if set(data) != {"name"} or not isinstance(data["name"], str):
+        raise ConfigError(f"a {what} is stored as {{'name': …}}, not {data!r}")
+    return data["name"]

@@ -1,0 +1,371 @@
+"""Entropic optimal transport on a sparse support: characters are moved into tokens (Section 4.2).
+
+Rows i hold masses a (characters), columns j masses b (tokens). D(i,j) is stored where i may move into j and
+is +∞ elsewhere. `Sinkhorn` finds the plan P that minimises, over P ≥ 0 on the support,
+
+    <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1),  τ = ρ/(ρ+ε)
+
+whose solution is P = diag(u) K diag(v) with K = exp(−D/ε), found by alternating (Eq. 9–10)
+
+    v ← (b / Kᵀu)^τ_b      u ← (a / Kv)^τ_a      τ = 1: a hard marginal.
+
+>>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored, so off the support
+>>> problem = TransportProblem(cost, np.array([0.5, 0.5]), np.array([0.25, 0.75]))
+>>> plan = Sinkhorn(threshold=1e-9)(problem)
+>>> plan.converged, plan.token_mass.round(3)
+(True, array([0.22, 0.78]))
+>>> plan.matrix.toarray().round(3)
+array([[0.  , 0.5 ],
+       [0.22, 0.28]])
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from volt.errors import MissingLibraryError, TransportError
+
+Floats: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+Sides: TypeAlias = "tuple[_Side, _Side]"
+
+# Costs are ≥ 0, so K ≤ 1 and a term lost to underflow is below 1e-307: a sum above this limit is exact.
+_UNDERFLOW = 1e-280
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+
+
+def penalty(tau: float, epsilon: float) -> float:
+    """ρ = ε τ / (1 − τ), the weight of KL(marginal | mass) in the objective; infinite for a hard marginal.
+
+    >>> penalty(0.5, 1.0), penalty(0.75, 2.0), penalty(1.0, 1.0)
+    (1.0, 6.0, inf)
+    """
+    return math.inf if tau == 1 else epsilon * tau / (1 - tau)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransportProblem:
+    """What is to be moved (rows), whereto (columns), and at what cost.
+
+    cost: (n_rows, n_cols) sparse, ≥ 0; stored entries, zeros included, are the support, all others are +∞.
+    row_mass: (n_rows,), column_mass: (n_cols,) float64, ≥ 0; a row or column of mass 0 takes no part.
+    epsilon: > 0, in units of cost;  row_tau, column_tau: in (0, 1], 1 = hard marginal (see `penalty`).
+    Raises TransportError if a value is out of range, or mass under a hard marginal has nowhere to go.
+    """
+
+    cost: Matrix
+    row_mass: Floats
+    column_mass: Floats
+    epsilon: float = 1.0
+    row_tau: float = 1.0
+    column_tau: float = 0.5
+    active_rows: Mask = field(init=False, repr=False)  # those that have mass and a partner with mass
+    active_columns: Mask = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _require(0 < self.epsilon < math.inf, f"epsilon is {self.epsilon}; give a finite number above 0.")
+        for name, tau in (("row_tau", self.row_tau), ("column_tau", self.column_tau)):
+            _require(0 < tau <= 1, f"{name} is {tau}; give a number above 0 and at most 1 (hard marginal).")
+        cost = _checked_cost(self.cost)
+        row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
+        column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
+        rows, columns = _active(cost, row_mass > 0, column_mass > 0)
+        for name, stranded in (("row", (row_mass > 0) & ~rows), ("column", (column_mass > 0) & ~columns)):
+            found = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
+            legal = getattr(self, f"{name}_tau") < 1 or not stranded.any()
+            _require(legal, f"{found}; add one, set its mass to 0, or {name}_tau below 1.")
+        checked = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
+        for name, value in {**checked, "active_rows": rows, "active_columns": columns}.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Potentials:
+    """row = log u (n_rows,) and column = log v (n_cols,) of Eq. 9–10; −∞ where no mass moves."""
+
+    row: Floats
+    column: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransportPlan:
+    """The solution P of a problem, and how far it can be trusted.
+
+    row_mass: (n_rows,) P1;  token_mass: (n_cols,) Pᵀ1;  row_residual, column_residual: their L1 distances to
+    a and b, which stay positive for relaxed marginals.  change: the last largest change of log u.
+    """
+
+    problem: TransportProblem = field(repr=False)
+    potentials: Potentials = field(repr=False)
+    row_mass: Floats = field(repr=False)
+    token_mass: Floats = field(repr=False)
+    n_iters: int
+    change: float
+    converged: bool
+    row_residual: float
+    column_residual: float
+
+    @property
+    def matrix(self) -> Matrix:
+        """P on the support of the problem, (n_rows, n_cols), built from the potentials at each access."""
+        cost, potentials = self.problem.cost, self.potentials
+        log_scaling = np.repeat(potentials.row, np.diff(cost.indptr)) + potentials.column[cost.indices]
+        return _like(cost, np.exp(log_scaling - cost.data / self.problem.epsilon))
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a plan that has not converged; otherwise empty."""
+        problem, masses = self.problem, (self.problem.row_mass.sum(), self.problem.column_mass.sum())
+        general = f"raise max_iters above {self.n_iters} or epsilon above {problem.epsilon:g}"
+        if self.converged:
+            return ""
+        if problem.row_tau * problem.column_tau < 1:
+            return f"not converged: {general}, or lower a tau."
+        if not math.isclose(*masses, rel_tol=1e-9):
+            return "hard marginals of masses {:g} and {:g}: rescale one or set a tau < 1.".format(*masses)
+        return f"the support may admit no plan with these marginals: set a tau < 1; if it does, {general}."
+
+
+@dataclass(frozen=True, slots=True)
+class Sinkhorn:
+    """Sparse Sinkhorn in the log domain: memory, and time per iteration, linear in the stored entries.
+
+    threshold: bound on the distance of every log u and log v to the solution. An iteration contracts it by
+    κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ). With both marginals hard (κ = 1) the observed rate
+    stands in for κ, and the change is itself the largest |log(P1 / a)|. Rounding limits any threshold.
+    Raises TransportError if threshold or max_iters is not positive.
+    """
+
+    threshold: float = 1e-9
+    max_iters: int = 10_000
+
+    def __post_init__(self) -> None:
+        found = f"threshold is {self.threshold}"
+        _require(0 < self.threshold < math.inf, f"{found}; give a finite number above 0.")
+        _require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
+
+    def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
+        """Solve `problem`, from the potentials of an earlier plan if given; not converging is a plan too.
+
+        Only start.row is read (columns follow from it), so the earlier plan may have had other columns.
+        Raises TransportError if start.row is not (n_rows,).
+        """
+        sides, n_iters = _sides(problem), 1
+        step = _step(sides, _start_row(problem, start))
+        while not (done := _is_done(sides, step, threshold=self.threshold)) and n_iters < self.max_iters:
+            step, n_iters = _step(sides, _translated(sides, step), previous=step.change), n_iters + 1
+        return _plan(problem, step, sides=sides, n_iters=n_iters, done=done)
+
+
+@dataclass(frozen=True, slots=True)
+class PotSolver(Sinkhorn):
+    """The same plan by the POT library (`pip install 'volt-vocab[pot]'`): dense, for small problems.
+
+    One iteration of ours ends it, which measures `change` and `converged` by the rules of `Sinkhorn`.
+    Raises TransportError if a problem has more than max_cells cells, MissingLibraryError without POT.
+    """
+
+    max_cells: int = 25_000_000
+
+    def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
+        """Solve `problem`; only start.row is read. Raises TransportError if it is not (n_rows,)."""
+        n_cells = math.prod(problem.cost.shape)
+        _require(
+            n_cells <= self.max_cells, f"{n_cells} dense cells are above {self.max_cells}; use Sinkhorn."
+        )
+        ours = Sinkhorn(self.threshold, max_iters=1)
+        first = ours(problem, start).potentials
+        row, n_iters = _pot_row(problem, first, solver=self)
+        return replace(ours(problem, replace(first, row=row)), n_iters=n_iters)
+
+
+SOLVERS: dict[str, type[Sinkhorn]] = {"sinkhorn": Sinkhorn, "pot": PotSolver}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """One marginal: its mass, its τ, and the kernel with one csr row for each mass."""
+
+    log_kernel: Matrix
+    kernel: Matrix
+    log_mass: Floats
+    tau: float
+
+    def log_sums(self, potential: Floats) -> Floats:
+        """log Σ_j K_ij exp(x_j) for every i: a product, but entry by entry where doubles cannot hold it."""
+        top = potential.max()
+        sums = self.kernel @ np.exp(potential - top)
+        low = np.flatnonzero(sums < _UNDERFLOW)
+        sums[low] = 1.0
+        log_sums: Floats = np.log(sums) + top
+        if low.size:
+            log_sums[low] = _log_sum_rows(self.log_kernel[low], potential)
+        return log_sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """One iteration: log u before it, log v, log Kv, log u after it."""
+
+    before: Floats
+    column: Floats
+    row_sums: Floats
+    row: Floats
+    change: float
+    rate: float  # this change / the one of the iteration before
+
+
+def _sides(problem: TransportProblem) -> Sides:
+    """Rows and columns that take part, so that no mass is 0 and no row or column is empty."""
+    rows, columns, cost = problem.active_rows, problem.active_columns, problem.cost
+    if not (rows.all() and columns.all()):
+        cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
+    log_rows = _like(cost, cost.data / -problem.epsilon)
+    log_columns = log_rows.T.tocsr()
+    kernels = _like(log_rows, np.exp(log_rows.data)), _like(log_columns, np.exp(log_columns.data))
+    log_masses = np.log(problem.row_mass[rows]), np.log(problem.column_mass[columns])
+    row_side = _Side(log_rows, kernels[0], log_masses[0], problem.row_tau)
+    return row_side, _Side(log_columns, kernels[1], log_masses[1], problem.column_tau)
+
+
+def _step(sides: Sides, row: Floats, *, previous: float = math.inf) -> _Step:
+    """v ← (b / Kᵀu)^τ_b, then u ← (a / Kv)^τ_a."""
+    rows, columns = sides
+    column = columns.tau * (columns.log_mass - columns.log_sums(row))
+    row_sums = rows.log_sums(column)
+    new_row = rows.tau * (rows.log_mass - row_sums)
+    change = float(np.abs(new_row - row).max())
+    return _Step(row, column, row_sums, new_row, change, rate=change / previous)
+
+
+def _translated(sides: Sides, step: _Step) -> Floats:
+    """The new log u, moved by the constant t that maximises the dual (Séjourné et al. 2022).
+
+    Constants are the slowest direction, rate τ_a τ_b. The optimum over (log u + t, log v − t) is
+    t = log(mass after the row half step / mass after the column half step) / (ε/ρ_a + ε/ρ_b).
+    """
+    softness = sum((1 - side.tau) / side.tau for side in sides)
+    after, before = (np.logaddexp.reduce(row + step.row_sums) for row in (step.row, step.before))
+    return step.row + (float(after - before) / softness if softness else 0.0)
+
+
+def _is_done(sides: Sides, step: _Step, *, threshold: float) -> bool:
+    """Whether the potentials lie within threshold of the solution, or rounding allows no more progress."""
+    contraction = sides[0].tau * sides[1].tau
+    rate = contraction if contraction < 1 else min(step.rate, 1.0)
+    near = step.change * sides[1].tau <= threshold * (1 - rate)
+    return near or (step.rate >= 1 and step.change <= _ROUNDING * (1 + float(np.abs(step.row).max())))
+
+
+def _plan(problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int, done: bool) -> TransportPlan:
+    rows, columns = problem.active_rows, problem.active_columns
+    row_mass = _scattered(np.exp(step.row + step.row_sums), rows, other=0.0)
+    token_mass = _scattered(np.exp(step.column + sides[1].log_sums(step.row)), columns, other=0.0)
+    row, column = _scattered(step.row, rows, other=-np.inf), _scattered(step.column, columns, other=-np.inf)
+    moved = Potentials(row, column), row_mass, token_mass
+    gaps = row_mass - problem.row_mass, token_mass - problem.column_mass
+    residuals = float(np.abs(gaps[0]).sum()), float(np.abs(gaps[1]).sum())
+    return TransportPlan(problem, *moved, n_iters, step.change, done, *residuals)
+
+
+def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:
+    if start is None:
+        return np.zeros(int(problem.active_rows.sum()))
+    fits = start.row.shape == problem.row_mass.shape
+    _require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
+    row = start.row[problem.active_rows]
+    return np.where(np.isfinite(row), row, 0.0)
+
+
+def _scattered(values: Floats, active: Mask, *, other: float) -> Floats:
+    full = np.full(active.size, other)
+    full[active] = values
+    return full
+
+
+def _like(matrix: Matrix, entries: Floats) -> Matrix:
+    return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
+    """log Σ_j exp(L_ij + x_j) for each row of L, none of which is empty (reduceat would misread one).
+
+    >>> _log_sum_rows(sparse.csr_array([[-1.0, -2.0], [0.0, -3.0]]), np.array([-999.0, -9e9])).tolist()
+    [-1000.0, -9000000003.0]
+    """
+    starts = log_kernel.indptr[:-1]
+    terms = log_kernel.data + potential[log_kernel.indices]
+    top: Floats = np.maximum.reduceat(terms, starts)
+    terms -= np.repeat(top, np.diff(log_kernel.indptr))
+    return top + np.log(np.add.reduceat(np.exp(terms), starts))
+
+
+def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
+    """log u and the number of iterations by POT. Its warnings are dropped, as `change` says more.
+
+    reg_type "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1.
+    """
+    try:
+        import ot
+    except ImportError as error:
+        remedy = "pip install 'volt-vocab[pot]', or use Sinkhorn"
+        raise MissingLibraryError(f"PotSolver needs the POT library; {remedy}.") from error
+    rows, columns = problem.active_rows, problem.active_columns
+    stored, rate = problem.cost.tocoo(), problem.row_tau * problem.column_tau
+    cost = np.full(stored.shape, np.inf)
+    cost[stored.row, stored.col] = stored.data
+    args = problem.row_mass[rows], problem.column_mass[columns], cost[np.ix_(rows, columns)], problem.epsilon
+    rho = penalty(problem.row_tau, problem.epsilon), penalty(problem.column_tau, problem.epsilon)
+    warm, stop = (start.row[rows], start.column[columns]), solver.threshold / 10
+    options = {"warmstart": warm, "numItermax": solver.max_iters, "log": True}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        if rate == 1:
+            log = ot.sinkhorn(*args, method="sinkhorn_log", stopThr=stop, **options)[1]
+            return _scattered(log["log_u"], rows, other=-np.inf), log["niter"] + 1
+        options |= {"reg_type": "entropy", "stopThr": max(stop * (1 - rate), 1e-15)}
+        log = ot.unbalanced.sinkhorn_unbalanced(*args, rho, **options)[1]
+        return _scattered(log["logu"], rows, other=-np.inf), len(log["err"])
+
+
+def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
+    """Those of the given rows and columns that a stored entry joins to one of the given others."""
+    support = _like(cost, np.ones(cost.nnz))
+    joined = rows & (support @ columns.astype(np.float64) > 0)
+    _require(joined.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
+    return joined, columns & (support.T @ rows.astype(np.float64) > 0)
+
+
+def _require(holds: bool | np.bool_, message: str) -> None:
+    if not holds:
+        raise TransportError(message)
+
+
+def _checked_cost(cost: Matrix) -> Matrix:
+    fits = sparse.issparse(cost) and len(cost.shape) == 2
+    _require(fits, f"cost is a {type(cost).__name__}; pass a two-dimensional scipy.sparse.csr_array.")
+    csr: Matrix = sparse.csr_array(cost).astype(np.float64, copy=False)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()  # keeps stored zeros, which are legal costs
+    legal = (csr.data >= 0) & (csr.data < math.inf)
+    _require(legal.all(), "cost holds a negative, NaN or infinite entry; leave infinite costs unstored.")
+    return csr
+
+
+def _checked_mass(name: str, mass: Floats, *, size: int) -> Floats:
+    checked: Floats = np.asarray(mass, dtype=np.float64)
+    _require(checked.shape == (size,), f"{name} has shape {checked.shape}; cost asks for ({size},).")
+    _require(checked.any(), f"{name} is 0 everywhere; give at least one positive mass.")
+    legal = (checked >= 0) & (checked < math.inf)
+    place = int(legal.argmin())
+    _require(legal.all(), f"{name}[{place}] is {checked[place]}; give finite masses of at least 0.")
+    return checked
