@@ -254,9 +254,7 @@ def test_scattered_input_is_put_in_order():
     """Unsorted indices and other sparse formats mean the same problem; the input stays as it was."""
     unsorted = sparse.csr_array((np.array([1.0, 0.0, 2.0]), [1, 0, 1], [0, 2, 3]), shape=(2, 2))
     masses = np.array([0.5, 0.5]), np.array([0.5, 0.5])
-    plans = [
-        SOLVE(TransportProblem(cost, *masses)) for cost in (unsorted, unsorted.tocoo(), unsorted.tocsc())
-    ]
+    plans = [SOLVE(TransportProblem(cost, *masses)) for cost in (unsorted, unsorted.tocoo(), unsorted.tocsc())]
     assert unsorted.indices.tolist() == [1, 0, 1]
     for plan in plans:
         np.testing.assert_allclose(plan.matrix.toarray(), plans[0].matrix.toarray(), atol=1e-12)

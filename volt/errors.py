@@ -32,8 +32,16 @@ class TransportError(VoltError):
 
 
 class VocabularyError(VoltError):
-    """A vocabulary file or object is foreign, damaged or inconsistent."""
+    """A vocabulary file or object is foreign, damaged or inconsistent. place: the list and index of a bad entry."""
+
+    def __init__(self, message: str, *, place: tuple[str, int] | None = None) -> None:
+        super().__init__(message if place is None else f"{place[0]}, entry {place[1] + 1}: {message}")
+        self.message, self.place = message, place
 
 
 class MissingLibraryError(VoltError):
     """An optional library is not installed; the text holds the pip command."""
+
+
+class OutputError(VoltError):
+    """A file cannot be written; what was there before is untouched."""

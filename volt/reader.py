@@ -1,8 +1,8 @@
 """Files → blocks of whole lines, whatever the compression; knows nothing of words.
 
-A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file. Compression
-is told by a file's first bytes, never by its name. What cannot be text (archives, images, UTF-16, damaged files,
-invalid UTF-8) is refused with the file, the line and the remedy.
+A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file.
+Compression is told by a file's first bytes, never by its name. What cannot be text (archives, images, UTF-16,
+damaged files, invalid UTF-8) is refused with the file, the line and the remedy.
 
 >>> import gzip, tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
@@ -36,9 +36,7 @@ Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 T = TypeVar("T")
 
 BLOCK_SIZE = 32 << 20  # bytes
-_READ_SIZE = (
-    16 << 10
-)  # bytes per read; small, because a repetitive file may unpack to a thousand times as much
+_READ_SIZE = 16 << 10  # bytes per read; small, because a repetitive file may unpack to a thousand times as much
 _HEAD_SIZE = 8 << 10  # bytes searched for what betrays a binary file
 
 _FOREIGN = {
@@ -48,13 +46,11 @@ _FOREIGN = {
     b"\xfe\xff": "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
     b"PK\x03\x04": "a zip archive; unpack it",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
-    b"\x1f\x9d": "a .Z file; recompress it with gzip, xz or zstd",
     b"\x04\x22\x4d\x18": "an lz4 file; recompress it with gzip, xz or zstd",
     b"PAR1": "a parquet file; name it as a file on disk, with its text column",
     b"SQLite format 3": "an SQLite database; export its text column",
     b"%PDF-": "a PDF document; extract its text",
     b"\x89PNG": "a PNG image; leave it out",
-    b"\xff\xd8\xff": "a JPEG image; leave it out",
 }
 
 
@@ -62,16 +58,17 @@ _FOREIGN = {
 class Block:
     """Consecutive whole lines of one file.
 
-    first_line is 1-based; data is UTF-8; n_raw_bytes is how much of the file on disk has been consumed so far;
-    bad_lines are the numbers of the lines that were not UTF-8: repaired, or left out of data if `dropped`.
+    first_line is 1-based; n_lines counts dropped lines too; data is UTF-8; n_raw_bytes is how much of the
+    file on disk has been consumed; bad_lines are the numbers of the lines that were not UTF-8: they were
+    repaired, or left out of data if `dropped`.
 
-    >>> block = Block("a.txt", 5, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True)
-    >>> block.n_lines, block.n_bad_lines
-    (3, 1)
+    >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).n_bad_lines
+    1
     """
 
     path: str
     first_line: int
+    n_lines: int
     data: bytes
     n_raw_bytes: int
     bad_lines: tuple[int, ...] = ()
@@ -82,22 +79,16 @@ class Block:
         """How many lines were not UTF-8."""
         return len(self.bad_lines)
 
-    @property
-    def n_lines(self) -> int:
-        """How many lines of the file this block stands for, dropped ones included."""
-        last = bool(self.data and not self.data.endswith(b"\n"))
-        return self.data.count(b"\n") + last + self.dropped * self.n_bad_lines
+    def place(self, index: int) -> str:
+        """File and line number, as errors name them, of the line at `index` (from 0) of `data`.
 
-    def line_number(self, index: int) -> int:
-        """The number in the file of the line at `index` (from 0) of `data`.
-
-        >>> Block("a.txt", 5, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).line_number(1)
-        7
+        >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).place(1)
+        'a.txt:7'
         """
         number = self.first_line + index
         for bad in self.bad_lines if self.dropped else ():
             number += bad <= number
-        return number
+        return f"{self.path}:{number}"
 
 
 def expand(sources: Sources) -> list[str]:
@@ -121,9 +112,7 @@ def _expand_one(source: str) -> list[str]:
     paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
     if not paths:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
-        raise CorpusError(
-            f"{source}: {'the directory holds no files' if matches else missing}; check the path"
-        )
+        raise CorpusError(f"{source}: {'the directory holds no files' if matches else missing}; check the path")
     return paths
 
 
@@ -137,24 +126,22 @@ def _files_below(folder: str) -> list[str]:
 def read_blocks(path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict") -> Iterator[Block]:
     """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
 
-    errors: what to do with a line that is not UTF-8: "strict" raises, "replace" puts U+FFFD, "skip" drops the line.
+    errors: what to do with a line that is not UTF-8: "strict" raises, "replace" puts U+FFFD, "skip" drops it.
     Raises CorpusError if the file cannot be read, is damaged or is not text.
 
     >>> next(read_blocks("/nowhere/train.de"))
     Traceback (most recent call last):
         ...
-    volt.errors.CorpusError: /nowhere/train.de: cannot be read (No such file or directory)
+    volt.errors.CorpusError: /nowhere/train.de: cannot be read (No such file or directory); check the path
     """
-    if errors not in ("strict", "replace", "skip"):
-        raise ConfigError(f"errors={errors!r}: choose from strict, replace, skip")
-    if block_size < 1:
-        raise ConfigError(f"block_size={block_size}: give a positive number of bytes")
+    if errors not in ("strict", "replace", "skip") or block_size < 1:
+        raise ConfigError(f"errors={errors!r}, block_size={block_size}: choose strict, replace or skip, and a size > 0")
     first_line = 1
     with _open(path) as file:
-        for data in _whole_lines(_text(path, file, block_size), block_size):
-            block = _checked(Block(path, first_line, data, file.n_read), errors)
-            first_line += block.n_lines
-            yield block
+        for data in _whole_lines(_text(file, block_size), block_size):
+            n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+            yield _checked(Block(path, first_line, n_lines, data, file.n_read), errors)
+            first_line += n_lines
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
@@ -186,12 +173,14 @@ def _next_in_thread(items: Iterator[T]) -> Future[T | None]:
 class _CountedFile:
     """A binary file that knows how much of it has been read."""
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.n_read = 0
+    def __init__(self, path: str, file: Any) -> None:
+        self.path, self._file, self.n_read = path, file, 0
 
     def read(self, size: int) -> bytes:
-        data: bytes = self._file.read(size)
+        try:
+            data: bytes = self._file.read(size)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
         self.n_read += len(data)
         return data
 
@@ -199,14 +188,18 @@ class _CountedFile:
 @contextmanager
 def _open(path: str) -> Iterator[_CountedFile]:
     if path == "-":  # raw, because a buffered stdin is locked while a thread waits for it
-        yield _CountedFile(getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
+        yield _CountedFile("stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
         return
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise CorpusError(f"{path}: cannot be read ({error.strerror})") from error
+        raise _unreadable(path, error) from error
     with file:
-        yield _CountedFile(file)
+        yield _CountedFile(path, file)
+
+
+def _unreadable(path: str, error: OSError) -> CorpusError:
+    return CorpusError(f"{path}: cannot be read ({error.strerror}); check the path")
 
 
 class _Decoder(Protocol):
@@ -232,15 +225,15 @@ _DECODERS: dict[bytes, Callable[[], _Decoder]] = {
 }
 
 
-def _text(path: str, file: _CountedFile, block_size: int) -> Iterator[bytes]:
+def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
     """The decompressed bytes of a file, in pieces, less a byte order mark."""
     size = min(_READ_SIZE, block_size)
-    head, pieces = _with_head(_telling_damage(path, iter(lambda: file.read(size), b"")))
+    head, pieces = _with_head(iter(lambda: file.read(size), b""))
     for magic, start in _DECODERS.items():
         if head.startswith(magic):
-            head, pieces = _with_head(_telling_damage(path, _members(pieces, start)))
+            head, pieces = _with_head(_telling_damage(file.path, _members(pieces, start)))
             break
-    _refuse_binary(path, head)
+    _refuse_binary(file.path, head)
     bom = next(pieces, b"") if head.startswith(b"\xef\xbb\xbf") else b""
     yield bom[3:]
     yield from pieces
@@ -307,9 +300,7 @@ def _refuse_binary(path: str, head: bytes) -> None:
     if head[257:262] == b"ustar":
         raise CorpusError(f"{path}: not UTF-8 text but a tar archive; unpack it")
     if (position := head.find(b"\0")) >= 0:
-        raise CorpusError(
-            f"{path}: looks like binary data or UTF-16 (NUL at byte {position}); convert it to UTF-8"
-        )
+        raise CorpusError(f"{path}: looks like binary data or UTF-16 (NUL at byte {position}); convert it to UTF-8")
 
 
 def _checked(block: Block, errors: Errors) -> Block:
@@ -350,6 +341,4 @@ def _utf8_error(block: Block) -> CorpusError:
         line = block.first_line + block.data.count(b"\n", 0, start)
         column = len(block.data[start : error.start].decode()) + 1
         found = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
-    return CorpusError(
-        f"{block.path}:{line}: {found}; convert the file or pass --encoding-errors replace|skip"
-    )
+    return CorpusError(f"{block.path}:{line}: {found}; convert the file or pass --encoding-errors replace|skip")

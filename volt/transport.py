@@ -178,9 +178,7 @@ class PotSolver(Sinkhorn):
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
         """Solve `problem`; only start.row is read. Raises TransportError if it is not (n_rows,)."""
         n_cells = math.prod(problem.cost.shape)
-        _require(
-            n_cells <= self.max_cells, f"{n_cells} dense cells are above {self.max_cells}; use Sinkhorn."
-        )
+        _require(n_cells <= self.max_cells, f"{n_cells} dense cells are above {self.max_cells}; use Sinkhorn.")
         ours = Sinkhorn(self.threshold, max_iters=1)
         first = ours(problem, start).potentials
         row, n_iters = _pot_row(problem, first, solver=self)

@@ -220,7 +220,14 @@ def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[Pairs, i
 
 @njit(cache=True, inline="always")
 def _known_pair(
-    role: int, token: int, key: int, stamp: int, n_pairs: int, known: LongArray, keys: LongArray, slots: IntArray
+    role: int,
+    token: int,
+    key: int,
+    stamp: int,
+    n_pairs: int,
+    known: LongArray,
+    keys: LongArray,
+    slots: IntArray,
 ) -> int:
     """_find_pair, remembered for this merge under the role and token."""
     entry = known[role, token]
@@ -288,7 +295,9 @@ def _with_earlier(n_gains: int, n_old: int, gains: Gains, pool: IntArray, pairs:
 
 
 @njit(cache=True)
-def _push_gained(pair_at: IntArray, min_count: int, heap: Heap, size: int, pairs: Pairs, texts: Texts) -> tuple[Heap, int]:
+def _push_gained(
+    pair_at: IntArray, min_count: int, heap: Heap, size: int, pairs: Pairs, texts: Texts
+) -> tuple[Heap, int]:
     """The heap, and its size, with every pair that now has a higher count than when it was last pushed."""
     for pair in pair_at:
         count = pairs.counts[pair]

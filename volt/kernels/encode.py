@@ -247,7 +247,11 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
                 continue
             if n_late == len(late):
                 late, late_counts = grown(late, 2 * n_late), grown(late_counts, 2 * n_late)
-            late[n_late], late_counts[n_late], n_late = (np.int64(step) << 32) | rank, n * words.counts[i], n_late + 1
+            late[n_late], late_counts[n_late], n_late = (
+                (np.int64(step) << 32) | rank,
+                n * words.counts[i],
+                n_late + 1,
+            )
         start = end
         progress[0] = i + 1
         if progress[1] != 0:

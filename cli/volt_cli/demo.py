@@ -1,0 +1,46 @@
+"""`volt demo`: a search on text that every Python brings along, the documentation topics of `pydoc_data.topics`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from volt_cli.console import Phases, output, prepare_kernels, say
+
+
+def demo(
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Also write the vocabulary here.")] = None,
+    select: Annotated[str, typer.Option(help="knee, muv, f95, renyi, tokens or fixed:N.")] = "knee",
+) -> None:
+    """Search the documentation topics that ship with Python, and show what comes out."""
+    from pydoc_data.topics import topics
+
+    from volt import report
+    from volt.bpe import learn_bpe
+    from volt.corpus import count_words
+    from volt.encoder import Encoder
+    from volt.searching import search
+
+    phases = Phases()
+    prepare_kernels(phases)
+    say(f"corpus: the {len(topics)} documentation topics of this Python")
+    with TemporaryDirectory() as folder, phases.phase("count"):
+        path = Path(folder, "topics.txt")
+        path.write_text("\n".join(topics.values()), encoding="utf-8", newline="\n")
+        counts = count_words(path)
+    with phases.phase("learn"):
+        candidates = learn_bpe(counts)
+    with phases.phase("search"):
+        result = search(candidates, select=select)
+    console, encoder = output(), Encoder(result.vocabulary)
+    console.print(report.as_text(result, seconds=phases.seconds))
+    sentence = "Subclasses override __getattr__ only if they understand the consequences."
+    pieces = encoder.encode(sentence)
+    console.print(f"\n[dim]encode[/]  {' '.join(pieces)}\n[dim]decode[/]  {encoder.decode(pieces)}", highlight=False)
+    if out:
+        result.vocabulary.save(out)
+        say(f"wrote {out}")
+    say("next: volt search YOUR_CORPUS.txt")

@@ -1,0 +1,75 @@
+"""`volt inspect`: what is in a vocabulary file, and how it cuts a text of yours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from volt_cli.console import output
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A vocabulary file.")],
+    text: Annotated[list[str] | None, typer.Argument(help="Text to cut.")] = None,
+    n: Annotated[int, typer.Option("-n", help="How many tokens to list.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+) -> None:
+    """Show a vocabulary's sizes, provenance, longest and most frequent tokens, and how it cuts a text."""
+    from volt.encoder import Encoder
+    from volt.report import vocabulary_data
+    from volt.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary.load(model)
+    line = " ".join(text or [])
+    counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
+    data = {
+        "file": str(model),
+        "fingerprint": vocabulary.fingerprint,
+        **vocabulary_data(vocabulary),
+        "provenance": dict(vocabulary.provenance),
+        "most_frequent": sorted(counted, key=lambda row: -row[1])[:n],
+        "longest": sorted(counted, key=lambda row: (-len(row[0]), -row[1]))[:n],
+        "pieces": Encoder(vocabulary).encode(line),
+    }
+    if as_json:
+        typer.echo(json.dumps(data, ensure_ascii=False, indent=1))
+    else:
+        _show(data, line)
+
+
+def _show(data: dict[str, Any], line: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in data.items():
+        if name == "provenance":
+            for key, entry in value.items():
+                table.add_row(key, Text(f"{entry:,}" if isinstance(entry, int) else str(entry)))
+        elif name in ("most_frequent", "longest"):
+            table.add_row(
+                name.replace("_", " "), Text("  ".join(f"{_visible(token)} {count:,}" for token, count in value))
+            )
+        elif name == "pieces":
+            if line:
+                table.add_row("cut", Text(" ".join(map(_visible, value))))
+        else:
+            shown = (
+                " ".join(value) if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)
+            )
+            table.add_row(name.replace("_", " "), Text(shown))
+    output().print(table)
+
+
+def _visible(token: str) -> str:
+    """A token with characters that a terminal does not show as escapes.
+
+    >>> _visible("a\\u200b")
+    'a\\\\u200b'
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in token)

@@ -1,0 +1,32 @@
+"""Lines in, lines out: what `encode` and `decode` read and write."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+BLOCK_SIZE = 1 << 20  # bytes; small, so that a pipe's reader does not wait long
+
+
+def read_lines(files: list[str] | None, *, errors: str) -> Iterator[list[str]]:
+    """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n"."""
+    from volt.errors import ConfigError
+    from volt.reader import expand, read_blocks
+
+    if errors not in ("strict", "replace", "skip"):
+        raise ConfigError(f"--encoding-errors {errors!r}: choose from strict, replace, skip")
+    options: dict[str, Any] = {"errors": errors, "block_size": BLOCK_SIZE}
+    for path in expand(files or ["-"]):
+        for block in read_blocks(path, **options):
+            lines = block.data.decode().split("\n")
+            yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def open_output(path: Path | None) -> AbstractContextManager[BinaryIO]:
+    """A file that appears when it is complete, or stdout."""
+    from volt.writer import write_atomic
+
+    return nullcontext(sys.stdout.buffer) if path is None else write_atomic(path)

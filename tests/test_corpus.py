@@ -1,0 +1,407 @@
+"""Laws of counting: a commutative monoid that equals collections.Counter."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import pickle
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt import corpus
+from volt.corpus import WordCounts, count_words, mix
+from volt.errors import ConfigError, CorpusError, VoltError
+from volt.text import Normalizer, PreTokenizer
+
+PACKERS = [
+    bytes,
+    gzip.compress,
+    bz2.compress,
+    lzma.compress,
+    zstandard.ZstdCompressor().compress,
+]
+TRICKY = st.sampled_from("aabbß é\t\r\x0b\x1c\x85\xa0\u2003\u3000\u200b\u0301🙂▁")
+line = st.text(TRICKY | st.characters(exclude_characters="\n\0", codec="utf-8"), max_size=20)
+field = line.map(lambda text: text.replace("\t", "").replace("\r", ""))
+Packer = Callable[[bytes], bytes]
+lines = st.lists(line, max_size=12)
+table = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 2**40), max_size=6)
+counts_ = table.map(WordCounts.from_pairs)
+
+
+def pairs(counts: WordCounts) -> dict[str, int]:
+    return dict(zip(counts.words, counts.counts.tolist(), strict=True))
+
+
+def told(message: str, sources: object, **options: object) -> None:
+    with pytest.raises(VoltError) as caught:
+        count_words(sources, **options)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("corpus")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+    def write(name: str, content: str | bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+@given(
+    parts=st.lists(lines, min_size=1, max_size=4),
+    packers=st.lists(st.sampled_from(PACKERS), min_size=4, max_size=4),
+    block_size=st.integers(1, 60),
+    order=st.randoms(use_true_random=False),
+)
+@settings(max_examples=100)
+def test_counting_is_counting(
+    folder: Path, parts: list[list[str]], packers: list[Packer], block_size: int, order: random.Random
+) -> None:
+    """Any sharding, order, block size and compression gives collections.Counter of str.split()."""
+    expected = Counter(word for part in parts for text in part for word in text.split())
+    paths = [folder / f"part{i}" for i in range(len(parts))]
+    for path, part, packer in zip(paths, parts, packers, strict=False):
+        path.write_bytes(packer("".join(f"{text}\n" for text in part).encode()))
+    order.shuffle(paths)
+    if not expected:
+        return told("no words in", paths)
+    counts = count_words(paths, block_size=block_size)
+    assert pairs(counts) == expected
+    assert counts.n_lines == sum(map(len, parts))
+    assert counts.n_bytes == sum(len(f"{text}\n".encode()) for part in parts for text in part)
+    return None
+
+
+@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", r"regex:\w"])
+@pytest.mark.parametrize("normalizer", ["none", "nfkc+lowercase"])
+@given(part=lines, block_size=st.integers(1, 60))
+@settings(max_examples=25)
+def test_counting_is_splitting(
+    folder: Path, pretokenizer: str, normalizer: str, part: list[str], block_size: int
+) -> None:
+    """Counting a file equals normalising and splitting its lines one by one."""
+    split, normalize = PreTokenizer(pretokenizer).split, Normalizer.parse(normalizer).normalize
+    expected = Counter(word for text in part for word in split(normalize(text.removesuffix("\r"))))
+    path = folder / "text"
+    path.write_bytes("".join(f"{text}\n" for text in part).encode())
+    if expected:
+        counts = count_words(path, pretokenizer=pretokenizer, normalizer=normalizer, block_size=block_size)
+        assert pairs(counts) == expected
+
+
+@given(part=lines)
+@settings(max_examples=50)
+def test_normalised_whitespace_counts(folder: Path, part: list[str]) -> None:
+    """Cutting at ASCII white space before normalising changes nothing."""
+    normalize = Normalizer.parse("nfkc+lowercase").normalize
+    expected = Counter(word for text in part for word in normalize(text).split())
+    path = folder / "text"
+    path.write_bytes("".join(f"{text}\n" for text in part).encode())
+    if expected:
+        assert pairs(count_words(path, normalizer="nfkc+lowercase")) == expected
+
+
+@given(counts_, counts_, counts_)
+def test_addition_is_a_commutative_monoid(a: WordCounts, b: WordCounts, c: WordCounts) -> None:
+    """+ is associative and commutative with the empty counts as its unit, and adds word by word."""
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert a + WordCounts.empty() == a == WordCounts.empty() + a
+    assert pairs(a + b) == Counter(pairs(a)) + Counter(pairs(b))
+    assert (a + b).total == a.total + b.total
+
+
+@given(table)
+def test_counts_are_sorted_and_fingerprinted(words: dict[str, int]) -> None:
+    """Words are in byte order; the fingerprint depends on words and counts alone."""
+    counts = WordCounts.from_pairs(words)
+    assert counts.words == sorted(words, key=str.encode)
+    assert counts.fingerprint == WordCounts.from_pairs(reversed(words.items())).fingerprint
+    assert len(counts.fingerprint) == 16
+    assert (counts + WordCounts.from_pairs({"x": 1})).fingerprint != counts.fingerprint
+
+
+def test_fingerprint_keeps_words_apart() -> None:
+    """Moving a letter from one word to the next changes the fingerprint; its value never changes."""
+    left, right = WordCounts.from_pairs({"ab": 1, "c": 1}), WordCounts.from_pairs({"a": 1, "bc": 1})
+    assert left.fingerprint != right.fingerprint
+    assert left.fingerprint == "3e30ac7ed20f4175"
+
+
+@given(table.filter(bool), st.integers(1, 10**6))
+def test_rescaling_keeps_every_word(words: dict[str, int], total: int) -> None:
+    """Each count is the exact quotient rounded up; its own total changes nothing."""
+    counts = WordCounts.from_pairs(words)
+    own = sum(words.values())
+    assert pairs(counts.rescale(total)) == {word: -(-n * total // own) for word, n in words.items()}
+    assert counts.rescale(own) == counts
+
+
+def test_mixing_follows_the_temperature() -> None:
+    """Totals become proportional to n^(1/T); T = 1 leaves them, T = inf makes them equal."""
+    named = {"a": WordCounts.from_pairs({"x": 10_000}), "b": WordCounts.from_pairs({"y": 75, "z": 25})}
+    assert pairs(mix(named)) == {"x": 10_000, "y": 75, "z": 25}
+    assert pairs(mix(named, temperature=2)) == {"x": 10_000, "y": 750, "z": 250}
+    assert pairs(mix(named, temperature=float("inf"))) == {"x": 10_000, "y": 7_500, "z": 2_500}
+    assert pairs(mix(named, temperature=0.5)) == {"x": 10_000, "y": 1, "z": 1}
+    for temperature in (0, -1, float("nan")):
+        with pytest.raises(ConfigError, match="positive temperature"):
+            mix(named, temperature=temperature)
+    with pytest.raises(ConfigError, match="0 sources"):
+        mix({})
+    with pytest.raises(CorpusError, match="source 'c' has no words"):
+        mix({**named, "c": WordCounts.empty()})
+
+
+def test_counts_that_do_not_fit_are_told() -> None:
+    """No sum of counts leaves 64 bits silently, nor do counts made in different ways add up."""
+    large = WordCounts.from_pairs({"a": 2**62})
+    for overflow in (
+        lambda: large + large,
+        lambda: large.rescale(2**63),
+        lambda: WordCounts.from_pairs([("a", 2**62), ("a", 2**62)]),
+        lambda: WordCounts.from_pairs({"a": 2**63}),
+    ):
+        with pytest.raises(CorpusError, match="more than 64 bits hold"):
+            overflow()
+    with pytest.raises(CorpusError, match="none/whitespace and none/gpt2 do not add up"):
+        _ = large + WordCounts.from_pairs({"a": 1}, pretokenizer="gpt2")
+
+
+@pytest.mark.parametrize("bad", [{"": 1}, {"a": 0}, {"a": -1}, {"\ud800": 1}])
+def test_pairs_are_checked(bad: dict[str, int]) -> None:
+    """Empty words, counts below one and lone surrogates are refused."""
+    with pytest.raises(CorpusError, match=r"word '(a|\\ud800|)'"):
+        WordCounts.from_pairs(bad)
+
+
+def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
+    """min_count(n) keeps what occurs n times, in both of its forms."""
+    path = write("a", "x x y\n")
+    assert count_words(path, min_count=2) == count_words(path).min_count(2)
+    assert count_words(path, min_count=2).words == ["x"]
+    told("none of 2 distinct words occurs 3 times; lower min_count", path, min_count=3)
+
+
+def test_many_parts_are_compacted(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Summing partial tables early or late gives the same counts."""
+    path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
+    expected = count_words(path)
+    monkeypatch.setattr(corpus, "_COMPACT_ROWS", 10)
+    assert count_words(path, block_size=1) == expected
+    monkeypatch.setattr(corpus, "_COMPACT_PARTS", 3)
+    assert count_words(path, block_size=1) == expected
+
+
+def test_the_map_is_injected(write: Callable[[str, str], Path]) -> None:
+    """Threads count the same as a loop; the counts and the job can be pickled for processes."""
+    paths = [write(f"{i}.txt", f"a b{i}\n") for i in range(5)]
+    with ThreadPoolExecutor(2) as pool:
+        counts = count_words(paths, map=pool.map)
+    assert counts == count_words(paths) == count_words(paths[0].parent)
+    assert pickle.loads(pickle.dumps(counts)) == counts
+    assert count_words(paths, map=lambda f, xs: map(pickle.loads(pickle.dumps(f)), xs)) == counts
+
+
+def test_progress_reaches_the_end(write: Callable[[str, bytes], Path]) -> None:
+    """progress hears of every block and ends at the size of the file on disk."""
+    path = write("a.gz", gzip.compress(b"".join(b"%d\n" % i for i in range(50_000))))
+    heard: list[tuple[str, int, int | None]] = []
+    count_words(path, block_size=1_000, progress=lambda *news: heard.append(news))
+    size = path.stat().st_size
+    assert heard[-1] == (str(path), size, size)
+    assert len(heard) > 2
+
+
+def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """- is stdin, whose size is not known."""
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": io.BytesIO(b"a b a\n")}))
+    heard: list[int | None] = []
+    assert pairs(count_words("-", progress=lambda _, done, total: heard.append(total))) == {"a": 2, "b": 1}
+    assert heard == [None]
+
+
+def test_bad_utf8_follows_the_policy(write: Callable[[str, bytes], Path]) -> None:
+    """strict tells file and line; replace and skip count what they change."""
+    path = write("a", b"good\nb\xffd\n")
+    told(f"{path}:2: invalid UTF-8 byte 0xff at column 2", path)
+    replaced, skipped = (count_words(path, errors=errors) for errors in ("replace", "skip"))
+    assert (replaced.words, replaced.n_lines, replaced.n_bad_lines) == (["b�d", "good"], 2, 1)
+    assert (skipped.words, skipped.n_lines, skipped.n_bad_lines) == (["good"], 2, 1)
+
+
+@given(rows=st.lists(st.lists(field, min_size=2, max_size=3), min_size=1, max_size=5))
+@settings(max_examples=40)
+def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
+    """Each chosen field is a text of its own, in any pre-tokenisation."""
+    path = folder / "a.tsv"
+    path.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+    split = PreTokenizer("metaspace").split
+    expected = Counter(word for row in rows for text in row[:2] for word in split(text))
+    if expected:
+        for fields in ("1,2", [2, 1], (1, 2)):
+            assert pairs(count_words(path, fields=fields, pretokenizer="metaspace", block_size=9)) == expected
+
+
+def test_missing_fields_are_told(write: Callable[[str, str], Path]) -> None:
+    """A short line is named with the number of its fields, a wrong number with an example."""
+    path = write("a.tsv", "a\tb\nc\td\ne\n\n")
+    told(f"{path}:3: field 2 was asked for, but there are 1; repair the line", path, fields="2")
+    told(f"{path}:1: field 3 was asked for, but there are 2", path, fields=3, block_size=1)
+    for fields in ("0", "x", "", "1,1", [], [1.5], -1):
+        told("give distinct column numbers, counted from 1", path, fields=fields)
+    told("fields, column and word_counts exclude each other", path, fields=1, word_counts=True)
+
+
+@given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5), ascii=st.booleans())
+@settings(max_examples=40)
+def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
+    """The text column is counted, each value a text, even over several lines; blank lines pass."""
+    path = folder / "a.jsonl"
+    rows = [json.dumps({"id": 1, "text": text}, ensure_ascii=ascii) for text in texts]
+    path.write_bytes("\r\n\n".join(rows).encode())
+    split = PreTokenizer("unicode").split
+    expected = Counter(word for text in texts for word in split(text))
+    if expected:
+        assert pairs(count_words(path, column="text", pretokenizer="unicode", block_size=9)) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"text": "b"', "invalid JSON (Expecting ',' delimiter"),
+        ('{"text": "b"} x', "invalid JSON (Extra data"),
+        ("[1]", "not a JSON object but [1]"),
+        ('"text"', 'not a JSON object but "text"'),
+        ('{"id": 1, "body": ""}', "no column 'text'; there are: id, body"),
+        ('{"text": 5}', "column 'text' is 5, not a string"),
+        ('{"text": null}', "column 'text' is null, not a string"),
+        (r'{"text": "\ud800"}', "column 'text' holds a lone surrogate"),
+        ("[" * 100_000, "invalid JSON (maximum recursion depth"),
+    ],
+)
+def test_bad_json_is_told_with_its_line(write: Callable[[str, bytes], Path], row: str, message: str) -> None:
+    """Whatever is wrong with a line, file and line are named, compressed or not, in any block."""
+    content = f'{{"text": "a"}}\n\n{row}\n{{"text": "a"}}\n'.encode()
+    for path in (write("a.jsonl", content), write("a.jsonl.gz", gzip.compress(content))):
+        told(f"{path}:3: {message}", path, column="text")
+        told(f"{path}:3: {message}", path, column="text", block_size=1)
+
+
+def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_path: Path) -> None:
+    """JSON lines and parquet without a column are refused with the columns that exist."""
+    path = write("a.jsonl.gz", gzip.compress(b'{"id": 1, "text": "a"}\n'))
+    told(f"{path}: JSON lines; name the text column, one of: id, text", path)
+    told("name the text column, one of: none, it is empty", write("b.ndjson", ""))
+    pl.DataFrame({"id": [1], "text": ["a"], "lang": ["de"]}).write_parquet(tmp_path / "a.parquet")
+    told(
+        f"{tmp_path / 'a.parquet'}: parquet; name the text column; there are: text, lang",
+        tmp_path / "a.parquet",
+    )
+    told("no text column 'id'; there are: text, lang", tmp_path / "a.parquet", column="id")
+    told("no text column 'x'; there are: text, lang", tmp_path / "a.parquet", column="x")
+
+
+@given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5))
+@settings(max_examples=30)
+def test_parquet(folder: Path, texts: list[str]) -> None:
+    """The text column of a parquet file is counted, each value a text, whatever the file's name."""
+    path = folder / "parquet-or-not"
+    pl.DataFrame({"id": range(len(texts)), "text": texts}).write_parquet(path)
+    expected = Counter(word for text in texts for word in text.split())
+    if expected:
+        counts = count_words(path, column="text")
+        assert pairs(counts) == expected
+        assert (counts.n_lines, counts.n_bytes) == (len(texts), sum(len(text.encode()) for text in texts))
+
+
+def test_parquet_nulls_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nulls follow the policy for bad lines, in any slice; a damaged file is named."""
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"text": ["a", "b", None, "a"]}).write_parquet(path)
+    for rows in (1, 100):
+        monkeypatch.setattr(corpus, "_PARQUET_ROWS", rows)
+        told(f"{path}: row 3 is null", path, column="text")
+        counts = count_words(path, column="text", errors="skip")
+        assert (pairs(counts), counts.n_lines, counts.n_bad_lines) == ({"a": 2, "b": 1}, 4, 1)
+    path.write_bytes(path.read_bytes()[:-9])
+    told(f"{path}: damaged parquet file", path, column="text")
+
+
+def test_word_tables(write: Callable[[str, str], Path]) -> None:
+    """The last separator splits, duplicates add up, blank lines pass, words are normalised."""
+    path = write("a.txt", "low\t5\nLow 2\n\n▁lo 1\r\nNew York\t3\nÉ\t4")
+    counts = count_words(path, word_counts=True, normalizer="lowercase")
+    assert pairs(counts) == {"low": 7, "▁lo": 1, "new": 3, "york": 3, "é": 4}
+    whole = count_words(path, word_counts=True, pretokenizer="metaspace", block_size=1)
+    assert pairs(whole) == {"low": 5, "Low": 2, "▁lo": 1, "New▁York": 3, "É": 4}
+
+
+@pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "gpt2", "metaspace"])
+@given(texts=st.lists(line, min_size=1, max_size=4))
+@settings(max_examples=30)
+def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: list[str]) -> None:
+    """Counts written as a table, and counted again, are the same."""
+    words = Counter(word for text in texts for word in PreTokenizer(pretokenizer).split(text) if word.strip())
+    path = folder / "table"
+    path.write_bytes("".join(f"{word}\t{n}\n" for word, n in words.items()).encode())
+    if words:
+        assert pairs(count_words(path, word_counts=True, pretokenizer=pretokenizer)) == words
+
+
+@pytest.mark.parametrize(
+    "row", ["word", "word 0", "word -3", "word 2.5", "word x", "7", " 7", "  7", "word 9223372036854775808"]
+)
+def test_bad_tables_are_told_with_their_line(write: Callable[[str, str], Path], row: str) -> None:
+    """A line that is not a word and a positive count is named."""
+    path = write("a", f"low 5\n\n{row}\nlow 5\n")
+    for block_size in (1, 1_000):
+        told(
+            f"{path}:3: {row!r} is not a word, a tab or space, and a count",
+            path,
+            word_counts=True,
+            block_size=block_size,
+        )
+
+
+def test_overflowing_tables_are_told(write: Callable[[str, str], Path]) -> None:
+    """Counts that add up beyond 64 bits are refused, within a block and across blocks."""
+    path = write("a", f"a {2**62}\nb {2**62}\n")
+    for block_size in (1, 1_000):
+        told("more than 64 bits hold", path, word_counts=True, block_size=block_size)
+
+
+def test_nothing_to_count_is_told(write: Callable[[str, str], Path]) -> None:
+    """A corpus without words is an error that names the files and the number of lines."""
+    empty, blank = write("a", ""), write("b", " \n\n\t\n")
+    told(f"{empty}: no words in 0 lines", empty)
+    told(f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer", [empty, blank])
+    told(f"{blank}, {blank}, {blank} and 1 more: no words in 12 lines", [blank] * 4)
+    told("name a file", [])
+
+
+def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> None:
+    """Ten megabytes in one line, and words of a hundred thousand characters, are counted at once."""
+    word = "é" * 100_000
+    path = write("a", f"{word} " * 5 + "ab " * 3_000_000 + "\n" + word)
+    for pretokenizer in ("whitespace", "metaspace"):
+        counts = count_words(path, block_size=1 << 20, pretokenizer=pretokenizer)
+        assert sorted(counts.counts.tolist())[-2:] == [6, 3_000_000]

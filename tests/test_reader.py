@@ -1,0 +1,264 @@
+"""Laws of reading: blocks hold the file's lines, whatever the compression and the block size."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError, CorpusError
+from volt.reader import Block, expand, prefetch, read_blocks
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstd,
+}
+TEXT = "".join(f"line {i} ä🙂 {'x' * (i % 50)}\n" for i in range(5_000)).encode()
+
+
+def joined(path: Path | str, **options: object) -> bytes:
+    return b"".join(block.data for block in read_blocks(str(path), **options))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reader") / "file"
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@given(parts=st.lists(st.text(alphabet="aé\n\r🙂", max_size=20), max_size=6), block_size=st.integers(1, 30))
+@settings(max_examples=40)
+def test_blocks_are_the_file(scratch: Path, packer: str, parts: list[str], block_size: int) -> None:
+    """Blocks join to the file, end at line ends and number its lines, for one or several members."""
+    data = "".join(parts).encode()
+    scratch.write_bytes(b"".join(PACKERS[packer](part.encode()) for part in parts))
+    blocks = list(read_blocks(str(scratch), block_size=block_size))
+    assert b"".join(block.data for block in blocks) == data
+    assert all(block.data.endswith(b"\n") for block in blocks[:-1])
+    first_lines = [1 + b"".join(block.data for block in blocks[:i]).count(b"\n") for i in range(len(blocks))]
+    assert [block.first_line for block in blocks] == first_lines
+    assert sum(block.n_lines for block in blocks) == len(io.BytesIO(data).readlines())
+    assert not blocks or blocks[-1].n_raw_bytes == scratch.stat().st_size
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_larger_files(tmp_path: Path, packer: str) -> None:
+    """Many reads per block and many blocks per file change nothing; progress grows to the file's size."""
+    path = tmp_path / "misnamed.txt"
+    path.write_bytes(PACKERS[packer](TEXT) + PACKERS[packer](TEXT))
+    blocks = list(read_blocks(str(path), block_size=50_000))
+    assert b"".join(block.data for block in blocks) == TEXT + TEXT
+    assert len(blocks) >= 2
+    progress = [block.n_raw_bytes for block in blocks]
+    assert progress == sorted(progress)
+    assert progress[-1] == path.stat().st_size
+
+
+def test_padding_and_skippable_frames(tmp_path: Path) -> None:
+    """Zero padding after gzip and xz members, and zstd's skippable frames, are not text."""
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(b"a\n") + bytes(100) + gzip.compress(b"b\n") + bytes(7))
+    assert joined(path) == b"a\nb\n"
+    path.write_bytes(lzma.compress(b"a\n") + bytes(8) + lzma.compress(b"b\n"))
+    assert joined(path) == b"a\nb\n"
+    path.write_bytes(bytes([0x53, 0x2A, 0x4D, 0x18, 2, 0, 0, 0]) + b"xx" + zstd(b"a\n"))
+    assert joined(path) == b"a\n"
+
+
+def test_many_tiny_members(tmp_path: Path) -> None:
+    """A gzip member for each line, as log writers make them, is read in linear time."""
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(b"ab\n") * 20_000)
+    assert joined(path) == b"ab\n" * 20_000
+
+
+@pytest.mark.parametrize("packer", ["plain", "gzip"])
+def test_a_byte_order_mark_is_not_text(tmp_path: Path, packer: str) -> None:
+    """A UTF-8 byte order mark is removed at the start of the text, and only there."""
+    path = tmp_path / "a"
+    path.write_bytes(PACKERS[packer](b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n"))
+    assert joined(path, block_size=1) == b"a\n\xef\xbb\xbfb\n"
+
+
+def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
+    """Ten megabytes without a line end make one block, though blocks are to be small."""
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 10_000_000 + b"\nlast")
+    assert [len(block.data) for block in read_blocks(str(path), block_size=1_000)] == [10_000_001, 4]
+
+
+BAD = b"good\nab\xffc\n\xc3\xa9\xed\xa0\x80\nfine\nend\xf0\x9f"
+
+
+def test_invalid_utf8_is_told_with_line_and_column(tmp_path: Path) -> None:
+    """Strict: the first bad byte is named with its line and column, in any block; surrogates are bad."""
+    path = tmp_path / "train.de"
+    path.write_bytes(BAD)
+    for block_size in (1, 6, 1_000):
+        with pytest.raises(CorpusError) as caught:
+            joined(path, block_size=block_size)
+        assert str(caught.value) == (
+            f"{path}:2: invalid UTF-8 byte 0xff at column 3; convert the file or pass --encoding-errors replace|skip"
+        )
+    path.write_bytes(BAD.replace(b"\xff", b""))
+    with pytest.raises(CorpusError, match=r"train.de:3: invalid UTF-8 byte 0xed at column 2"):
+        joined(path)
+
+
+@pytest.mark.parametrize("block_size", [1, 8, 1_000])
+def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path: Path, block_size: int) -> None:
+    """replace puts U+FFFD, skip drops the line; both count it, and line numbers stay those of the file."""
+    path = tmp_path / "a"
+    path.write_bytes(BAD)
+    blocks = list(read_blocks(str(path), block_size=block_size, errors="replace"))
+    assert b"".join(block.data for block in blocks) == BAD.decode(errors="replace").encode()
+    assert [n for block in blocks for n in block.bad_lines] == [2, 3, 5]
+    blocks = list(read_blocks(str(path), block_size=block_size, errors="skip"))
+    assert b"".join(block.data for block in blocks) == b"good\nfine\n"
+    assert sum(block.n_bad_lines for block in blocks) == 3
+    assert sum(block.n_lines for block in blocks) == 5
+    places = [block.place(i) for block in blocks for i in range(block.data.count(b"\n"))]
+    assert places == [f"{path}:1", f"{path}:4"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("a\n".encode("utf-16"), "UTF-16 text; convert it"),
+        ("a\n".encode("utf-32"), "UTF-32 text; convert it"),
+        ("\ufeffa\n".encode("utf-16-be"), "UTF-16 text; convert it"),
+        ("ab\n".encode("utf-16-le"), r"looks like binary data or UTF-16 \(NUL at byte 1\)"),
+        (b"PK\x03\x04rest", "zip archive"),
+        (b"\x89PNG\r\n", "PNG image"),
+        (b"%PDF-1.7", "PDF document"),
+        (b"PAR1....", "parquet file"),
+        (b"x" * 257 + b"ustar", "tar archive"),
+        (gzip.compress(b"x" * 257 + b"ustar"), "tar archive"),
+        (b"x" * 5_000 + b"\0", "binary data"),
+    ],
+)
+def test_what_is_not_text_is_named(tmp_path: Path, data: bytes, message: str) -> None:
+    """Binary files are refused by what they look like, compressed or not."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    with pytest.raises(CorpusError, match=rf"a\.txt: .*{message}"):
+        joined(path)
+
+
+@pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
+def test_damaged_files_are_told(tmp_path: Path, packer: str) -> None:
+    """A cut or garbled compressed file is an error that names the file and the last good line."""
+    path = tmp_path / "a"
+    packed = PACKERS[packer](TEXT) + PACKERS[packer](TEXT)
+    path.write_bytes(packed[:-20])
+    with pytest.raises(CorpusError, match=r"a: truncated after line [1-9]\d*; copy"):
+        joined(path)
+    path.write_bytes(PACKERS[packer](TEXT) + b"garbage" * 9)
+    with pytest.raises(CorpusError, match="a: corrupt after line 5000 "):
+        joined(path)
+
+
+def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    """Missing files and folders in place of files are CorpusErrors."""
+    with pytest.raises(CorpusError, match=r"b: cannot be read \(No such file or directory\)"):
+        joined(tmp_path / "b")
+    with pytest.raises(CorpusError, match=r"cannot be read \(Is a directory\)"):
+        joined(tmp_path)
+    with pytest.raises(ConfigError, match="choose strict, replace or skip"):
+        joined(tmp_path, errors="ignore")
+    with pytest.raises(ConfigError, match="block_size=0"):
+        joined(tmp_path, block_size=0)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
+def test_permission_is_told(tmp_path: Path) -> None:
+    """An unreadable file is a CorpusError."""
+    (tmp_path / "a").touch(mode=0)
+    with pytest.raises(CorpusError, match="Permission denied"):
+        joined(tmp_path / "a")
+
+
+def test_a_failing_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error while reading is a CorpusError that names the file."""
+
+    class Failing(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Failing()}))
+    with pytest.raises(CorpusError, match=r"stdin: cannot be read \(Input/output error\)"):
+        joined("-")
+
+
+def test_stdin_is_a_file_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """- is read from stdin and may be compressed, even if it comes byte by byte."""
+
+    class Dripping(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(1)
+
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Dripping(gzip.compress(b"a\nb\n"))}))
+    assert joined("-") == b"a\nb\n"
+
+
+def test_sources_expand_in_order(tmp_path: Path) -> None:
+    """Files stay as given; globs and directories are sorted; dot files are passed over."""
+    for name in ("b.txt", "a.txt", "sub/c.txt", "sub/.hidden", ".git/d", "odd[1].txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def names(*sources: Path | str) -> list[str]:
+        return [path if path == "-" else os.path.relpath(path, tmp_path) for path in expand(sources)]
+
+    assert names(tmp_path) == ["a.txt", "b.txt", "odd[1].txt", "sub/c.txt"]
+    assert names(tmp_path / "b.txt", "-", tmp_path / "a.txt") == ["b.txt", "-", "a.txt"]
+    assert names(tmp_path / "?.txt") == ["a.txt", "b.txt"]
+    assert names(tmp_path / "**" / "c.*") == ["sub/c.txt"]
+    assert names(tmp_path / "s*") == ["sub/c.txt"]
+    assert names(tmp_path / "odd[1].txt") == ["odd[1].txt"]
+    assert expand(tmp_path / "a.txt") == [str(tmp_path / "a.txt")]
+
+
+def test_sources_that_are_not_there(tmp_path: Path) -> None:
+    """What names no file is told, with what was wrong."""
+    (tmp_path / "empty").mkdir()
+    for source, message in [
+        (tmp_path / "none.txt", "no such file"),
+        (tmp_path / "*.gz", "no file matches this pattern"),
+        (tmp_path / "empty", "the directory holds no files"),
+    ]:
+        with pytest.raises(CorpusError, match=message):
+            expand(source)
+    with pytest.raises(CorpusError, match="no corpus was given"):
+        expand([])
+
+
+def test_prefetch_keeps_order_and_errors() -> None:
+    """Items come in order; an error comes where it belongs; an abandoned iterator does no harm."""
+
+    def items() -> Iterator[Block]:
+        yield Block("a", 1, 0, b"", 0)
+        yield Block("b", 1, 0, b"", 0)
+        raise CorpusError("c")
+
+    ahead = prefetch(items())
+    assert [next(ahead).path, next(ahead).path] == ["a", "b"]
+    with pytest.raises(CorpusError, match="c"):
+        next(ahead)
+    next(prefetch(items()))

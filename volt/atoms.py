@@ -1,0 +1,82 @@
+"""Words ⇄ atoms, the symbols that merging starts from: characters, one of which may carry the word marker.
+
+    suffix   the last character of a word carries "</w>": low → l o w</w>, as in subword-nmt 0.2
+    prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
+    none     characters alone, for pre-tokens that hold their spaces
+
+Compiled code sees an atom as a number: 2 · code point, + 1 if it carries the end-of-word marker.
+
+>>> codes, ends = atom_codes(["low", "a"], marker="suffix")
+>>> [atom_text(code) for code in codes.tolist()], ends.tolist()
+(['l', 'o', 'w</w>', 'a</w>'], [3, 4])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError
+
+Marker = Literal["suffix", "prefix", "none"]
+SUFFIX, PREFIX = "</w>", "▁"
+
+
+def check_marker(marker: str) -> None:
+    """Raise ConfigError if there is no such marker.
+
+    >>> check_marker("suffix")
+    """
+    if marker not in get_args(Marker):
+        raise ConfigError(f"unknown marker {marker!r}; choose from {', '.join(get_args(Marker))}")
+
+
+def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The codes of all atoms of the words (none of them empty), word after word, and where each word ends (n_words,)."""
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    text = "".join(words)
+    if marker == "prefix":
+        text, lengths = PREFIX + PREFIX.join(words) if words else "", lengths + 1
+    codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
+    ends = np.cumsum(lengths)
+    if marker == "suffix":
+        codes[ends - 1] += 1
+    return codes, ends
+
+
+def atom_text(code: int) -> str:
+    """The string of an atom.
+
+    >>> atom_text(2 * ord("w") + 1)
+    'w</w>'
+    """
+    return chr(code >> 1) + SUFFIX * (code & 1)
+
+
+def atom_code(atom: str, *, marker: Marker) -> int | None:
+    """The code of an atom's string; None if the string is no atom.
+
+    >>> atom_code("w</w>", marker="suffix") == 2 * ord("w") + 1, atom_code("wo", marker="suffix")
+    (True, None)
+    """
+    carries = marker == "suffix" and atom.endswith(SUFFIX) and atom != SUFFIX
+    character = atom.removesuffix(SUFFIX) if carries else atom
+    return 2 * ord(character) + carries if len(character) == 1 else None
+
+
+def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
+    """(n_tokens,) int64 characters of each token, the marker not counted; a token that is only the marker has 1.
+
+    Without an end marker a "▁" stands for a space and is counted as a marker is, so that lengths can be compared.
+
+    >>> token_lengths(["low</w>", "lo"], marker="suffix"), token_lengths(["▁low", "▁"], marker="prefix")
+    (array([3, 2]), array([3, 1]))
+    """
+    if marker == "suffix":
+        lengths = (len(token) - len(SUFFIX) * (token.endswith(SUFFIX) and token != SUFFIX) for token in tokens)
+    else:
+        lengths = (max(1, len(token) - token.count(PREFIX)) for token in tokens)
+    return np.fromiter(lengths, np.int64, len(tokens))

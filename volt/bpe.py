@@ -1,0 +1,294 @@
+"""WordCounts → `Candidates`: merges, and with them the exact token counts of every vocabulary size.
+
+When merge (a, b) → ab makes r replacements, weighted by word count,
+
+    n(ab) += r,   n(a) −= r,   n(b) −= r
+
+so the counts after any number of merges are sums over what the learner noted on its way, and nothing is ever encoded
+again. Merges, ties included, are those of subword-nmt.
+
+>>> from volt.corpus import WordCounts
+>>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=4)
+>>> candidates.merges
+[('s', 't</w>'), ('e', 'st</w>'), ('l', 'o'), ('w', 'est</w>')]
+>>> size = candidates.n_tokens
+>>> dict(zip(candidates.tokens_at(size)[-4:], candidates.counts_at(size)[-4:].tolist()))
+{'st</w>': 0, 'est</w>': 3, 'lo': 7, 'west</w>': 6}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
+from volt.errors import CandidateError
+from volt.kernels import run_watched
+
+if TYPE_CHECKING:
+    from volt.corpus import WordCounts
+    from volt.kernels.bpe import Words
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Report = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """Every change of a token's count, by token, then by merge.
+
+    tokens, merges: (n_changes,) which token changes and by which merge;  before, after: (n_changes,) int64 its counts
+    """
+
+    tokens: Ints
+    merges: Ints
+    before: Longs
+    after: Longs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Merges in order, the tokens that they make, and how often each token occurs at every size.
+
+    tokens: atoms first (most frequent first), then in the order in which merges make them
+    lengths: (n_tokens,) int64 characters, the marker not counted;  atom_counts: (n_atoms,) int64
+    parts: (n_merges, 2), results: (n_merges,) int32 token numbers
+    A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
+    """
+
+    tokens: tuple[str, ...]
+    lengths: Longs
+    atom_counts: Longs
+    parts: Ints
+    results: Ints
+    trajectory: Trajectory = field(repr=False)
+    marker: Marker
+    counts: WordCounts = field(repr=False)
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """The merges in order, as pairs of strings."""
+        return [(self.tokens[left], self.tokens[right]) for left, right in self.parts.tolist()]
+
+    @property
+    def n_merges(self) -> int:
+        """The number of merges."""
+        return len(self.results)
+
+    @property
+    def n_atoms(self) -> int:
+        """The number of atoms, which is the smallest size."""
+        return len(self.atom_counts)
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens after all merges, which is the largest size."""
+        return len(self.tokens)
+
+    def sizes_after(self) -> Longs:
+        """(n_merges + 1,) int64: the size after 0, 1, 2, … merges."""
+        made = np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results]))
+        return made.astype(np.int64) + 1
+
+    def merges_at(self, size: int) -> int:
+        """How many merges make a vocabulary of this size. Raises CandidateError if the size lies outside."""
+        if not self.n_atoms <= size <= self.n_tokens:
+            raise CandidateError(
+                f"size {size} is outside {self.n_atoms} (the atoms) to {self.n_tokens} (all {self.n_merges} merges)"
+            )
+        return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
+
+    def tokens_at(self, size: int) -> list[str]:
+        """The tokens of a size, atoms first. Raises CandidateError if the size lies outside."""
+        self.merges_at(size)
+        return list(self.tokens[:size])
+
+    def counts_at(self, size: int) -> Longs:
+        """(size,) int64: how often each of `tokens_at(size)` occurs in the corpus encoded with that size's merges."""
+        change = self.trajectory
+        made = change.merges < self.merges_at(size)
+        counts = np.zeros(self.n_tokens, np.int64)
+        counts[: self.n_atoms] = self.atom_counts
+        counts[change.tokens[made]] = change.after[made]  # the last change of a token comes last, and stays
+        return counts[:size]
+
+    def curve(self, term: Callable[[Longs, Longs], NDArray[np.generic]]) -> Floats:
+        """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.
+
+        term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0.
+        """
+        change = self.trajectory
+        start = term(self.atom_counts, np.arange(self.n_atoms)).sum()
+        steps = term(change.after, change.tokens).astype(float) - term(change.before, change.tokens)
+        return start + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))])
+
+
+def learn_bpe(
+    counts: WordCounts,
+    n_merges: int = 30_000,
+    *,
+    marker: Marker | None = None,
+    min_pair_count: int = 2,
+    report: Report | None = None,
+) -> Candidates:
+    """Learn up to `n_merges` merges; fewer where no pair is left that occurs `min_pair_count` times.
+
+    marker: "suffix", "prefix" or "none"; None is "suffix" for pre-tokens without spaces and "none" for those with.
+    report: called with the number of merges done, several times a second.
+    Raises CandidateError if n_merges is negative or min_pair_count is below 1.
+    """
+    from volt.kernels.bpe import learn
+    from volt.kernels.texts import Texts
+
+    if n_merges < 0 or min_pair_count < 1:
+        raise CandidateError(f"n_merges is {n_merges}, min_pair_count {min_pair_count}; give at least 0 and 1")
+    marker = _marker(marker, counts)
+    words, atom_numbers = _words(counts, marker)
+    atoms = [atom_text(code) for code in atom_numbers]
+    texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, n_merges))
+    final = np.array([code & 1 for code in atom_numbers], np.uint8)
+    ending = _code_points(SUFFIX if marker == "suffix" else "")
+    lefts, rights, results, replaced, irregular = run_watched(
+        lambda progress: learn(words, texts, final, ending, n_merges, min_pair_count, progress), report=report
+    )
+    parts = np.stack([lefts, rights], axis=1)
+    changes = _traced(words, parts, results, report) if irregular else _Replacements.regular(replaced)
+    return _candidates(counts, words, atoms, parts, results, changes, marker)
+
+
+def replay_bpe(
+    counts: WordCounts,
+    merges: Sequence[tuple[str, str]],
+    *,
+    marker: Marker | None = None,
+    report: Report | None = None,
+) -> Candidates:
+    """The candidates that ready-made merges give on these counts, such as those of a subword-nmt or sentencepiece file.
+
+    Raises CandidateError if a part of a merge is neither an atom nor the result of an earlier merge.
+
+    >>> from volt.corpus import WordCounts
+    >>> replay_bpe(WordCounts.from_pairs({"abc": 3}), [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
+    [0, 0, 0, 0, 3]
+    """
+    marker = _marker(marker, counts)
+    words, atom_numbers = _words(counts, marker)
+    numbers = {atom_text(code): number for number, code in enumerate(atom_numbers)}
+    for left, right in merges:  # atoms that only the merges know occur 0 times
+        for part in (left, right):
+            if atom_code(part, marker=marker) is not None:
+                numbers.setdefault(part, len(numbers))
+    atoms, rows = list(numbers), []
+    for rank, (left, right) in enumerate(merges):
+        for part in (left, right):
+            if part not in numbers:
+                raise CandidateError(
+                    f"merge {rank + 1}, {left!r} + {right!r}: no character and no earlier merge makes {part!r}"
+                )
+        rows.append((numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))))
+    table = np.array(rows, np.int32).reshape(-1, 3)
+    changes = _traced(words, table[:, :2], table[:, 2], report)
+    return _candidates(counts, words, atoms, table[:, :2], table[:, 2], changes, marker)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacements:
+    """Replacements: at which merge (the step), of which merge's pair, and how many. All (n,)."""
+
+    steps: Longs
+    ranks: Longs
+    counts: Longs
+
+    @classmethod
+    def regular(cls, counts: Longs) -> _Replacements:
+        """Those of a run in which each pair is replaced at its own step."""
+        steps = np.arange(len(counts))
+        return cls(steps, steps, counts)
+
+
+def _marker(marker: Marker | None, counts: WordCounts) -> Marker:
+    if marker is None:
+        return "none" if counts.pretokenizer.keeps_spaces else "suffix"
+    check_marker(marker)
+    return marker
+
+
+def _words(counts: WordCounts, marker: Marker) -> tuple[Words, list[int]]:
+    """The words as numbered atoms, and the atoms' codes, the most frequent first."""
+    from volt.kernels.bpe import Words
+
+    codes, ends = atom_codes(counts.words, marker=marker)
+    word_counts = counts.counts.astype(np.int64)
+    occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
+    n_by_code = np.bincount(codes, occurrences)
+    found = np.flatnonzero(n_by_code)
+    ordered = found[np.lexsort((found, -n_by_code[found]))]
+    numbers = np.zeros(len(n_by_code), np.int32)
+    numbers[ordered] = np.arange(len(ordered))
+    return Words(numbers[codes], ends, word_counts), ordered.tolist()
+
+
+def _code_points(text: str) -> Ints:
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int32)
+
+
+def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
+    """Where each atom's string starts, with room for more tokens."""
+    starts = np.zeros(len(atoms) + n_more + 2, np.int64)
+    np.cumsum([len(atom) for atom in atoms], out=starts[1 : len(atoms) + 1])
+    return starts
+
+
+def _traced(words: Words, parts: Ints, results: Ints, report: Report | None) -> _Replacements:
+    """The replacements that encoding makes as the merges are added one by one."""
+    from volt.kernels.encode import ranked_merges, trace
+
+    merges = ranked_merges(parts[:, 0], parts[:, 1], results)
+    regular, late, late_counts = run_watched(lambda progress: trace(words, merges, progress), report=report)
+    steps = np.arange(len(regular))
+    return _Replacements(
+        np.concatenate([steps, late >> 32]),
+        np.concatenate([steps, late & 0xFFFFFFFF]),
+        np.concatenate([regular, late_counts]),
+    )
+
+
+def _candidates(
+    counts: WordCounts,
+    words: Words,
+    atoms: list[str],
+    parts: Ints,
+    results: Ints,
+    changes: _Replacements,
+    marker: Marker,
+) -> Candidates:
+    tokens = list(atoms)
+    for (left, right), result in zip(parts.tolist(), results.tolist(), strict=True):
+        if result == len(tokens):
+            tokens.append(tokens[left] + tokens[right])
+    occurrences = np.repeat(words.counts, np.diff(words.ends, prepend=0))
+    atom_counts = np.zeros(len(atoms), np.int64)
+    np.add.at(atom_counts, words.symbols, occurrences)
+    trajectory = _trajectory(atom_counts, parts, results, changes)
+    lengths = token_lengths(tokens, marker=marker)
+    return Candidates(tuple(tokens), lengths, atom_counts, parts, results, trajectory, marker, counts)
+
+
+def _trajectory(atom_counts: Longs, parts: Ints, results: Ints, changes: _Replacements) -> Trajectory:
+    """Sum the changes that each merge makes to each token, and add them up along the merges."""
+    tokens = np.concatenate([results[changes.ranks], parts[changes.ranks, 0], parts[changes.ranks, 1]]).astype(np.int64)
+    keys, groups = np.unique(tokens * max(1, len(results)) + np.tile(changes.steps, 3), return_inverse=True)
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, groups, np.concatenate([changes.counts, -changes.counts, -changes.counts]))
+    tokens, merges = np.divmod(keys, max(1, len(results)))
+    started = np.concatenate([atom_counts, np.zeros(len(results), np.int64)])[tokens]
+    total = np.cumsum(sums)
+    first = np.searchsorted(tokens, tokens)
+    after = started + total - (total - sums)[first]
+    return Trajectory(tokens.astype(np.int32), merges.astype(np.int32), after - sums, after)

@@ -1,0 +1,126 @@
+"""Pure functions of token counts: what a vocabulary costs and gives, and at which size a rule would stop.
+
+    P(j) = n_j / Σ n        H = −(1/l) Σ_j P(j) log P(j)                 (Eq. 2, nats per character)
+    MUV(t) = −(H_t − H_{t−1}) / (size_t − size_{t−1})                    (Eq. 1)
+
+>>> import numpy as np
+>>> entropies, sizes = np.array([2.0, 1.2, 0.9, 0.8]), np.array([100, 200, 300, 400])
+>>> muv(entropies, sizes)
+array([0.008, 0.003, 0.001])
+>>> int(sizes[knee(entropies, sizes)])
+200
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError, CriterionError
+
+Length = Literal["type", "occurrence"]
+Numbers = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def probs(counts: Numbers) -> Floats:
+    """P(j) = n_j / Σ n over the tokens that occur. Raises CriterionError if a count is negative or all are zero.
+
+    >>> probs(np.array([3, 0, 1]))
+    array([0.75, 0.25])
+    """
+    counts = np.asarray(counts)
+    if len(counts) == 0 or counts.min() < 0 or not counts.any():
+        raise CriterionError(f"{len(counts)} counts, none positive or some negative: give counts of a non-empty text")
+    positive = counts[counts > 0]
+    return positive / positive.sum(dtype=float)
+
+
+def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
+    """l_v: the mean length of the tokens ("type", Section 4.2) or of their occurrences, in characters.
+
+    >>> counts, lengths = np.array([9, 1]), np.array([1, 3])
+    >>> mean_length(counts, lengths), mean_length(counts, lengths, length="occurrence")
+    (2.0, 1.2)
+    """
+    if length not in get_args(Length):
+        raise ConfigError(f"unknown length {length!r}; choose from {', '.join(get_args(Length))}")
+    weights = np.ones(len(lengths)) if length == "type" else np.asarray(counts, float)
+    return float(weights @ lengths / weights.sum())
+
+
+def entropy(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
+    """Normalised corpus entropy (Eq. 2), nats per character.
+
+    counts: (n_tokens,), or transported masses (Eq. 4);  lengths: (n_tokens,) int64, characters.
+    Raises CriterionError if a count is negative or all are zero.
+
+    >>> round(entropy(np.array([1, 1]), np.array([1, 3])), 6)  # log(2) / 2
+    0.346574
+    """
+    p = probs(counts)
+    return float(-(p @ np.log(p)) / mean_length(counts, lengths, length=length))
+
+
+def muv(entropies: Floats, sizes: Longs) -> Floats:
+    """Marginal utility of vocabularisation (Eq. 1) of each step but the first, (n − 1,) nats per character and token.
+
+    Raises CriterionError if the sizes do not increase.
+
+    >>> muv(np.array([2.0, 1.0]), np.array([100, 300]))
+    array([0.005])
+    """
+    if (np.diff(sizes) <= 0).any():
+        raise CriterionError(f"sizes {np.asarray(sizes).tolist()} do not increase")
+    return -np.diff(entropies) / np.diff(sizes)
+
+
+def knee(entropies: Floats, sizes: Longs) -> int:
+    """The index where the entropy lies farthest below the chord from the first to the last step.
+
+    There the marginal utility falls to its mean over the range.
+
+    >>> knee(np.array([3.0, 1.0, 0.5]), np.array([10, 20, 30]))
+    1
+    """
+    position = (sizes - sizes[0]) / max(1, sizes[-1] - sizes[0])
+    chord = entropies[0] + position * (entropies[-1] - entropies[0])
+    return int(np.argmax(chord - entropies))
+
+
+def f95(counts: Numbers) -> float:
+    """The frequency of the type at the 95th percentile, the most frequent first (Gowda & May 2020).
+
+    >>> f95(np.array([500] * 95 + [7] * 5))
+    500.0
+    """
+    ordered = np.sort(np.asarray(counts))[::-1]
+    return float(ordered[int(np.ceil(0.95 * len(ordered))) - 1])
+
+
+def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
+    """Rényi entropy of order α over its maximum, log of the number of types (Zouhar et al. 2023); 1 for one type.
+
+    >>> renyi_efficiency(np.array([5, 5, 5, 5]))
+    1.0
+    """
+    if not alpha > 0 or alpha == 1:
+        raise ConfigError(f"alpha is {alpha}; give a positive number other than 1")
+    n_types = len(counts)
+    if n_types == 1:
+        return 1.0
+    return float(np.log((probs(counts) ** alpha).sum()) / ((1 - alpha) * np.log(n_types)))
+
+
+def divergence(counts: Numbers) -> float:
+    """D = ½ Σ|p_j − 1/K|: how far the token distribution is from uniform, 0 to 1 (Gowda & May 2020).
+
+    >>> divergence(np.array([4, 0, 0, 0]))
+    0.75
+    """
+    p = np.zeros(len(counts))
+    p[np.asarray(counts) > 0] = probs(counts)
+    return float(np.abs(p - 1 / len(p)).sum() / 2)

@@ -1,0 +1,39 @@
+"""Pieces → the line that they spell: markers become the spaces between words, byte tokens the characters they encode.
+
+>>> from volt.vocabulary import Vocabulary
+>>> decode(Vocabulary(merges=(), tokens=("a</w>", "b")), ["b", "a</w>", "a</w>"])
+'ba a'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from volt.atoms import PREFIX, SUFFIX
+from volt.special import BYTE_TOKENS
+from volt.vocabulary import Vocabulary
+
+_BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
+
+
+def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
+    """The line that the pieces spell. Bytes that are no UTF-8 become U+FFFD; special tokens appear as they are."""
+    keeps_spaces = vocabulary.pretokenizer.keeps_spaces
+    text = "".join(_texts(vocabulary, pieces, "" if keeps_spaces else " "))
+    if vocabulary.marker == "suffix" and not keeps_spaces:
+        return text.removesuffix(" ")
+    text = text.replace(PREFIX, " ")
+    starts_with_space = vocabulary.marker == "prefix" or vocabulary.pretokenizer.dummy_prefix
+    return text.removeprefix(" ") if starts_with_space else text
+
+
+def _texts(vocabulary: Vocabulary, pieces: Iterable[str], space: str) -> Iterator[str]:
+    """The text of each piece; a piece that ends a word ends with `space`."""
+    ends_words = vocabulary.marker == "suffix"
+    for is_byte, run in groupby(pieces, key=lambda piece: vocabulary.byte_fallback and piece in _BYTES):
+        if is_byte:
+            yield bytes(_BYTES[piece] for piece in run).decode(errors="replace")
+            continue
+        for piece in run:
+            yield piece.removesuffix(SUFFIX) + space if ends_words and piece.endswith(SUFFIX) else piece

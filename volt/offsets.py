@@ -1,0 +1,86 @@
+"""Lines → pre-tokens, and pieces → the places in the original line that they came from.
+
+A line passes through three forms: the original, the one with user tokens hidden, and the normalised one that is cut into
+pre-tokens. A piece's span in the last is mapped back to the first.
+
+>>> from volt.vocabulary import Vocabulary
+>>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
+[['a', 'b'], []]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.atoms import SUFFIX
+from volt.special import BYTE_TOKENS, SpecialTokens
+from volt.text import check_text
+from volt.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from volt.encoder import Encoder
+
+
+def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
+    """The pre-tokens of each line: user tokens hidden, normalised, cut.
+
+    Raises CorpusError if a line holds a lone surrogate.
+    """
+    import polars as pl
+
+    texts = pl.DataFrame({"text": [check_text(line) for line in lines]}, schema={"text": pl.String})
+    normal = vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))
+    return texts.select(vocabulary.pretokenizer.extract(normal)).to_series().to_list()
+
+
+def encode_offsets(encoder: Encoder, line: str) -> Iterator[tuple[str, int, int]]:
+    """Each piece with its start and end in the original line."""
+    vocabulary = encoder.vocabulary
+    spans = _hidden_spans(vocabulary.special, check_text(line))
+    normal, from_hidden = vocabulary.normalizer.align(vocabulary.special.hide_text(line))
+    starts = np.append(spans[from_hidden[:, 0], 0], len(line)).tolist()
+    ends = np.append(0, spans[from_hidden[:, 1] - 1, 1]).tolist()
+    cut = vocabulary.pretokenizer.spans(normal)
+    encoded = encoder.encode_words([word for word, *_ in cut])
+    for (word, start, end), pieces in zip(cut, encoded, strict=True):
+        unseen = len(word) + (vocabulary.marker == "prefix") - (end - start)
+        for piece, first, last in _within_word(vocabulary, pieces):
+            i, j = start + max(0, first - unseen), start + max(0, last - unseen)
+            yield piece, starts[i], ends[j] if j > i else starts[i]
+
+
+def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Each piece with the characters of its word that it covers; a user token is one, every byte covers its own."""
+    position, n_bytes = 0, 0
+    for piece in pieces:
+        width = len(piece)
+        if piece in vocabulary.special.user:
+            width = 1
+        elif vocabulary.byte_fallback and piece in BYTE_TOKENS:
+            n_bytes = n_bytes or _n_bytes(int(piece[3:5], 16))
+            n_bytes -= 1
+            yield piece, position, position + 1
+            position += n_bytes == 0
+            continue
+        elif vocabulary.marker == "suffix" and piece.endswith(SUFFIX):
+            width -= len(SUFFIX)
+        yield piece, position, position + width
+        position += width
+
+
+def _n_bytes(lead: int) -> int:
+    """The length of the UTF-8 sequence that starts with this byte."""
+    return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+
+
+def _hidden_spans(special: SpecialTokens, line: str) -> NDArray[np.int64]:
+    """The span in the line of each character of the line with user tokens hidden, (n, 2)."""
+    starts = np.ones(len(line) + 1, bool)
+    for start, end in special.spans(line):
+        starts[start + 1 : end] = False
+    edges = np.flatnonzero(starts)
+    return np.stack([edges[:-1], edges[1:]], axis=1)

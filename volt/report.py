@@ -1,0 +1,152 @@
+"""`SearchResult` → what people read in a terminal, and the same as JSON data.
+
+>>> from volt.corpus import WordCounts
+>>> from volt.bpe import learn_bpe
+>>> from volt.searching import search
+>>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
+>>> result = search(learn_bpe(counts, n_merges=9), sizes=[14, 16, 18])
+>>> sorted(as_data(result))[:4], as_data(result)["best"]["size"]
+(['best', 'cuts', 'picks', 'pick'], 16)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from volt.atoms import PREFIX, SUFFIX
+from volt.encoder import Encoder
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from volt.searching import SearchResult
+    from volt.steps import SizeStep
+    from volt.vocabulary import Vocabulary
+
+LONG_WORD = 8  # characters; shorter words are rarely cut
+Seconds = Mapping[str, float]
+
+
+def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
+    """Everything that the terminal report shows, as JSON values."""
+    return {
+        "signature": result.signature,
+        "fingerprint": result.vocabulary.fingerprint,
+        "best": _step_data(result.best),
+        "pick": asdict(result.pick),
+        "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
+        "steps": [_step_data(step) for step in result.steps],
+        "vocabulary": vocabulary_data(result.vocabulary),
+        "warnings": list(result.warnings),
+        "cuts": dict(sample_cuts(result)),
+        "seconds": dict(seconds or {}),
+    }
+
+
+def _step_data(step: SizeStep) -> dict[str, Any]:
+    return {name: value for name, value in asdict(step).items() if name != "kept"}
+
+
+def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
+    """How a vocabulary is made up, as JSON values."""
+    return {
+        "tokens": vocabulary.size,
+        "atoms": len(vocabulary.atoms),
+        "merges": len(vocabulary.merges),
+        "scaffolding": len(vocabulary.scaffolding),
+        "special": list(vocabulary.special.all),
+        "ids": len(vocabulary.pieces),
+        "byte_fallback": vocabulary.byte_fallback,
+        "marker": vocabulary.marker,
+        "normalizer": vocabulary.normalizer.name,
+        "pretokenizer": vocabulary.pretokenizer.name,
+    }
+
+
+def sample_cuts(result: SearchResult, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
+    """A few long words, from the commonest to the rarest, and how the vocabulary cuts them."""
+    table = result.candidates.counts.table
+    long = table.filter(table["word"].str.len_chars() >= LONG_WORD)
+    words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
+    chosen = dict.fromkeys(words[i * (len(words) - 1) // max(1, n_words - 1)] for i in range(n_words))
+    encoder = Encoder(result.vocabulary)
+    return [(word, list(pieces)) for word, pieces in zip(chosen, encoder.encode_words(list(chosen)), strict=True)]
+
+
+def cut(pieces: Iterable[str]) -> str:
+    """Pieces as people like to see them: a bar between two, no markers.
+
+    >>> cut(["new", "est</w>"])
+    'new|est'
+    """
+    texts = [piece.removesuffix(SUFFIX) for piece in pieces]
+    return "|".join(text for text in texts if text).removeprefix(PREFIX)
+
+
+def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> RenderableType:
+    """The report of a search, for a rich console."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    parts: list[RenderableType] = [_steps_table(result), "", _picks_table(result), ""]
+    for warning in result.warnings:
+        parts.append(Text.assemble(("warning ", "bold yellow"), warning))
+    parts += ["", _cuts_table(sample_cuts(result)), ""]
+    if seconds:
+        spent = "   ".join(f"{phase} {value:.2f}" for phase, value in seconds.items())
+        parts.append(Text.assemble(("seconds   ", "dim"), spent, f"   total {sum(seconds.values()):.2f}"))
+    parts.append(Text.assemble(("signature ", "dim"), result.signature, overflow="fold"))
+    return Padding(Group(*parts), (0, 0))
+
+
+def _steps_table(result: SearchResult) -> RenderableType:
+    """One row per size; the chosen one stands out, and each rule's name is at its pick."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("size", "kept", "entropy", "MUV ·10⁶", "tokens", "F95", "Rényi", "iter."):
+        table.add_column(name, justify="right")
+    table.add_column("picked by")
+    for index, step in enumerate(result.steps):
+        rules = [rule for rule, pick in result.picks.items() if pick.index == index]
+        table.add_row(
+            f"{step.size:,}",
+            f"{step.n_kept:,}",
+            f"{step.entropy:.4f}",
+            "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
+            f"{step.n_pieces:,}",
+            f"{step.f95:,.0f}",
+            f"{step.renyi:.3f}",
+            f"{step.n_iters}" if step.converged else f"{step.n_iters}!",
+            ", ".join(rules),
+            style="bold green" if step is result.best else "",
+        )
+    return table
+
+
+def _picks_table(result: SearchResult) -> RenderableType:
+    """What every rule would pick, and why."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("rule")
+    table.add_column("size", justify="right")
+    table.add_column("why")
+    for rule, pick in result.picks.items():
+        edge = " [yellow](edge of the range)[/]" if pick.on_edge else ""
+        table.add_row(rule, f"{pick.size:,}", pick.why + edge, style="bold green" if pick is result.pick else "")
+    return table
+
+
+def _cuts_table(cuts: Iterable[tuple[str, Iterable[str]]]) -> RenderableType:
+    """Words beside their pieces."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for word, pieces in cuts:
+        table.add_row(Text(word, style="dim"), Text(cut(pieces)))
+    return table

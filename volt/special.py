@@ -1,0 +1,92 @@
+"""Special tokens: four with a role, any number of the user's own that are never split, and bytes for the unknown.
+
+A user token is hidden behind one private character before a text is normalised and cut, so it survives both, and no
+merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; text holds none of them.
+
+>>> special = SpecialTokens(user=("<url>",))
+>>> hidden = special.hide_text("see <url>!")
+>>> len(hidden), special.reveal(hidden)
+(6, 'see <url>!')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volt.errors import ConfigError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
+BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokens:
+    """unk, bos, eos, pad: the tokens with a role, numbered 0 to 3 in this order; user: those that are never split.
+
+    Raises ConfigError if one is empty, holds white space, or repeats.
+    """
+
+    unk: str = "<unk>"
+    bos: str = "<s>"
+    eos: str = "</s>"
+    pad: str = "<pad>"
+    user: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for number, token in enumerate(self.all):
+            if not token or token.split() != [token]:
+                raise ConfigError(f"special token {token!r} is empty or holds white space; choose another spelling")
+            if token in self.all[:number] or token in BYTE_TOKENS:
+                raise ConfigError(f"special token {token!r} is given twice or is a byte token; choose another spelling")
+        if len(self.user) > LAST_HIDDEN - FIRST_HIDDEN:
+            raise ConfigError(f"{len(self.user)} user tokens; {LAST_HIDDEN - FIRST_HIDDEN} are the most")
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All special tokens in the order of their ids.
+
+        >>> SpecialTokens(user=("<url>",)).all
+        ('<unk>', '<s>', '</s>', '<pad>', '<url>')
+        """
+        return (self.unk, self.bos, self.eos, self.pad, *self.user)
+
+    def hide(self, text: pl.Expr) -> pl.Expr:
+        """String expression → the same with every user token as one private character; of two that fit, the longer."""
+        if not self.user:
+            return text
+        return text.str.replace_many(list(self.user), [self._hidden(i) for i in range(len(self.user))], leftmost=True)
+
+    def hide_text(self, text: str) -> str:
+        """What `hide` does, for one string."""
+        for start, end in reversed(self.spans(text)):
+            text = text[:start] + self._hidden(self.user.index(text[start:end])) + text[end:]
+        return text
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the user tokens stand in a text.
+
+        >>> SpecialTokens(user=("<url>",)).spans("see <url>!")
+        [(4, 9)]
+        """
+        if not self.user:
+            return []
+        longest_first = sorted(self.user, key=len, reverse=True)
+        return [match.span() for match in re.finditer("|".join(map(re.escape, longest_first)), text)]
+
+    def reveal(self, text: str) -> str:
+        """Undo `hide`."""
+        return "".join(self.revealed(ord(char)) or char for char in text) if self.user else text
+
+    def revealed(self, code_point: int) -> str | None:
+        """The user token that a private character stands for; None for any other character."""
+        number = code_point - FIRST_HIDDEN
+        return self.user[number] if 0 <= number < len(self.user) else None
+
+    @staticmethod
+    def _hidden(number: int) -> str:
+        return chr(FIRST_HIDDEN + number)

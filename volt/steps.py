@@ -1,0 +1,209 @@
+"""Candidates + size → `SizeStep`: the transport of characters to the tokens of that size, and what they measure.
+
+    rows: characters i, a_i their distribution       columns: tokens j of the size, b_j = n_j / Σ n
+    D(i,j) = log len(j) where i occurs in j           keep j if its transported mass ≥ min_share · b_j
+    H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P from transported mass    (Eq. 4)
+
+Each size starts from the row potentials of the one before.
+
+>>> from volt.bpe import learn_bpe
+>>> from volt.corpus import WordCounts
+>>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
+>>> [(step.size, step.n_kept, step.n_pieces, step.converged) for step in size_steps(candidates, [16, 18])]
+[(16, 15, 42, True), (18, 15, 31, True)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.atoms import SUFFIX
+from volt.criteria import Length, entropy, f95, renyi_efficiency
+from volt.errors import ConfigError
+from volt.transport import SOLVERS, TransportPlan, TransportProblem
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
+    from volt.bpe import Candidates
+
+Mass = Literal["tokens", "characters"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What a search can vary; the defaults are the design's, the paper's variants are one change away.
+
+    length: what l averages over, the tokens ("type") or their occurrences;  mass: whether b_j is a token's share of all
+    tokens or of all characters;  epsilon > 0;  row_tau, column_tau in (0, 1]: how hard the marginals are (1: hard);
+    min_share in [0, 1]: the least transported mass, as a share of b_j, that keeps a token (0 keeps all).
+    Raises ConfigError if one is out of range.
+    """
+
+    length: Length = "type"
+    mass: Mass = "tokens"
+    epsilon: float = 1.0
+    row_tau: float = 1.0
+    column_tau: float = 0.5
+    min_share: float = 0.001
+    solver: str = "sinkhorn"
+    threshold: float = 1e-6
+    max_iters: int = 1_000
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("length", get_args(Length)),
+            ("mass", get_args(Mass)),
+            ("solver", tuple(SOLVERS)),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"unknown {name} {getattr(self, name)!r}; choose from {', '.join(allowed)}")
+        for name, low, high in (
+            ("row_tau", 0, 1),
+            ("column_tau", 0, 1),
+            ("epsilon", 0, 1e6),
+            ("threshold", 0, 1),
+        ):
+            if not low < getattr(self, name) <= high:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give a number above {low} and at most {high:g}")
+        if not 0 <= self.min_share <= 1 or self.max_iters < 1:
+            raise ConfigError(
+                f"min_share is {self.min_share}, max_iters {self.max_iters}; give a share from 0 to 1 and at least 1"
+            )
+
+    @property
+    def signature(self) -> str:
+        """The parameters in the short form that stands beside results."""
+        return (
+            f"length:{self.length}|mass:{self.mass}|eps:{self.epsilon:g}|tau:{self.row_tau:g},{self.column_tau:g}"
+            f"|share:{self.min_share:g}|solver:{self.solver}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SizeStep:
+    """One vocabulary size, measured.
+
+    size: tokens offered, atoms included;  n_kept: tokens that the transport keeps
+    entropy: Eq. 4 over the kept tokens, nats per character;  sweep_entropy: Eq. 2 over all tokens' exact counts
+    muv, sweep_muv: Eq. 1 for either, against the step before (None for the first)
+    n_pieces: tokens that the corpus takes;  f95: frequency of the 95th-percentile type;  renyi: efficiency, α = 2.5
+    n_iters, converged, row_residual, column_residual, remedy: how the transport went;  kept: (size,) bool
+    """
+
+    size: int
+    n_kept: int
+    entropy: float
+    sweep_entropy: float
+    muv: float | None
+    sweep_muv: float | None
+    n_pieces: int
+    f95: float
+    renyi: float
+    n_iters: int
+    converged: bool
+    row_residual: float
+    column_residual: float
+    remedy: str
+    kept: NDArray[np.bool_] = field(repr=False, compare=False)
+
+
+def size_steps(
+    candidates: Candidates,
+    sizes: Sequence[int],
+    *,
+    parameters: Parameters | None = None,
+    report: Callable[[int], object] | None = None,
+) -> Iterator[SizeStep]:
+    """Measure each size in turn, smallest first. report: called with the number of sizes done."""
+    parameters = parameters or Parameters()
+    costs, characters = transport_costs(candidates), character_mass(candidates)
+    previous, start = None, None
+    for number, size in enumerate(sizes):
+        counts = candidates.counts_at(size)
+        problem = _problem(costs[:, :size], characters, counts, candidates.lengths[:size], parameters)
+        plan = SOLVERS[parameters.solver](threshold=parameters.threshold, max_iters=parameters.max_iters)(
+            problem, start
+        )
+        previous, start = _step(candidates, counts, plan, previous, parameters), plan.potentials
+        if report:
+            report(number + 1)
+        yield previous
+
+
+def transport_costs(candidates: Candidates) -> csc_array:
+    """D(i,j) = log len(j) on the support "character i occurs in token j", (n_characters, n_tokens)."""
+    from scipy.sparse import csc_array
+
+    characters = {character: row for row, character in enumerate(_characters(candidates))}
+    texts = [token.removesuffix(SUFFIX) if candidates.marker == "suffix" else token for token in candidates.tokens]
+    supports = [{characters[char] for char in text} for text in texts]
+    rows = np.fromiter((row for support in supports for row in support), np.int32)
+    n_rows = np.fromiter(map(len, supports), np.int64, len(supports))
+    starts = np.concatenate([[0], np.cumsum(n_rows)])
+    data = np.repeat(np.log(candidates.lengths), n_rows)
+    return csc_array((data, rows, starts), shape=(len(characters), len(texts)))
+
+
+def character_mass(candidates: Candidates) -> NDArray[np.float64]:
+    """a_i: each character's share of the corpus, (n_characters,); a start-of-word marker is a character here."""
+    sums = dict.fromkeys(_characters(candidates), 0)
+    for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False):
+        sums[atom[0]] += count
+    totals = np.array(list(sums.values()), float)
+    return totals / totals.sum()
+
+
+def _characters(candidates: Candidates) -> list[str]:
+    """The characters of the corpus: the atoms without an end-of-word marker."""
+    return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
+
+
+def _problem(
+    costs: csc_array, characters: NDArray[np.float64], counts: NDArray[np.int64], lengths: NDArray[np.int64],
+    parameters: Parameters,
+) -> TransportProblem:  # fmt: skip
+    weights = counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)
+    return TransportProblem(
+        costs, characters, weights / weights.sum(),
+        epsilon=parameters.epsilon, row_tau=parameters.row_tau, column_tau=parameters.column_tau,
+    )  # fmt: skip
+
+
+def _step(
+    candidates: Candidates,
+    counts: NDArray[np.int64],
+    plan: TransportPlan,
+    previous: SizeStep | None,
+    parameters: Parameters,
+) -> SizeStep:
+    size, lengths = len(counts), candidates.lengths[: len(counts)]
+    kept = (plan.token_mass >= parameters.min_share * plan.problem.column_mass) & (
+        (plan.token_mass > 0) | (parameters.min_share == 0)
+    )
+    kept[: candidates.n_atoms] = True
+    transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
+    swept = entropy(counts, lengths, length=parameters.length)
+    span = size - previous.size if previous else 0
+    return SizeStep(
+        size=size,
+        n_kept=int(kept.sum()),
+        entropy=transported,
+        sweep_entropy=swept,
+        muv=(previous.entropy - transported) / span if previous else None,
+        sweep_muv=(previous.sweep_entropy - swept) / span if previous else None,
+        n_pieces=int(counts.sum()),
+        f95=f95(counts),
+        renyi=renyi_efficiency(counts),
+        n_iters=plan.n_iters,
+        converged=plan.converged,
+        row_residual=plan.row_residual,
+        column_residual=plan.column_residual,
+        remedy=plan.remedy,
+        kept=kept,
+    )

@@ -1,0 +1,148 @@
+"""`Vocabulary`: ordered merges, kept tokens with ids, special tokens, and how text becomes words; one file.
+
+The file is JSON with one token or merge per line, so that people can read it, diff it and be told the line of a fault.
+Merges are stored; everything else about tokens is derived: an atom is a token that no merge makes, a scaffolding token
+is one that a merge makes and the vocabulary does not keep.
+
+>>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
+>>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
+(('lo',), 4, 7)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from volt.atoms import SUFFIX, Marker, atom_code, check_marker
+from volt.errors import VocabularyError
+from volt.special import BYTE_TOKENS, SpecialTokens
+from volt.text import Normalizer, PreTokenizer
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """merges: pairs of strings, by rank;  tokens: the kept tokens, in the order of their ids;  counts: how often each
+    occurs in the corpus that it was learned from (or none);  provenance: what made it, as JSON values.
+
+    Raises VocabularyError if a token or merge repeats, is no atom and no merge makes it, or collides with a special
+    token.
+    """
+
+    merges: tuple[tuple[str, str], ...]
+    tokens: tuple[str, ...]
+    counts: tuple[int, ...] = ()
+    marker: Marker = "suffix"
+    normalizer: Normalizer = field(default_factory=Normalizer)
+    pretokenizer: PreTokenizer = field(default_factory=PreTokenizer)
+    special: SpecialTokens = field(default_factory=SpecialTokens)
+    byte_fallback: bool = False
+    provenance: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        check_marker(self.marker)
+        for section, index, message in chain(self._merge_faults(), self._token_faults()):
+            raise VocabularyError(message, place=(section, index))
+
+    def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
+        """List, index, and what is wrong and what to do."""
+        made = set[str]()
+        for rank, (left, right) in enumerate(self.merges):
+            for part in (left, right):
+                if part not in made and atom_code(part, marker=self.marker) is None:
+                    yield (
+                        "merges",
+                        rank,
+                        f"no character and no earlier merge makes {part!r}; restore that merge",
+                    )
+            made.add(left + right)
+
+    def _token_faults(self) -> Iterator[tuple[str, int, str]]:
+        first, made = dict[str, int](), set(map("".join, self.merges))
+        if self.counts and len(self.counts) != len(self.tokens):
+            yield "tokens", len(self.tokens) - 1, f"{len(self.tokens)} tokens but {len(self.counts)} counts"
+        for index, token in enumerate(self.tokens):
+            if token in first:
+                yield "tokens", index, f"token {token!r} repeats token {first[token] + 1}; remove one"
+            elif token in self._reserved:
+                yield (
+                    "tokens",
+                    index,
+                    f"token {token!r} is spelled like a special token; rename the special token",
+                )
+            elif token not in made and atom_code(token, marker=self.marker) is None:
+                yield "tokens", index, f"no merge makes {token!r}; add the merge or remove the token"
+            elif self.counts and self.counts[index] < 0:
+                yield "tokens", index, f"token {token!r} has the count {self.counts[index]}; give 0 or more"
+            first.setdefault(token, index)
+
+    @property
+    def size(self) -> int:
+        """The number of tokens, atoms included, special and byte tokens not."""
+        return len(self.tokens)
+
+    @cached_property
+    def _reserved(self) -> tuple[str, ...]:
+        """The special tokens, then what spells unknown characters and ends words behind them; ids 0, 1, 2, …"""
+        lone_marker = (SUFFIX,) * (self.marker == "suffix" and bool(self.special.user or self.byte_fallback))
+        return self.special.all + BYTE_TOKENS * self.byte_fallback + lone_marker
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The string of every id: special tokens, byte tokens, then `tokens`."""
+        return self._reserved + self.tokens
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of every string in `pieces`."""
+        return {piece: number for number, piece in enumerate(self.pieces)}
+
+    @cached_property
+    def atoms(self) -> tuple[str, ...]:
+        """The tokens that no merge makes: those kept, then those that only merges mention."""
+        made = set(map("".join, self.merges))
+        mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
+        return tuple(token for token in mentioned if token not in made)
+
+    @cached_property
+    def scaffolding(self) -> tuple[str, ...]:
+        """The tokens that merges make on the way and encoding splits back, in the order of their merges."""
+        kept = set(self.tokens)
+        return tuple(token for token in dict.fromkeys(map("".join, self.merges)) if token not in kept)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that change with anything but the provenance."""
+        content = (
+            self.merges, self.tokens, self.counts, self.marker, self.normalizer.name, self.pretokenizer.name,
+            self.special.all, self.byte_fallback,
+        )  # fmt: skip
+        return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all. Raises OutputError if it cannot be written.
+
+        >>> import tempfile
+        >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
+        >>> with tempfile.NamedTemporaryFile(suffix=".volt") as file:
+        ...     vocabulary.save(file.name)
+        ...     Vocabulary.load(file.name) == vocabulary
+        True
+        """
+        from volt.vocabulary_file import dump
+        from volt.writer import write_atomic
+
+        with write_atomic(path) as file:
+            file.write(dump(self).encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocabulary:
+        """Read a file. Raises VocabularyError, with file and line, if it is foreign, damaged, newer or inconsistent."""
+        from volt.vocabulary_file import load
+
+        return load(Path(path))
