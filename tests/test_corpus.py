@@ -182,13 +182,16 @@ def test_counts_that_do_not_fit_are_told() -> None:
     ):
         with pytest.raises(CorpusError, match="more than 64 bits hold"):
             overflow()
+    with pytest.raises(TypeError):
+        _ = large + 1  # type: ignore[operator]
+    assert large != 1
     with pytest.raises(CorpusError, match="none/whitespace and none/gpt2 do not add up"):
         _ = large + WordCounts.from_pairs({"a": 1}, pretokenizer="gpt2")
 
 
-@pytest.mark.parametrize("bad", [{"": 1}, {"a": 0}, {"a": -1}, {"\ud800": 1}])
+@pytest.mark.parametrize("bad", [{"": 1}, {"a": 0}, {"a": -1}, {"a": 1.5}, {"a": "2"}, {"\ud800": 1}])
 def test_pairs_are_checked(bad: dict[str, int]) -> None:
-    """Empty words, counts below one and lone surrogates are refused."""
+    """Empty words, counts that are not positive integers and lone surrogates are refused."""
     with pytest.raises(CorpusError, match=r"word '(a|\\ud800|)'"):
         WordCounts.from_pairs(bad)
 

@@ -35,7 +35,7 @@ def check_marker(marker: str) -> None:
 
 
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The codes of all atoms of the words (none of them empty), word after word, and where each word ends (n_words,)."""
+    """The codes of all atoms of the words (none of them empty), word after word, and where each word ends."""
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     text = "".join(words)
     if marker == "prefix":

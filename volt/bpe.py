@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from volt.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
 from volt.errors import CandidateError
 from volt.kernels import run_watched
+from volt.special import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
     from volt.corpus import WordCounts
@@ -118,7 +119,7 @@ class Candidates:
         counts[change.tokens[made]] = change.after[made]  # the last change of a token comes last, and stays
         return counts[:size]
 
-    def curve(self, term: Callable[[Longs, Longs], NDArray[np.generic]]) -> Floats:
+    def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
         """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.
 
         term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0.
@@ -126,7 +127,7 @@ class Candidates:
         change = self.trajectory
         start = term(self.atom_counts, np.arange(self.n_atoms)).sum()
         steps = term(change.after, change.tokens).astype(float) - term(change.before, change.tokens)
-        return start + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))])
+        return np.asarray(start + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))]))
 
 
 def learn_bpe(
@@ -223,15 +224,24 @@ def _words(counts: WordCounts, marker: Marker) -> tuple[Words, list[int]]:
     """The words as numbered atoms, and the atoms' codes, the most frequent first."""
     from volt.kernels.bpe import Words
 
-    codes, ends = atom_codes(counts.words, marker=marker)
-    word_counts = counts.counts.astype(np.int64)
+    codes, ends, word_counts = _without_hidden(*atom_codes(counts.words, marker=marker), counts.counts)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
     n_by_code = np.bincount(codes, occurrences)
     found = np.flatnonzero(n_by_code)
     ordered = found[np.lexsort((found, -n_by_code[found]))]
     numbers = np.zeros(len(n_by_code), np.int32)
     numbers[ordered] = np.arange(len(ordered))
-    return Words(numbers[codes], ends, word_counts), ordered.tolist()
+    return Words(numbers[codes], ends, word_counts.astype(np.int64)), ordered.tolist()
+
+
+def _without_hidden(codes: Longs, ends: Longs, counts: Longs) -> tuple[Longs, Longs, Longs]:
+    """The words' atoms and counts with hidden user tokens taken out; what stands on either side becomes two words."""
+    hidden = (codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN)
+    if not hidden.any():
+        return codes, ends, counts
+    words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~hidden]
+    starts = np.flatnonzero(np.diff(words + np.cumsum(hidden)[~hidden], prepend=-1))
+    return codes[~hidden], np.append(starts[1:], len(words)), counts[words[starts]]
 
 
 def _code_points(text: str) -> Ints:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from hashlib import blake2b
+from numbers import Integral
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ import polars as pl
 
 from volt.errors import ConfigError, CorpusError
 from volt.reader import BLOCK_SIZE, Block, Errors, Sources, expand, prefetch, read_blocks
+from volt.special import SpecialTokens
 from volt.text import SPACE, Normalizer, PreTokenizer, check_text
 
 if TYPE_CHECKING:
@@ -101,9 +103,9 @@ class WordCounts:
         """
         rows = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
         for word, count in rows:
-            if not word or count < 1:
-                raise CorpusError(f"word {word!r}, count {count}: give words that are not empty, and positive counts")
-        _check_total(sum(count for _, count in rows))
+            if not (isinstance(word, str) and word and isinstance(count, Integral) and int(count) > 0):
+                raise CorpusError(f"word {word!r}, count {count!r}: give non-empty words and positive integers")
+        _check_total(sum(int(count) for _, count in rows))
         try:
             table = pl.DataFrame(rows, schema=_EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
         except UnicodeEncodeError as error:
@@ -151,6 +153,8 @@ class WordCounts:
     __hash__ = None  # type: ignore[assignment]
 
     def __add__(self, other: WordCounts) -> WordCounts:
+        if not isinstance(other, WordCounts):
+            return NotImplemented
         for left, right in ((self, other), (other, self)):
             if not (left.n_words or left.n_lines):
                 return right
@@ -219,6 +223,7 @@ def count_words(
     word_counts: bool = False,
     errors: Errors = "strict",
     min_count: int = 1,
+    special: SpecialTokens | None = None,
     map: Map = map,
     progress: Progress | None = None,
     block_size: int = BLOCK_SIZE,
@@ -241,7 +246,7 @@ def count_words(
     ['hello', 'world']
     """
     made_with = _normalizer(normalizer), _pretokenizer(pretokenizer)
-    job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size)
+    job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special)
     paths = expand(sources)
     part = _summed(counts._part() for counts in map(partial(_count_path, job=job), paths))
     counts = WordCounts(*part, *made_with)
@@ -263,6 +268,7 @@ class _Job:
     errors: Errors
     progress: Progress | None
     block_size: int
+    special: SpecialTokens | None
 
     def __post_init__(self) -> None:
         if bool(self.fields) + (self.column is not None) + self.word_counts > 1:
@@ -275,7 +281,7 @@ class _Job:
 
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:
         """Column text → table of word and count; texts that were cut first are few, once counted themselves."""
-        words = self.pretokenizer.extract(self.normalizer.apply(_TEXT))
+        words = self.pretokenizer.extract(self.normal(_TEXT))
         if self.cuts_first:
             texts = texts.group_by("text").agg(count=pl.len().cast(pl.Int64))
             rows = texts.select("count", word=words).explode("word").group_by("word").agg(_COUNT.sum())
@@ -283,9 +289,13 @@ class _Job:
             rows = texts.select(word=words).explode("word").group_by("word").agg(count=pl.len().cast(pl.Int64))
         return rows.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
 
+    def normal(self, text: pl.Expr) -> pl.Expr:
+        """A text with user tokens hidden, normalised."""
+        return self.normalizer.apply(self.special.hide(text) if self.special else text)
+
     def units(self, word: pl.Expr) -> pl.Expr:
         """A word of a table → the pre-tokens that it stands for."""
-        word = self.normalizer.apply(word)
+        word = self.normal(word)
         if self.pretokenizer.name == "whitespace":
             return self.pretokenizer.extract(word)
         return pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))

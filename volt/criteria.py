@@ -32,11 +32,10 @@ def probs(counts: Numbers) -> Floats:
     >>> probs(np.array([3, 0, 1]))
     array([0.75, 0.25])
     """
-    counts = np.asarray(counts)
     if len(counts) == 0 or counts.min() < 0 or not counts.any():
         raise CriterionError(f"{len(counts)} counts, none positive or some negative: give counts of a non-empty text")
     positive = counts[counts > 0]
-    return positive / positive.sum(dtype=float)
+    return np.asarray(positive / positive.sum(dtype=float))
 
 
 def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:

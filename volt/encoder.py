@@ -129,7 +129,7 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        return list(encode_offsets(self, line))
+        return list(encode_offsets(self.vocabulary, line, encode_words=self.encode_words))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
         """The ids of pieces, (n_pieces,) int32; that of `unk` for what is no piece of the vocabulary."""

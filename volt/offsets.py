@@ -1,7 +1,7 @@
 """Lines → pre-tokens, and pieces → the places in the original line that they came from.
 
-A line passes through three forms: the original, the one with user tokens hidden, and the normalised one that is cut into
-pre-tokens. A piece's span in the last is mapped back to the first.
+A line passes through three forms: the original, the one with user tokens hidden, and the normalised one that is cut
+into pre-tokens. A piece's span in the last is mapped back to the first.
 
 >>> from volt.vocabulary import Vocabulary
 >>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
@@ -10,8 +10,7 @@ pre-tokens. A piece's span in the last is mapped back to the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,7 @@ from volt.special import BYTE_TOKENS, SpecialTokens
 from volt.text import check_text
 from volt.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from volt.encoder import Encoder
+EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
@@ -37,15 +35,14 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
     return texts.select(vocabulary.pretokenizer.extract(normal)).to_series().to_list()
 
 
-def encode_offsets(encoder: Encoder, line: str) -> Iterator[tuple[str, int, int]]:
+def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords) -> Iterator[tuple[str, int, int]]:
     """Each piece with its start and end in the original line."""
-    vocabulary = encoder.vocabulary
     spans = _hidden_spans(vocabulary.special, check_text(line))
     normal, from_hidden = vocabulary.normalizer.align(vocabulary.special.hide_text(line))
     starts = np.append(spans[from_hidden[:, 0], 0], len(line)).tolist()
     ends = np.append(0, spans[from_hidden[:, 1] - 1, 1]).tolist()
     cut = vocabulary.pretokenizer.spans(normal)
-    encoded = encoder.encode_words([word for word, *_ in cut])
+    encoded = encode_words([word for word, *_ in cut])
     for (word, start, end), pieces in zip(cut, encoded, strict=True):
         unseen = len(word) + (vocabulary.marker == "prefix") - (end - start)
         for piece, first, last in _within_word(vocabulary, pieces):

@@ -139,8 +139,9 @@ def read_blocks(path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "st
     first_line = 1
     with _open(path) as file:
         for data in _whole_lines(_text(file, block_size), block_size):
-            n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
-            yield _checked(Block(path, first_line, n_lines, data, file.n_read), errors)
+            text = data.removeprefix(b"\xef\xbb\xbf") if first_line == 1 else data  # less a byte order mark
+            n_lines = text.count(b"\n") + bool(text and not text.endswith(b"\n"))
+            yield _checked(Block(path, first_line, n_lines, text, file.n_read), errors)
             first_line += n_lines
 
 
@@ -226,7 +227,7 @@ _DECODERS: dict[bytes, Callable[[], _Decoder]] = {
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
-    """The decompressed bytes of a file, in pieces, less a byte order mark."""
+    """The decompressed bytes of a file, in pieces."""
     size = min(_READ_SIZE, block_size)
     head, pieces = _with_head(iter(lambda: file.read(size), b""))
     for magic, start in _DECODERS.items():
@@ -234,19 +235,17 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
             head, pieces = _with_head(_telling_damage(file.path, _members(pieces, start)))
             break
     _refuse_binary(file.path, head)
-    bom = next(pieces, b"") if head.startswith(b"\xef\xbb\xbf") else b""
-    yield bom[3:]
-    yield from pieces
+    return pieces
 
 
 def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first bytes, and all pieces again, the first of which holds these bytes."""
-    taken, size = [], 0
+    """The first bytes, and all pieces again."""
+    taken: list[bytes] = []
+    size = 0
     while size < _HEAD_SIZE and (piece := next(pieces, b"")):
         taken.append(piece)
         size += len(piece)
-    head = b"".join(taken)
-    return head[:_HEAD_SIZE], chain([head], pieces)
+    return b"".join(taken)[:_HEAD_SIZE], chain(taken, pieces)
 
 
 def _members(pieces: Iterable[bytes], start: Callable[[], _Decoder]) -> Iterator[bytes]:

@@ -88,18 +88,17 @@ def cut(pieces: Iterable[str]) -> str:
 def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> RenderableType:
     """The report of a search, for a rich console."""
     from rich.console import Group
-    from rich.padding import Padding
     from rich.text import Text
 
     parts: list[RenderableType] = [_steps_table(result), "", _picks_table(result), ""]
     for warning in result.warnings:
-        parts.append(Text.assemble(("warning ", "bold yellow"), warning))
-    parts += ["", _cuts_table(sample_cuts(result)), ""]
+        parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
+    parts += [_cuts_table(sample_cuts(result)), ""]
     if seconds:
         spent = "   ".join(f"{phase} {value:.2f}" for phase, value in seconds.items())
         parts.append(Text.assemble(("seconds   ", "dim"), spent, f"   total {sum(seconds.values()):.2f}"))
-    parts.append(Text.assemble(("signature ", "dim"), result.signature, overflow="fold"))
-    return Padding(Group(*parts), (0, 0))
+    parts.append(Text.assemble(("signature ", "dim"), result.signature))
+    return Group(*parts)
 
 
 def _steps_table(result: SearchResult) -> RenderableType:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from volt.errors import ConfigError
 from volt.transport import SOLVERS, TransportPlan, TransportProblem
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_array
+    from scipy.sparse import csc_array, csr_array
 
     from volt.bpe import Candidates
 
@@ -126,7 +126,7 @@ def size_steps(
     previous, start = None, None
     for number, size in enumerate(sizes):
         counts = candidates.counts_at(size)
-        problem = _problem(costs[:, :size], characters, counts, candidates.lengths[:size], parameters)
+        problem = _problem(costs[:, :size].tocsr(), characters, counts, candidates.lengths[:size], parameters)
         plan = SOLVERS[parameters.solver](threshold=parameters.threshold, max_iters=parameters.max_iters)(
             problem, start
         )
@@ -156,7 +156,7 @@ def character_mass(candidates: Candidates) -> NDArray[np.float64]:
     for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False):
         sums[atom[0]] += count
     totals = np.array(list(sums.values()), float)
-    return totals / totals.sum()
+    return np.asarray(totals / totals.sum())
 
 
 def _characters(candidates: Candidates) -> list[str]:
@@ -165,7 +165,7 @@ def _characters(candidates: Candidates) -> list[str]:
 
 
 def _problem(
-    costs: csc_array, characters: NDArray[np.float64], counts: NDArray[np.int64], lengths: NDArray[np.int64],
+    costs: csr_array[Any], characters: NDArray[np.float64], counts: NDArray[np.int64], lengths: NDArray[np.int64],
     parameters: Parameters,
 ) -> TransportProblem:  # fmt: skip
     weights = counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)

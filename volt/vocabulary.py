@@ -20,9 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from volt.atoms import SUFFIX, Marker, atom_code, check_marker
-from volt.errors import VocabularyError
+from volt.errors import ConfigError, VocabularyError
 from volt.special import BYTE_TOKENS, SpecialTokens
 from volt.text import Normalizer, PreTokenizer
+from volt.vocabulary_file import VocabularyFile, dump
+from volt.writer import write_atomic
+
+_ROLES = ("unk", "bos", "eos", "pad")
 
 
 @dataclass(frozen=True)
@@ -134,15 +138,61 @@ class Vocabulary:
         ...     Vocabulary.load(file.name) == vocabulary
         True
         """
-        from volt.vocabulary_file import dump
-        from volt.writer import write_atomic
-
+        special = {role: getattr(self.special, role) for role in _ROLES} | {"user": list(self.special.user)}
+        head = {
+            "fingerprint": self.fingerprint,
+            "marker": self.marker,
+            "normalizer": self.normalizer.name,
+            "pretokenizer": self.pretokenizer.name,
+            "special": special,
+            "byte_fallback": self.byte_fallback,
+            "provenance": self.provenance,
+        }
+        tokens = zip(self.tokens, self.counts, strict=True) if self.counts else ((token,) for token in self.tokens)
         with write_atomic(path) as file:
-            file.write(dump(self).encode())
+            file.write(dump(head, tokens=tokens, merges=self.merges).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
         """Read a file. Raises VocabularyError, with file and line, if it is foreign, damaged, newer or inconsistent."""
-        from volt.vocabulary_file import load
+        file = VocabularyFile.read(Path(path))
+        try:
+            vocabulary = cls(**_arguments(file))
+        except VocabularyError as error:
+            raise VocabularyError(
+                f"{file.where(*error.place)}: {error.message}" if error.place else str(error)
+            ) from None
+        except ConfigError as error:
+            raise VocabularyError(f"{path}: {error}") from None
+        if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
+            raise VocabularyError(
+                f"{file.where('fingerprint')}: the fingerprint does not match the content: the file was edited or "
+                "damaged. Restore it, or delete this line to accept the content as it is"
+            )
+        return vocabulary
 
-        return load(Path(path))
+
+def _arguments(file: VocabularyFile) -> dict[str, Any]:
+    """A file's content as the arguments of Vocabulary."""
+    first = file.value("tokens", list)[:1]
+    counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
+    tokens = file.rows("tokens", *((str, int) if counted else (str,)))
+    special = file.value("special", dict)
+    user = special.get("user")
+    if (
+        set(special) != {*_ROLES, "user"}
+        or not isinstance(user, list)
+        or not all(isinstance(token, str) for token in [*user, *(special[role] for role in _ROLES)])
+    ):
+        raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and a list, user")
+    return {
+        "merges": tuple((left, right) for left, right in file.rows("merges", str, str)),
+        "tokens": tuple(row[0] for row in tokens),
+        "counts": tuple(row[1] for row in tokens) if counted else (),
+        "marker": file.value("marker", str),
+        "normalizer": Normalizer.parse(file.value("normalizer", str)),
+        "pretokenizer": PreTokenizer.parse(file.value("pretokenizer", str)),
+        "special": SpecialTokens(**{**special, "user": tuple(user)}),
+        "byte_fallback": file.value("byte_fallback", bool),
+        "provenance": file.value("provenance", dict),
+    }

@@ -52,7 +52,7 @@ class Phases:
             task = self._progress.add_task(name, total=total, unit=unit)
 
             def advance(done: float, total: float | None = None) -> None:
-                self._progress.update(task, completed=done, **({} if total is None else {"total": total}))
+                self._progress.update(task, completed=done, total=total)
 
             try:
                 yield advance

@@ -50,7 +50,7 @@ def _show(data: dict[str, Any], line: str) -> None:
     for name, value in data.items():
         if name == "provenance":
             for key, entry in value.items():
-                table.add_row(key, Text(f"{entry:,}" if isinstance(entry, int) else str(entry)))
+                table.add_row(key, Text(_plain(entry)))
         elif name in ("most_frequent", "longest"):
             table.add_row(
                 name.replace("_", " "), Text("  ".join(f"{_visible(token)} {count:,}" for token, count in value))
@@ -63,7 +63,13 @@ def _show(data: dict[str, Any], line: str) -> None:
                 " ".join(value) if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)
             )
             table.add_row(name.replace("_", " "), Text(shown))
-    output().print(table)
+    output().print(table, soft_wrap=True)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _visible(token: str) -> str:

@@ -95,7 +95,7 @@ def search(
         data = report.as_data(result, seconds=phases.seconds)
         typer.echo(json.dumps({**data, "output": str(target)}, ensure_ascii=False, indent=1))
     elif not quiet:
-        output().print(report.as_text(result, seconds=phases.seconds))
+        output().print(report.as_text(result, seconds=phases.seconds), soft_wrap=True)
         say(f"wrote {target}: {result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
 
 

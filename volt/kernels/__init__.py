@@ -1,7 +1,7 @@
 """Compiled loops over flat arrays, and how the rest of volt runs them.
 
-A kernel releases the interpreter lock and counts its work in a (2,) int64 array, so a long run shows progress and can be
-interrupted: slot 0 is what is done, slot 1, once non-zero, ends the loop.
+A kernel releases the interpreter lock and counts its work in a (2,) int64 array, so a long run shows progress and can
+be interrupted: slot 0 is what is done, slot 1, once non-zero, ends the loop.
 """
 
 from __future__ import annotations

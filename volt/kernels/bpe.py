@@ -9,7 +9,7 @@ merge destroys them; they are recognised when they are met. The best pair comes 
 an entry whose count has fallen since it was pushed is pushed again.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from volt.kernels.hashing import IntArray, LongArray, build_slots, free_slot, grown, pair_key
 from volt.kernels.texts import Texts, append_text, compare_texts, ends_with, intern_text
 
-FlagArray = NDArray[np.uint8]
+FlagArray = NDArray[Any]  # of uint8
 SYMBOL, FOLLOWS, PRECEDES, WORD = 0, 1, 2, 3  # columns of the (n_symbols, 4) table of positions
 RIGHT = 0xFFFFFFFF  # the low half of a pair key
 
@@ -162,7 +162,7 @@ def _find_pair(key: int, n_pairs: int, keys: LongArray, slots: IntArray) -> int:
     if slots[slot] == 0:
         slots[slot] = n_pairs + 1
         keys[n_pairs] = key
-    return slots[slot] - 1
+    return int(slots[slot]) - 1
 
 
 @njit(cache=True)
@@ -232,7 +232,7 @@ def _known_pair(
     """_find_pair, remembered for this merge under the role and token."""
     entry = known[role, token]
     if entry >> 32 == stamp:
-        return entry & RIGHT
+        return int(entry & RIGHT)
     pair = _find_pair(key, n_pairs, keys, slots)
     known[role, token] = (np.int64(stamp) << 32) | pair
     return pair
@@ -375,7 +375,7 @@ def learn(
         )
         if new != n_tokens - 1:
             gains, n_gains = _with_earlier(n_gains, n_old, gains, pool, pairs)
-            irregular = irregular or pairs.merged[gains.pairs[:n_gains]].any()
+            irregular = irregular or bool(pairs.merged[gains.pairs[:n_gains]].any())
         if pool_end + n_gains > len(pool):
             pool = grown(pool, 2 * (pool_end + n_gains))
         pool_end = _place(gains.pairs[:n_gains], gains.positions[:n_gains], pool_end, pool, pairs)

@@ -1,6 +1,6 @@
 """Greedy encoding of words by ranked merges: flat arrays in, flat arrays out.
 
-    repeat: among the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
+    repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
 The symbols of one word are doubly linked; the pairs wait in a binary heap of (rank, position), so a word of n symbols
 takes O(n log n). Dropout (Provilkov et al. 2020) passes over each applicable merge with a given probability, anew at
@@ -58,7 +58,7 @@ def _rank(left: int, right: int, merges: Merges) -> int:
     """The rank of the merge of two tokens, or NO_MERGE. Unknown characters (−1) never merge."""
     if left < 0 or right < 0:
         return NO_MERGE
-    return merges.slots[free_slot(merges.slots, merges.keys, pair_key(left, right))] - 1
+    return int(merges.slots[free_slot(merges.slots, merges.keys, pair_key(left, right))]) - 1
 
 
 @njit(cache=True)
@@ -93,7 +93,7 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     if p < 0 or word.follows[p] < 0:
         return size
     rank = _rank(word.symbols[p], word.symbols[word.follows[p]], merges)
-    return size if rank == NO_MERGE else _push(word.heap, size, (np.int64(rank) << 32) | p)
+    return size if rank == NO_MERGE else _push(word.heap, size, int(np.int64(rank) << 32) | p)
 
 
 @njit(cache=True)
@@ -169,7 +169,7 @@ def _apply(rank: int, size: int, positions: IntArray, word: Word, merges: Merges
 
 @njit(cache=True)
 def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
-    """Write a token's kept parts to `out`; how many pieces that makes in all. parts: pair key of each token, −1: atom."""
+    """Write a token's kept parts to `out`; how many pieces `out` then has. parts: pair key of each token, −1: atom."""
     stack[0], depth = token, 1
     while depth > 0:
         depth -= 1

@@ -9,25 +9,27 @@ never more than half full, so a probe ends soon.
 1
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int32]
-LongArray = NDArray[np.int64]
+IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
+LongArray = NDArray[Any]  # of int64
 
 
 @njit(cache=True, inline="always")
 def pair_key(left: int, right: int) -> int:
     """One key for two token numbers, each below 2**31."""
-    return (np.int64(left) << 32) | np.int64(right)
+    return int((np.int64(left) << 32) | np.int64(right))
 
 
 @njit(cache=True, inline="always")
 def slot_of(key: int, mask: int) -> int:
     """The slot where the search for a key starts (Fibonacci hashing)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask))
+    return int(np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask)))
 
 
 @njit(cache=True)

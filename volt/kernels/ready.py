@@ -17,14 +17,14 @@ def is_compiled() -> bool:
     from volt.kernels import bpe, encode
 
     return all(
-        kernel.signatures or _is_cached(kernel.stats.cache_path, Path(str(module.__file__)), kernel.__name__)
-        for module, kernel in ((bpe, bpe.learn), (encode, encode.encode_words))
+        kernel.signatures or _is_cached(Path(str(kernel.stats.cache_path)), Path(str(module.__file__)), name)
+        for module, kernel, name in ((bpe, bpe.learn, "learn"), (encode, encode.encode_words, "encode_words"))
     )
 
 
-def _is_cached(folder: str, source: Path, name: str) -> bool:
+def _is_cached(folder: Path, source: Path, name: str) -> bool:
     """Whether the cache folder holds an index of the kernel that is not older than its source."""
-    found = Path(folder).glob(f"{source.stem}.{name}-*.nbi")
+    found = folder.glob(f"{source.stem}.{name}-*.nbi")
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
 
 

@@ -42,7 +42,7 @@ def hash_text(texts: Texts, token: int) -> int:
     total = np.uint64(14695981039346656037)
     for i in range(texts.starts[token], texts.starts[token + 1]):
         total = (total ^ np.uint64(texts.chars[i])) * np.uint64(0x100000001B3)
-    return np.int64(total)
+    return int(np.int64(total))
 
 
 @njit(cache=True)
@@ -54,7 +54,7 @@ def intern_text(slots: IntArray, hashes: LongArray, texts: Texts, token: int) ->
     while slots[slot] != 0:
         other = slots[slot] - 1
         if hashes[other] == hashes[token] and compare_texts(texts, other, token) == 0:
-            return other
+            return int(other)
         slot = (slot + 1) & mask
     slots[slot] = token + 1
     return token

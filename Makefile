@@ -1,0 +1,39 @@
+# Two commands are enough: `make demo` and `make test`. Everything happens in .venv, which the first call makes.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: check format demo test coverage bench clean
+
+check: $(READY)  ## what a commit must pass: format, lint, types, layers, fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	PYTHONPATH=. $(BIN)/lint-imports
+	$(BIN)/pytest -m "not slow"
+
+format: $(READY)  ## rewrite the code as ruff likes it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: $(READY)  ## the main job on the embedded corpus
+	$(BIN)/volt demo
+
+test: $(READY)  ## all tests; with VOLT_DATA=FOLDER also those on real corpora
+	$(BIN)/pytest
+
+coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+bench: $(READY)  ## speed against peers; needs VOLT_DATA
+	$(BIN)/python experiments/bench/search.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "VOLT needs Python 3.11 or newer; call make with PYTHON=python3.12, say")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)

@@ -1,0 +1,78 @@
+"""What several tests share: the optional corpora, and subword-nmt as an oracle that works on word counts."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+Lines = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real corpora (multi30k/train.en.gz, ted/Finnish.txt.gz, …)."""
+    folder = os.environ.get("VOLT_DATA")
+    if not folder:
+        pytest.skip("set VOLT_DATA to a folder with multi30k/*.gz and ted/*.txt.gz to run this test")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def lines(data: Path) -> Lines:
+    """Reads the first lines of a corpus in that folder, without their line ends."""
+
+    def read(name: str, n: int | None = None) -> list[str]:
+        path = data / name
+        if not path.exists():
+            pytest.skip(f"{path} is missing")
+        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+            return [line.removesuffix("\n") for line in islice(file, n)]
+
+    return read
+
+
+class SubwordNmt:
+    """subword-nmt, learning from word counts and applying merges, as functions of plain values."""
+
+    def learn(
+        self, word_counts: Mapping[str, int], n_merges: int, *, min_pair_count: int = 2
+    ) -> list[tuple[str, str]]:
+        from subword_nmt.learn_bpe import learn_bpe
+
+        table = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
+        codes = io.StringIO()
+        learn_bpe(table, codes, n_merges, min_frequency=min_pair_count, is_dict=True)
+        rows = codes.getvalue().split("\n")[1:-1]
+        return [(left, right) for left, right in (row.split(" ") for row in rows)]
+
+    def bpe(self, merges: Sequence[tuple[str, str]], *, kept: Sequence[str] | None = None) -> object:
+        """Its encoder; `kept` in our spelling, with "</w>"."""
+        from subword_nmt.apply_bpe import BPE
+
+        codes = io.StringIO("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges))
+        return BPE(codes, vocab=None if kept is None else {_theirs(token) for token in kept})
+
+    def pieces(self, bpe: object, line: str) -> list[str]:
+        """The pieces of a line, in our spelling."""
+        return [_ours(piece) for piece in bpe.process_line(line).split(" ") if piece]  # type: ignore[attr-defined]
+
+
+def _theirs(token: str) -> str:
+    return token.removesuffix("</w>") if token.endswith("</w>") else token + "@@"
+
+
+def _ours(piece: str) -> str:
+    return piece.removesuffix("@@") if piece.endswith("@@") else piece + "</w>"
+
+
+@pytest.fixture(scope="session")
+def subword_nmt() -> SubwordNmt:
+    """The oracle; skips where subword-nmt is not installed."""
+    pytest.importorskip("subword_nmt")
+    return SubwordNmt()

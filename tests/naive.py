@@ -1,0 +1,237 @@
+"""Slow, obvious twins of what volt computes fast. They follow the definitions, on strings, and share no code with volt.
+
+>>> learn({"low": 5, "lower": 2}, n_merges=2)
+[('l', 'o'), ('lo', 'w</w>')]
+>>> encode("lowlow", [("l", "o"), ("lo", "w</w>")])
+['lo', 'w', 'low</w>']
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, pairwise
+from random import Random
+
+END, START = "</w>", "▁"
+Pair = tuple[str, str]
+
+
+def atoms(word: str, marker: str = "suffix") -> list[str]:
+    """The symbols that merging starts from.
+
+    >>> atoms("low"), atoms("low", "prefix"), atoms("low", "none")
+    (['l', 'o', 'w</w>'], ['▁', 'l', 'o', 'w'], ['l', 'o', 'w'])
+    """
+    if marker == "suffix":
+        return [*word[:-1], word[-1] + END]
+    return [START, *word] if marker == "prefix" else list(word)
+
+
+def replace(symbols: Sequence[str], pair: Pair) -> list[str]:
+    """Merge the pair wherever it stands, from left to right.
+
+    >>> replace(list("aaab"), ("a", "a"))
+    ['aa', 'a', 'b']
+    """
+    merged, i = [], 0
+    while i < len(symbols):
+        if tuple(symbols[i : i + 2]) == pair:
+            merged.append("".join(pair))
+            i += 2
+        else:
+            merged.append(symbols[i])
+            i += 1
+    return merged
+
+
+def fakes_the_end(pair: Pair, marker: str) -> bool:
+    """Whether merging the pair would make a token that reads as if it ended a word, but does not."""
+    return marker == "suffix" and "".join(pair).endswith(END) and not pair[1].endswith(END)
+
+
+def pair_counts(word_counts: Mapping[str, int], symbols: Mapping[str, Sequence[str]]) -> Counter[Pair]:
+    """How often two symbols stand side by side; "aaa" holds ("a", "a") twice.
+
+    >>> pair_counts({"aaa": 5}, {"aaa": list("aaa")})
+    Counter({('a', 'a'): 10})
+    """
+    counts: Counter[Pair] = Counter()
+    for word, count in word_counts.items():
+        for pair in pairwise(symbols[word]):
+            counts[pair] += count
+    return counts
+
+
+def learn(
+    word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix", min_pair_count: int = 2
+) -> list[Pair]:
+    """Merge the pair of the greatest (count, left, right), count everything again, and so on.
+
+    >>> learn({"ab": 1, "cd": 1}, 9, "none", 1)
+    [('c', 'd'), ('a', 'b')]
+    """
+    symbols = {word: atoms(word, marker) for word in word_counts}
+    merges: list[Pair] = []
+    while len(merges) < n_merges:
+        counts = pair_counts(word_counts, symbols)
+        allowed = [p for p, n in counts.items() if n >= min_pair_count and not fakes_the_end(p, marker)]
+        if not allowed:
+            break
+        best = max(allowed, key=lambda pair: (counts[pair], pair))
+        symbols = {word: replace(parts, best) for word, parts in symbols.items()}
+        merges.append(best)
+    return merges
+
+
+def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str = "suffix") -> bool:
+    """Whether some pair stands in a word again after it was merged, because a later merge made one of its parts anew.
+
+    >>> returns({"ab": 1}, [("a", "b</w>")])
+    False
+    """
+    symbols = {word: atoms(word, marker) for word in word_counts}
+    for rank, merge in enumerate(merges):
+        symbols = {word: replace(parts, merge) for word, parts in symbols.items()}
+        if any(pair in merges[: rank + 1] for parts in symbols.values() for pair in pairwise(parts)):
+            return True
+    return False
+
+
+def first_ranks(merges: Sequence[Pair]) -> dict[Pair, int]:
+    """The rank of each merge; of equal ones the first counts."""
+    return {merge: rank for rank, merge in reversed(list(enumerate(merges)))}
+
+
+def merged(symbols: Sequence[str], merges: Sequence[Pair]) -> list[str]:
+    """Apply the applicable merge of the lowest rank until none is left."""
+    ranks, parts = first_ranks(merges), list(symbols)
+    while found := [pair for pair in pairwise(parts) if pair in ranks]:
+        parts = replace(parts, min(found, key=ranks.__getitem__))
+    return parts
+
+
+def split_back(token: str, merges: Sequence[Pair], kept: Iterable[str]) -> list[str]:
+    """A token that is not kept becomes the two parts of its first merge, down to kept tokens and atoms.
+
+    >>> split_back("abc", [("a", "b"), ("ab", "c")], {"a", "b", "c"})
+    ['a', 'b', 'c']
+    """
+    made = next((merge for merge in merges if "".join(merge) == token), None)
+    if token in kept or made is None:
+        return [token]
+    return [piece for part in made for piece in split_back(part, merges, kept)]
+
+
+def encode(
+    word: str, merges: Sequence[Pair], kept: Iterable[str] | None = None, marker: str = "suffix"
+) -> list[str]:
+    """The pieces of a word; without `kept` every token is kept."""
+    parts = merged(atoms(word, marker), merges)
+    return parts if kept is None else [piece for part in parts for piece in split_back(part, merges, kept)]
+
+
+def encode_dropped(
+    word: str, merges: Sequence[Pair], dropout: float, rng: Random, marker: str = "suffix"
+) -> list[str]:
+    """The pieces of a word when each applicable pair is passed over with a probability, anew at every step."""
+    ranks, parts = first_ranks(merges), atoms(word, marker)
+    while True:
+        applicable = [i for i, pair in enumerate(pairwise(parts)) if pair in ranks and rng.random() >= dropout]
+        if not applicable:
+            return parts
+        parts = merge_places(parts, applicable, ranks)
+
+
+def merge_places(parts: Sequence[str], places: Sequence[int], ranks: Mapping[Pair, int]) -> list[str]:
+    """Merge the pair of the lowest rank among those that start at `places`, from left to right.
+
+    >>> merge_places(list("aaa"), [1], {("a", "a"): 0})
+    ['a', 'aa']
+    """
+    best = min((parts[i], parts[i + 1]) for i in places if ranks[parts[i], parts[i + 1]] == min(
+        ranks[parts[k], parts[k + 1]] for k in places
+    ))  # fmt: skip
+    result, i = [], 0
+    while i < len(parts):
+        joined = i in places and (parts[i], parts[i + 1]) == best
+        result.append("".join(parts[i : i + 1 + joined]))
+        i += 1 + joined
+    return result
+
+
+def dropout_distribution(
+    word: str, merges: Sequence[Pair], dropout: float, marker: str = "suffix"
+) -> dict[tuple[str, ...], float]:
+    """The exact probability of every way in which dropout can encode a short word.
+
+    >>> dropout_distribution("ab", [("a", "b</w>")], 0.25)
+    {('a', 'b</w>'): 0.25, ('ab</w>',): 0.75}
+    """
+    ranks, outcomes = first_ranks(merges), Counter[tuple[str, ...]]()
+    waiting = {tuple(atoms(word, marker)): 1.0}
+    while waiting:
+        parts, prob = waiting.popitem()
+        applicable = [i for i, pair in enumerate(pairwise(parts)) if pair in ranks]
+        for n in range(len(applicable) + 1):
+            for places in combinations(applicable, n):
+                share = prob * (1 - dropout) ** n * dropout ** (len(applicable) - n)
+                if places:
+                    following = tuple(merge_places(parts, places, ranks))
+                    waiting[following] = waiting.get(following, 0.0) + share
+                else:
+                    outcomes[parts] += share
+    return dict(outcomes)
+
+
+def token_counts(
+    word_counts: Mapping[str, int],
+    merges: Sequence[Pair],
+    marker: str = "suffix",
+    kept: Iterable[str] | None = None,
+) -> Counter[str]:
+    """How often each token occurs in the encoded corpus.
+
+    >>> token_counts({"ab": 3, "b": 1}, [("a", "b</w>")])
+    Counter({'ab</w>': 3, 'b</w>': 1})
+    """
+    counts: Counter[str] = Counter()
+    for word, count in word_counts.items():
+        for piece in encode(word, merges, kept, marker):
+            counts[piece] += count
+    return counts
+
+
+def token_length(token: str, marker: str = "suffix") -> int:
+    """The characters of a token, markers not counted; a token of nothing but the marker has length 1.
+
+    >>> token_length("low</w>"), token_length("▁", "prefix")
+    (3, 1)
+    """
+    text = token.removesuffix(END) if marker == "suffix" else token.replace(START, "")
+    return len(text) or 1
+
+
+def entropy(counts: Sequence[float], lengths: Sequence[int], length: str = "type") -> float:
+    """H = −(1/l) Σ P log P, with l the mean length of types or of occurrences.
+
+    >>> round(entropy([1, 1], [1, 3]), 6)
+    0.346574
+    """
+    total = sum(counts)
+    bare = -sum(n / total * math.log(n / total) for n in counts if n > 0)
+    weights = [1.0] * len(counts) if length == "type" else [n / total for n in counts]
+    return bare / (sum(w * x for w, x in zip(weights, lengths, strict=True)) / sum(weights))
+
+
+def chord_distances(entropies: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """How far each point lies below the chord from the first to the last, at right angles, both axes scaled to 1.
+
+    >>> [round(distance, 3) for distance in chord_distances([1.0, 0.0, 0.0], [0, 1, 2])]
+    [0.0, 0.354, 0.0]
+    """
+    width, height = (sizes[-1] - sizes[0]) or 1, abs(entropies[-1] - entropies[0]) or 1
+    points = [((x - sizes[0]) / width, (y - entropies[0]) / height) for x, y in zip(sizes, entropies, strict=True)]
+    dx, dy = points[-1]
+    return [(x * dy - y * dx) / (math.hypot(dx, dy) or 1) + 0.0 for x, y in points]
