@@ -64,9 +64,7 @@ def pair_counts(word_counts: Mapping[str, int], symbols: Mapping[str, Sequence[s
     return counts
 
 
-def learn(
-    word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix", min_pair_count: int = 2
-) -> list[Pair]:
+def learn(word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix", min_pair_count: int = 2) -> list[Pair]:
     """Merge the pair of the greatest (count, left, right), count everything again, and so on.
 
     >>> learn({"ab": 1, "cd": 1}, 9, "none", 1)
@@ -99,6 +97,21 @@ def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str 
     return False
 
 
+def is_late(word: str, merges: Sequence[Pair], marker: str = "suffix") -> bool:
+    """Whether encoding a word applies some merge after one of a higher rank, so that learning it happened otherwise.
+
+    >>> is_late("abcd", [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc")], "none")
+    True
+    """
+    ranks, parts, highest = first_ranks(merges), atoms(word, marker), -1
+    while found := [ranks[pair] for pair in pairwise(parts) if pair in ranks]:
+        if min(found) < highest:
+            return True
+        highest = min(found)
+        parts = replace(parts, merges[highest])
+    return False
+
+
 def first_ranks(merges: Sequence[Pair]) -> dict[Pair, int]:
     """The rank of each merge; of equal ones the first counts."""
     return {merge: rank for rank, merge in reversed(list(enumerate(merges)))}
@@ -124,17 +137,13 @@ def split_back(token: str, merges: Sequence[Pair], kept: Iterable[str]) -> list[
     return [piece for part in made for piece in split_back(part, merges, kept)]
 
 
-def encode(
-    word: str, merges: Sequence[Pair], kept: Iterable[str] | None = None, marker: str = "suffix"
-) -> list[str]:
+def encode(word: str, merges: Sequence[Pair], kept: Iterable[str] | None = None, marker: str = "suffix") -> list[str]:
     """The pieces of a word; without `kept` every token is kept."""
     parts = merged(atoms(word, marker), merges)
     return parts if kept is None else [piece for part in parts for piece in split_back(part, merges, kept)]
 
 
-def encode_dropped(
-    word: str, merges: Sequence[Pair], dropout: float, rng: Random, marker: str = "suffix"
-) -> list[str]:
+def encode_dropped(word: str, merges: Sequence[Pair], dropout: float, rng: Random, marker: str = "suffix") -> list[str]:
     """The pieces of a word when each applicable pair is passed over with a probability, anew at every step."""
     ranks, parts = first_ranks(merges), atoms(word, marker)
     while True:

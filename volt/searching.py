@@ -77,9 +77,14 @@ def search(
     """Find the vocabulary that the rule `select` chooses among `sizes` (by default some thirty round ones).
 
     Sizes count every token, atoms included, special tokens not. report: called with the number of sizes done.
-    Raises CandidateError if a size is below the number of atoms, above what the candidates offer, or not above the one
-    before; ConfigError if the rule or a parameter is unknown or out of range.
+    Raises CandidateError if there are no merges, or a size is below the number of atoms, above what the candidates
+    offer, or not above the one before; ConfigError if the rule or a parameter is unknown or out of range.
     """
+    if not candidates.n_merges:
+        raise CandidateError(
+            f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
+            "give more text, or lower --min-pair-count"
+        )
     fixed, parameters = parse_rule(select), parameters or Parameters()
     sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=fixed)
     steps = tuple(size_steps(candidates, sizes, parameters=parameters, report=report))

@@ -45,6 +45,19 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
         Path(name).unlink(missing_ok=True)
 
 
+def check_writable(path: str | Path) -> None:
+    """Raise OutputError now if `write_atomic` would for want of a folder or a permission; for use before a long job.
+
+    >>> check_writable("a.txt")
+    """
+    try:
+        tempfile.TemporaryFile(dir=Path(path).parent).close()
+        if Path(path).is_dir():
+            raise IsADirectoryError(21, "is a folder")
+    except OSError as error:
+        raise _refusal(Path(path), error) from None
+
+
 def _refusal(path: Path, error: OSError) -> OutputError:
     reason = (error.strerror or str(error)).lower()
     return OutputError(f"{path}: cannot be written: {reason}; nothing was changed. Choose another place with -o")

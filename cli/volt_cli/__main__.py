@@ -50,7 +50,7 @@ def main() -> None:
         messages.print(f"[bold red]error[/] {_escaped(str(error))}")
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
-        messages.print("[bold red]interrupted[/] nothing was written")
+        messages.print("[bold red]interrupted[/]")
         sys.exit(130)
     except BrokenPipeError:
         _silence_stdout()

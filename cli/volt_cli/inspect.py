@@ -59,9 +59,7 @@ def _show(data: dict[str, Any], line: str) -> None:
             if line:
                 table.add_row("cut", Text(" ".join(map(_visible, value))))
         else:
-            shown = (
-                " ".join(value) if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else str(value)
-            )
+            shown = " ".join(value) if isinstance(value, list) else _plain(value)
             table.add_row(name.replace("_", " "), Text(shown))
     output().print(table, soft_wrap=True)
 

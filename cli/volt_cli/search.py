@@ -71,10 +71,12 @@ def search(
     from volt.selection import parse_rule
     from volt.special import SpecialTokens
     from volt.steps import Parameters
+    from volt.writer import check_writable
 
     parameters = Parameters(length, mass, epsilon, row_tau, column_tau, min_share, solver, max_iters=max_iters)  # type: ignore[arg-type]
     special, fixed, asked = SpecialTokens(unk, bos, eos, pad, tuple(user or ())), parse_rule(select), parse_sizes(sizes)
     target = out or default_output(corpus)
+    check_writable(target)
     phases = Phases(quiet=quiet)
     prepare_kernels(phases)
     counts = _count(

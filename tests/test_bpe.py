@@ -1,0 +1,416 @@
+"""Laws of learning merges, against a naive twin, and against subword-nmt on real text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from volt.bpe import Candidates, learn_bpe, replay_bpe
+from volt.corpus import WordCounts
+from volt.errors import CandidateError, ConfigError, VoltError
+
+FEW = settings(deadline=None, max_examples=60)
+LINES = """the quick brown fox jumps over the lazy dog and the other dogs
+Donaudampfschifffahrtsgesellschaftskapitän Donau Dampfschiff Gesellschaft Kapitän
+aaa aaaa aaaaa baaab abababab banana bananas ananas
+tässä lisäksi asioiden asioista muiden muita , . ! ? -- " ' ( )
+ერთი ორი სამი 一二三 一二 二三 😀😀 😀 naïve cafe\u0301""".splitlines()
+LATE = [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc")]  # in "abcd" the fourth follows the fifth
+MARKERS = ["suffix", "prefix", "none"]
+ALPHABETS = ["a", "ab", "aab", "abc", "abc<>/w", "</w>", "a▁"]
+MIXED = ["</w>", "a</w>", "<", "/w", "w>", "a", "b", "▁"]
+
+counts_ = st.integers(1, 4) | st.just(1) | st.integers(2**49, 2**50)
+markers = st.sampled_from(MARKERS)
+
+
+@st.composite
+def word_counts(draw, alphabets=ALPHABETS):
+    """A few words over a small alphabet, so that pairs overlap, repeat and tie; some hold "</w>" as text."""
+    letters = st.sampled_from(draw(st.sampled_from(alphabets)))
+    word = st.text(letters, min_size=1, max_size=10)
+    if alphabets is ALPHABETS:
+        word |= st.lists(st.sampled_from(MIXED), min_size=1, max_size=4).map("".join)
+    return draw(st.dictionaries(word, counts_, min_size=1, max_size=7))
+
+
+@st.composite
+def merge_lists(draw):
+    """Words and a list of merges that nobody learned: unreachable and repeated ones, and several that spell the same."""
+    words = draw(word_counts(alphabets=["ab", "abc", "aab"]))
+    marker = draw(markers)
+    tokens = sorted({atom for word in words for atom in naive.atoms(word, marker)} | {"a", "b"})
+    merges = []
+    if draw(st.booleans()):
+        merges = shuffled_cuts(draw(st.sampled_from(sorted(words))), draw(st.randoms(use_true_random=False)))
+        tokens += ["".join(merge) for merge in merges]
+    for _ in range(draw(st.integers(0, 9))):
+        pair = draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens))
+        merges.append(pair)
+        tokens.append("".join(pair))
+    return words, merges, marker
+
+
+def learned(words, n_merges=100, *, marker="suffix", min_pair_count=1):
+    return learn_bpe(WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count)
+
+
+def counts_of(candidates: Candidates, size: int) -> Counter[str]:
+    """The tokens of a size that occur, with their counts."""
+    counts = candidates.counts_at(size)
+    assert len(counts) == size == len(candidates.tokens_at(size))
+    assert counts.min(initial=0) >= 0
+    return +Counter(dict(zip(candidates.tokens_at(size), counts.tolist(), strict=True)))
+
+
+def assert_exact_at_every_size(candidates: Candidates, words) -> None:
+    for size in range(candidates.n_atoms, candidates.n_tokens + 1):
+        merges = candidates.merges[: candidates.merges_at(size)]
+        assert counts_of(candidates, size) == naive.token_counts(words, merges, candidates.marker), size
+
+
+@given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
+@settings(deadline=None, max_examples=300)
+def test_merges_equal_the_naive_learner(words, marker, n_merges, min_pair_count):
+    """Merges are those of recounting every pair after every merge, overlaps, ties and "</w>" in text included."""
+    candidates = learned(words, n_merges, marker=marker, min_pair_count=min_pair_count)
+    assert candidates.merges == naive.learn(words, n_merges, marker, min_pair_count)
+
+
+def test_merges_equal_the_naive_learner_on_longer_words():
+    """The same, where pair lists, heap and pool outgrow their first size."""
+    rng = Random(5)
+    words = {"".join(rng.choices("abcdefgh", k=rng.randint(20, 60))): rng.randint(1, 9) for _ in range(60)}
+    assert learned(words, 150).merges == naive.learn(words, 150, min_pair_count=1)
+
+
+@given(word_counts(), markers)
+@settings(deadline=None, max_examples=100)
+def test_counts_equal_an_encoded_corpus_at_every_size(words, marker):
+    """counts_at(size) counts the pieces of the corpus encoded with the merges of that size, at every size."""
+    assert_exact_at_every_size(learned(words, marker=marker), words)
+
+
+@given(word_counts(), markers)
+@FEW
+def test_learned_merges_make_each_token_once(words, marker):
+    """Equal strings between token boundaries are always cut alike, so no two learned merges spell the same token, and
+    no merged pair ever stands in a word again."""
+    candidates = learned(words, marker=marker)
+    made = ["".join(merge) for merge in candidates.merges]
+    assert len(set(made)) == len(made)
+    assert not set(made) & set(candidates.tokens[: candidates.n_atoms])
+    assert not naive.returns(words, candidates.merges, marker)
+
+
+@given(word_counts(), markers, st.data())
+@FEW
+def test_fewer_merges_are_a_prefix(words, marker, data):
+    """Learning k merges gives the first k of n, and the same counts at every size that both have."""
+    candidates = learned(words, marker=marker)
+    k = data.draw(st.integers(0, candidates.n_merges))
+    shorter = learned(words, k, marker=marker)
+    assert shorter.merges == candidates.merges[:k]
+    assert shorter.tokens == candidates.tokens[: shorter.n_tokens]
+    assert shorter.counts_at(shorter.n_tokens).tolist() == candidates.counts_at(shorter.n_tokens).tolist()
+
+
+@given(word_counts(), markers)
+@FEW
+def test_tokens_are_atoms_then_results(words, marker):
+    """Tokens are the atoms, most frequent first, then what merges make, in order and without repetition."""
+    candidates = learned(words, marker=marker)
+    atoms = naive.token_counts(words, [], marker)
+    assert set(candidates.tokens[: candidates.n_atoms]) == set(atoms)
+    assert candidates.atom_counts.tolist() == sorted(atoms.values(), reverse=True)
+    made = dict.fromkeys("".join(merge) for merge in candidates.merges)
+    assert list(candidates.tokens) == [*candidates.tokens[: candidates.n_atoms], *made]
+    assert [candidates.tokens[i] for i in candidates.results] == ["".join(merge) for merge in candidates.merges]
+    assert candidates.lengths.tolist() == [naive.token_length(token, marker) for token in candidates.tokens]
+
+
+@given(merge_lists())
+@FEW
+def test_sizes_and_merges_agree(case):
+    """sizes_after() counts tokens merge by merge; merges_at(size) is the last merge that leaves that size."""
+    words, merges, marker = case
+    candidates = replay_bpe(WordCounts.from_pairs(words), merges, marker=marker)
+    atoms = candidates.tokens[: candidates.n_atoms]
+    sizes = [len({*atoms, *map("".join, merges[:k])}) for k in range(len(merges) + 1)]
+    assert candidates.sizes_after().tolist() == sizes
+    for size in set(sizes):
+        assert candidates.merges_at(size) == max(k for k, found in enumerate(sizes) if found == size)
+        assert candidates.tokens_at(size) == list(candidates.tokens[:size])
+
+
+@given(word_counts(), markers)
+@FEW
+def test_curve_equals_direct_sums(words, marker):
+    """curve(f) is Σ_j f(n_j, j) over the counts of each size."""
+    candidates = learned(words, marker=marker)
+    weights = candidates.lengths + 0.5
+
+    def term(counts, tokens):
+        return counts * weights[tokens] + np.sqrt(counts)
+
+    curve = candidates.curve(term)
+    assert curve.shape == (candidates.n_merges + 1,)
+    for k, size in enumerate(candidates.sizes_after().tolist()):
+        assert curve[k] == pytest.approx(term(candidates.counts_at(size), np.arange(size)).sum(), rel=1e-9)
+
+
+@given(word_counts(), st.sampled_from(["suffix", "none"]))
+@FEW
+def test_characters_are_conserved(words, marker):
+    """Σ n_j · len_j is the number of characters of the corpus at every size."""
+    candidates = learned(words, marker=marker)
+    n_characters = sum(len(word) * count for word, count in words.items())
+    lengths = [len(token) for token in candidates.tokens] if marker == "none" else candidates.lengths.tolist()
+    for size in candidates.sizes_after().tolist():
+        counts = candidates.counts_at(size).tolist()
+        assert sum(n * length for n, length in zip(counts, lengths, strict=False)) == n_characters
+
+
+@given(word_counts(), markers)
+@FEW
+def test_replaying_learned_merges_changes_nothing(words, marker):
+    """replay_bpe of learned merges gives every array of learn_bpe."""
+    candidates = learned(words, marker=marker)
+    replayed = replay_bpe(candidates.counts, candidates.merges, marker=marker)
+    assert replayed.tokens == candidates.tokens
+    for name in ("lengths", "atom_counts", "parts", "results"):
+        assert getattr(replayed, name).tolist() == getattr(candidates, name).tolist()
+    for name in (field.name for field in fields(candidates.trajectory)):
+        assert getattr(replayed.trajectory, name).tolist() == getattr(candidates.trajectory, name).tolist(), name
+
+
+@given(merge_lists())
+@settings(deadline=None, max_examples=200)
+def test_replayed_counts_are_exact_for_any_merges(case):
+    """counts_at is exact even for merges that repeat, cannot be reached, or spell the same token in two ways."""
+    words, merges, marker = case
+    candidates = replay_bpe(WordCounts.from_pairs(words), merges, marker=marker)
+    assert candidates.merges == merges
+    assert_exact_at_every_size(candidates, words)
+
+
+def shuffled_cuts(word: str, rng: Random) -> list[naive.Pair]:
+    """Ways to put substrings of a word together from two parts, as a list of pieces implies them, in random order."""
+    parts = {word[i:j] for i in range(len(word)) for j in range(i + 2, min(i + 5, len(word) + 1))}
+    cuts = sorted((part[:i], part[i:]) for part in parts for i in range(1, len(part)))
+    made, merges = set(word), []
+    for cut in rng.sample(cuts, len(cuts)) * 3:
+        if cut not in merges and made.issuperset(cut):
+            merges.append(cut)
+            made.add("".join(cut))
+    return merges
+
+
+def riffled(first, second, rng: Random) -> list[naive.Pair]:
+    """Two lists of merges shuffled into one, each in its order."""
+    from_first = rng.sample([True] * len(first) + [False] * len(second), len(first) + len(second))
+    sources = {True: iter(first), False: iter(second)}
+    return [next(sources[choice]) for choice in from_first]
+
+
+def test_replayed_counts_are_exact_where_a_low_rank_follows_a_high_one():
+    """The same on words in which a merge becomes possible only after one of a higher rank; each case is one of these."""
+    words, n_late = {"abcde": 3, "abcd": 1, "eabcdabc": 2, "bcdeaabcd": 1}, 0
+    for seed in range(200):
+        rng = Random(seed)
+        merges = riffled(LATE, shuffled_cuts("abcdeab", rng)[: rng.randint(0, 20)], rng)
+        if any(naive.is_late(word, merges, "none") for word in words):
+            n_late += 1
+            assert_exact_at_every_size(replay_bpe(WordCounts.from_pairs(words), merges, marker="none"), words)
+    assert n_late >= 20, n_late
+
+
+def test_a_low_rank_after_a_high_one_counts_at_the_higher_step():
+    """By hand: in "abcd", abc is first made by the last merge, and only then can (abc, d) follow."""
+    candidates = replay_bpe(WordCounts.from_pairs({"abcd": 7}), LATE, marker="none")
+    sizes = candidates.sizes_after().tolist()
+    assert counts_of(candidates, sizes[1]) == {"a": 7, "bc": 7, "d": 7}
+    assert counts_of(candidates, sizes[-1]) == {"abcd": 7}
+
+
+@pytest.mark.parametrize(
+    ("merges", "found"),
+    [
+        ([("l", "o"), ("lo", "wer")], "merge 2, 'lo' + 'wer': no character and no earlier merge makes 'wer'"),
+        ([("lo", "w</w>"), ("l", "o")], "merge 1"),
+        ([("l", "</w>")], "'</w>'"),
+        ([("", "l")], "merge 1"),
+    ],
+)
+def test_replay_names_the_merge_that_cannot_be(merges, found):
+    """A part that no earlier merge makes is an error that names the merge and the part."""
+    with pytest.raises(CandidateError) as caught:
+        replay_bpe(WordCounts.from_pairs({"low": 1}), merges, marker="suffix")
+    assert found in str(caught.value)
+
+
+def test_replay_accepts_merges_of_other_text():
+    """Merges whose characters the corpus lacks are candidates with the count 0."""
+    candidates = replay_bpe(WordCounts.from_pairs({"ab": 2}), [("x", "y"), ("a", "b</w>")], marker="suffix")
+    assert set(candidates.tokens) == {"a", "b</w>", "x", "y", "xy", "ab</w>"}
+    assert counts_of(candidates, candidates.n_tokens) == {"ab</w>": 2}
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_no_merges_leave_the_atoms(marker):
+    """With n_merges=0 there is one size, the atoms."""
+    words = {"low": 5, "lower": 2}
+    candidates = learned(words, 0, marker=marker)
+    assert candidates.merges == []
+    assert candidates.sizes_after().tolist() == [candidates.n_atoms]
+    assert counts_of(candidates, candidates.n_atoms) == naive.token_counts(words, [], marker)
+    assert candidates.curve(lambda counts, _: counts).tolist() == [candidates.atom_counts.sum()]
+    assert replay_bpe(candidates.counts, [], marker=marker).tokens == candidates.tokens
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_words_of_one_character(marker):
+    """Single characters hold no pair, except with the marker that starts a word."""
+    candidates = learned({"a": 3, "b": 1, "😀": 2}, marker=marker)
+    assert len(candidates.merges) == (3 if marker == "prefix" else 0)
+
+
+def test_one_word():
+    """A single word becomes a single token."""
+    candidates = learned({"abcdefg": 2}, min_pair_count=2)
+    assert counts_of(candidates, candidates.n_tokens) == {"abcdefg</w>": 2}
+
+
+def test_an_empty_corpus_has_no_candidates():
+    """Counting nothing gives no tokens, or is refused as a VoltError; never anything else."""
+    try:
+        candidates = learn_bpe(WordCounts.empty(), 5)
+    except VoltError:
+        return
+    assert candidates.n_tokens == 0
+    assert candidates.merges == []
+
+
+@given(word_counts(), st.integers(1, 6))
+@FEW
+def test_no_merge_is_rarer_than_asked(words, least):
+    """Each merge replaces a pair that stands at least min_pair_count times, and learning stops only for want of one."""
+    candidates = learned(words, 1_000, min_pair_count=least)
+    symbols = {word: naive.atoms(word) for word in words}
+    for merge in candidates.merges:
+        assert naive.pair_counts(words, symbols)[merge] >= least
+        symbols = {word: naive.replace(parts, merge) for word, parts in symbols.items()}
+    rest = naive.pair_counts(words, symbols)
+    assert all(count < least or naive.fakes_the_end(pair, "suffix") for pair, count in rest.items())
+
+
+@pytest.mark.parametrize("options", [{"n_merges": -1}, {"min_pair_count": 0}])
+def test_impossible_numbers_are_refused(options):
+    """A negative number of merges and a min_pair_count below 1 are CandidateErrors."""
+    with pytest.raises(CandidateError):
+        learn_bpe(WordCounts.from_pairs({"ab": 1}), **options)
+
+
+def test_markers():
+    """The marker is inferred from the pre-tokeniser, and an unknown one is refused."""
+    for name, marker in (("whitespace", "suffix"), ("metaspace", "none"), ("regex:[a-z]+", "suffix")):
+        assert learn_bpe(WordCounts.from_pairs({"ab": 1}, pretokenizer=name), 1).marker == marker
+    for call in (lambda c: learn_bpe(c, 1, marker="infix"), lambda c: replay_bpe(c, [], marker="infix")):
+        with pytest.raises(ConfigError, match="infix"):
+            call(WordCounts.from_pairs({"ab": 1}))
+
+
+@pytest.mark.parametrize("size", [-1, 0, 4, 9, 10**9])
+def test_sizes_outside_are_refused(size):
+    """A size below the atoms or above all tokens is an error that names both ends."""
+    candidates = learned({"abcde": 3}, 3)
+    for ask in (candidates.merges_at, candidates.tokens_at, candidates.counts_at):
+        with pytest.raises(CandidateError, match="outside 5 .* to 8 "):
+            ask(size)
+
+
+def test_order_of_words_makes_no_difference():
+    """The same words in another order, or added up from parts, give the same candidates."""
+    words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    halves = WordCounts.from_pairs({"newest": 6, "low": 1}) + WordCounts.from_pairs({"widest": 3, "lower": 2, "low": 4})
+    for other in (WordCounts.from_pairs(dict(reversed(words.items()))), halves):
+        found = learn_bpe(other, 20)
+        assert (found.merges, found.tokens) == (learned(words, 20, min_pair_count=2).merges, found.tokens)
+        assert (
+            found.counts_at(found.n_tokens).sum()
+            == learned(words, 20, min_pair_count=2).counts_at(found.n_tokens).sum()
+        )
+
+
+def test_progress_is_reported_and_can_stop_the_run():
+    """report is called with numbers of merges that do not fall; an exception in it ends the run and is passed on."""
+    words = {f"{a}{b}{c}": 2 for a in "abcdef" for b in "ghijk" for c in "lmnop"}
+    seen: list[int] = []
+    candidates = learn_bpe(WordCounts.from_pairs(words), 50, report=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == candidates.n_merges
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn_bpe(WordCounts.from_pairs(words), 50, report=stop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["ab" * 50_000, "".join(Random(1).choices("abcdefghijklmnop", k=100_000))])
+def test_a_word_of_100_000_characters(word):
+    """One very long word is learned like any other."""
+    candidates = learned({word: 1}, 20)
+    assert candidates.merges == naive.learn({word: 1}, 20, min_pair_count=1)
+    assert counts_of(candidates, candidates.n_tokens) == naive.token_counts({word: 1}, candidates.merges)
+    many = learned({word: 1}, 5_000, min_pair_count=2)
+    assert many.merges[:10] == candidates.merges[:10]
+    assert (many.counts_at(many.n_tokens) * many.lengths).sum() == 100_000
+
+
+def spread_sizes(candidates: Candidates) -> list[int]:
+    return np.linspace(candidates.n_atoms, candidates.n_tokens, 4).astype(int).tolist()
+
+
+def assert_equal_to_subword_nmt(oracle, lines, n_merges) -> None:
+    words = Counter(word for line in lines for word in line.split())
+    candidates = learned(words, n_merges, min_pair_count=2)
+    assert candidates.merges == oracle.learn(words, n_merges)
+    for size in spread_sizes(candidates):
+        recount: Counter[str] = Counter()
+        bpe = oracle.bpe(candidates.merges[: candidates.merges_at(size)]) if candidates.merges_at(size) else None
+        for word, count in words.items():
+            pieces = naive.atoms(word) if bpe is None else oracle.pieces(bpe, word)
+            for piece in pieces:
+                recount[piece] += count
+        assert counts_of(candidates, size) == recount
+
+
+def test_merges_and_counts_equal_subword_nmt(subword_nmt):
+    """Merges are those of subword-nmt; counts at four sizes are a recount of its encoding, on a few lines."""
+    assert_equal_to_subword_nmt(subword_nmt, LINES * 3, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "n_lines", "n_merges"),
+    [
+        (["multi30k/train.en.gz", "multi30k/train.de.gz"], 29_000, 1_500),
+        (["multi30k/train.fr.gz", "multi30k/train.cs.gz"], 5_000, 600),
+        (["ted/Finnish.txt.gz"], 6_000, 300),
+        (["ted/Georgian.txt.gz"], 6_000, 300),
+        (["ted/Cantonese.txt.gz"], 4_000, 300),
+    ],
+)
+def test_merges_and_counts_equal_subword_nmt_on_corpora(subword_nmt, lines, names, n_lines, n_merges):
+    """The same on real corpora, in alphabets from Latin to Chinese."""
+    text = [line for name in names for line in lines(name, n_lines)]
+    assert_equal_to_subword_nmt(subword_nmt, text, n_merges)

@@ -1,0 +1,285 @@
+"""The command line: what people type, what they read, and what is left behind when something is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from volt_cli.__main__ import main
+
+VOLT = [sys.executable, "-m", "volt_cli"]
+TEXT = "the cat sat on the mat\nthe hat that the cat had\n" * 40
+Run = Callable[..., "Done"]
+
+
+class Done(NamedTuple):
+    """What a command printed."""
+
+    stdout: bytes
+    stderr: bytes
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Runs volt, in this process, in an empty folder that holds corpus.txt."""
+    (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run_volt(*arguments: str, stdin: bytes = b"", status: int = 0) -> Done:
+        monkeypatch.setattr(sys, "argv", ["volt", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        done = Done(*capsysbinary.readouterr())
+        assert (ended.value.code or 0) == status, done.stderr.decode()
+        return done
+
+    return run_volt
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run: Run, tmp_path: Path) -> None:
+    """`volt search corpus.txt` writes corpus.volt here; the report goes to stdout, the news to stderr."""
+    done = run("search", "corpus.txt")
+    assert listed(tmp_path) == ["corpus.txt", "corpus.volt"]
+    assert b"wrote corpus.volt" in done.stderr
+    report = done.stdout.decode()
+    assert all(word in report for word in ("knee", "muv", "f95", "renyi", "tokens", "signature volt|corpus:"))
+    assert "tiny corpus" in report
+
+
+def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: Run) -> None:
+    """With --json, stdout is one JSON object with the steps, picks, warnings, cuts, seconds and signature."""
+    data = json.loads(run("search", "corpus.txt", "--json", "-o", "v.volt").stdout)
+    assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(data)
+    assert data["pick"]["size"] == data["best"]["size"]
+    assert [step["size"] for step in data["steps"]] == sorted(step["size"] for step in data["steps"])
+
+
+def test_encode_then_decode_gives_the_text_back(run: Run) -> None:
+    """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    for options in ([], ["--ids"], ["--separator", "@@"]):
+        encoded = run("encode", "-m", "v.volt", *options, "corpus.txt").stdout
+        assert encoded.count(b"\n") == TEXT.count("\n")
+        assert run("decode", "-m", "v.volt", *options, stdin=encoded).stdout.decode() == TEXT
+
+
+def test_metaspace_gives_every_space_back(run: Run) -> None:
+    """With pre-tokens that keep their spaces, decode(encode(text)) is the text to the byte."""
+    text = b"  two  spaces \n\nlow lower  \n"
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--pretokenizer", "metaspace")
+    encoded = run("encode", "-m", "v.volt", stdin=text).stdout
+    assert run("decode", "-m", "v.volt", stdin=encoded).stdout == text
+
+
+def test_same_input_same_bytes(run: Run, tmp_path: Path) -> None:
+    """A vocabulary file depends on the corpus and the options alone, not on compression or the run."""
+    (tmp_path / "again.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    run("search", "corpus.txt", "-q", "-o", "a.volt")
+    run("search", "again.txt.gz", "-q", "-o", "b.volt")
+    assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
+
+
+def test_stdin_is_a_corpus(run: Run, tmp_path: Path) -> None:
+    """`volt search -` reads stdin."""
+    run("search", "-", "-q", "-o", "a.volt", stdin=TEXT.encode())
+    run("search", "corpus.txt", "-q", "-o", "b.volt")
+    assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
+
+
+def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
+    """The same seed gives the same pieces; no seed is a usage error."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    options = ["encode", "-m", "v.volt", "--dropout", "0.5"]
+    first, second = (run(*options, "--seed", "7", "corpus.txt").stdout for _ in range(2))
+    assert first == second
+    assert first != run(*options, "--seed", "8", "corpus.txt").stdout
+    assert b"give a seed" in run(*options, "corpus.txt", status=2).stderr
+
+
+def test_user_tokens_are_never_split(run: Run) -> None:
+    """A --special token is one piece wherever it stands, and decoding restores what stood around it."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--special", "<url>")
+    encoded = run("encode", "-m", "v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
+    assert encoded.split().count("<url>") == 2
+    assert run("decode", "-m", "v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
+
+
+def test_candidates_from_subword_nmt_codes(run: Run, tmp_path: Path) -> None:
+    """--candidates FILE replays the merges of a codes file."""
+    (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e</w>\nc a\nca t</w>\n", encoding="utf-8")
+    data = json.loads(run("search", "corpus.txt", "--candidates", "codes", "--min-share", "0", "--json").stdout)
+    assert data["steps"][-1]["size"] == data["steps"][0]["size"] + len(data["steps"]) - 1
+    assert data["vocabulary"]["merges"] <= 4
+
+
+def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
+    """`volt inspect` shows sizes, provenance and tokens, and the pieces of a text, as text and as JSON."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    shown = run("inspect", "v.volt", "the", "cat").stdout.decode()
+    assert "fingerprint" in shown
+    assert "the</w>" in shown
+    data = json.loads(run("inspect", "v.volt", "the cat", "--json").stdout)
+    assert "".join(data["pieces"]) == "the</w>cat</w>"
+
+
+BAD_CORPORA: list[tuple[str, bytes | None, Sequence[str], str]] = [
+    ("missing.txt", None, [], "missing.txt: no such file"),
+    ("empty.txt", b"", [], "empty.txt: no words"),
+    ("blank.txt", b"\n \n", [], "blank.txt: no words in 2 lines"),
+    ("binary.txt", bytes(range(256)), [], "binary.txt: looks like binary"),
+    ("cut.txt.gz", gzip.compress(os.urandom(10_000).hex().encode())[:5_000], [], "cut.txt.gz: truncated"),
+    ("latin.txt", b"fine\n\xe9t\xe9\n", [], "latin.txt:2: invalid UTF-8 byte 0xe9"),
+    ("lone.txt", b"fine\n\xed\xa0\x80\n", [], "lone.txt:2: invalid UTF-8"),
+    ("one.txt", b"word\n", [], "nothing to merge"),
+    ("letter.txt", b"a\n" * 1000, [], "nothing to merge"),
+    ("rare.txt", b"abc def ghi\n", [], "nothing to merge"),
+    ("bad.tsv", b"a\tb\nc\n", ["--fields", "2"], "bad.tsv:2: field 2"),
+    ("bad.jsonl", b'{"text": "a"}\n{x\n', ["--column", "text"], "bad.jsonl:2: invalid JSON"),
+    ("plain.jsonl", b'{"text": "a"}\n', [], "name the text column, one of: text"),
+    ("counts.txt", b"the 5\ncat\n", ["--word-counts"], "counts.txt:2"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "options", "message"), BAD_CORPORA, ids=[row[0] for row in BAD_CORPORA])
+def test_a_bad_corpus_ends_in_one_message_with_its_place(
+    run: Run, tmp_path: Path, name: str, data: bytes | None, options: Sequence[str], message: str
+) -> None:
+    """A corpus that cannot be used: status 1, one message that names file and line, nothing written."""
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    before = listed(tmp_path)
+    done = run("search", name, *options, status=1)
+    assert message in done.stderr.decode()
+    assert done.stdout == b""
+    assert listed(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--sizes", "2:10:1"], 1, "size 2 is below the"),
+        (["--sizes", "12:900:1"], 1, "above the"),
+        (["--sizes", "20:10:1"], 2, "sizes must increase"),
+        (["--sizes", "1k"], 2, "START:STOP:STEP"),
+        (["--candidates", "5000"], 1, "gives only"),
+        (["--candidates", "nowhere.model"], 1, "nowhere.model: cannot be read"),
+        (["--epsilon", "0"], 2, "epsilon is 0"),
+        (["--epsilon", "nan"], 2, "epsilon is nan"),
+        (["--row-tau", "0"], 2, "row_tau is 0"),
+        (["--column-tau", "1.5"], 2, "column_tau is 1.5"),
+        (["--min-share", "-1"], 2, "min_share is -1"),
+        (["--select", "best"], 2, "unknown rule 'best'"),
+        (["--select", "fixed:3"], 1, "size 3 is below"),
+        (["--mass", "bytes"], 2, "unknown mass"),
+        (["--marker", "infix"], 2, "unknown marker"),
+        (["--pretokenizer", "regex:["], 2, "invalid pre-tokenizer regex"),
+        (["--normalizer", "nfd"], 2, "nfd"),
+        (["--encoding-errors", "guess"], 2, "strict, replace or skip"),
+        (["--special", "two words"], 2, "white space"),
+        (["-o", "nowhere/v.volt"], 1, "nowhere/v.volt: cannot be written"),
+    ],
+)
+def test_a_bad_option_ends_in_one_message(
+    run: Run, tmp_path: Path, options: list[str], status: int, message: str
+) -> None:
+    """An option out of range: a message that says what was found and what to do, nothing written."""
+    done = run("search", "corpus.txt", *options, status=status)
+    assert message in done.stderr.decode()
+    assert listed(tmp_path) == ["corpus.txt"]
+
+
+def test_lines_that_are_not_utf8_are_counted_and_told(run: Run, tmp_path: Path) -> None:
+    """--encoding-errors replace and skip go on, and the report says how many lines they met."""
+    (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
+    for errors in ("replace", "skip"):
+        data = json.loads(run("search", "mixed.txt", "--encoding-errors", errors, "--json").stdout)
+        assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
+
+
+def test_a_full_disk_is_told(run: Run, tmp_path: Path) -> None:
+    """Writing to a full device is an error with a reason, not a traceback and not success."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    with Path("/dev/full").open("wb") as full:
+        command = [*VOLT, "encode", "-m", "v.volt", "corpus.txt"]
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 1
+    assert b"No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_silent(run: Run, tmp_path: Path) -> None:
+    """A reader that goes away ends the command without a message."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    (tmp_path / "long.txt").write_text(TEXT * 2_000, encoding="utf-8")
+    process = subprocess.Popen(
+        [*VOLT, "encode", "-m", "v.volt", "long.txt"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 1
+    process.stderr.close()
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    """SIGINT in the middle of a search ends it at once, with status 130 and no file."""
+    process = subprocess.Popen(
+        [*VOLT, "search", "-"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job's children ignore it
+    )
+    assert process.stdin is not None
+    process.stdin.write(TEXT.encode() * 2_000)  # more than a pipe holds: returns when the search is reading
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    assert listed(tmp_path) == []
+
+
+def test_an_interrupted_kernel_stops() -> None:
+    """An exception in the watching thread ends the compiled loop, which runs in another."""
+
+    def until_stopped(progress: NDArray[np.int64]) -> None:
+        while progress[1] == 0:
+            progress[0] += 1
+
+    def interrupt(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_watched(until_stopped, report=interrupt)
+    assert threading.active_count() == 1
+
+
+def test_help_names_every_command_and_option(run: Run) -> None:
+    """--help works for the program and every command, and --version prints one line."""
+    assert run("--version").stdout.startswith(b"volt ")
+    listing = run("--help").stdout.decode()
+    for command in ("search", "encode", "decode", "inspect", "demo"):
+        assert command in listing
+        assert b"Usage" in run(command, "--help").stdout
