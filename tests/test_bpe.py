@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import fields
 from random import Random
 
+import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive
 from volt.bpe import Candidates, learn_bpe, replay_bpe
 from volt.corpus import WordCounts
 from volt.errors import CandidateError, ConfigError, VoltError

@@ -15,7 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+
+from volt.kernels import run_watched
 from volt_cli.__main__ import main
 
 VOLT = [sys.executable, "-m", "volt_cli"]

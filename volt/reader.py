@@ -152,9 +152,19 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
     ['a', 'b', 'c']
     """
     ahead = _next_in_thread(items)
-    while (item := ahead.result()) is not None:
+    while (item := _patiently(ahead)) is not None:
         ahead = _next_in_thread(items)
         yield item
+
+
+def _patiently(future: Future[T]) -> T:
+    """The future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by itself."""
+    while True:
+        try:
+            return future.result(timeout=0.1)
+        except TimeoutError:
+            if future.done():
+                raise
 
 
 def _next_in_thread(items: Iterator[T]) -> Future[T | None]:
