@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.bpe import Candidates, learn_bpe, replay_bpe
-from volt.corpus import WordCounts
+from volt.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, VoltError
 
 FEW = settings(deadline=None, max_examples=60)

@@ -19,10 +19,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt import corpus
-from volt.corpus import WordCounts, count_words, mix
+from volt import corpus, word_counts
+from volt.corpus import count_words
 from volt.errors import ConfigError, CorpusError, VoltError
 from volt.text import Normalizer, PreTokenizer
+from volt.word_counts import WordCounts, mix
 
 PACKERS = [
     bytes,
@@ -208,9 +209,9 @@ def test_many_parts_are_compacted(write: Callable[[str, str], Path], monkeypatch
     """Summing partial tables early or late gives the same counts."""
     path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
     expected = count_words(path)
-    monkeypatch.setattr(corpus, "_COMPACT_ROWS", 10)
+    monkeypatch.setattr(word_counts, "_COMPACT_ROWS", 10)
     assert count_words(path, block_size=1) == expected
-    monkeypatch.setattr(corpus, "_COMPACT_PARTS", 3)
+    monkeypatch.setattr(word_counts, "_COMPACT_PARTS", 3)
     assert count_words(path, block_size=1) == expected
 
 

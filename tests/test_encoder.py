@@ -19,7 +19,7 @@ from scipy.stats import chi2
 from test_bpe import LATE, LINES, merge_lists, word_counts
 
 from volt.bpe import learn_bpe
-from volt.corpus import WordCounts
+from volt.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError
 from volt.special import BYTE_TOKENS, SpecialTokens

@@ -5,7 +5,7 @@
 >>> candidates = volt.learn_bpe(counts, n_merges=9)
 >>> result = volt.search(candidates, sizes=[14, 16, 18], select="fixed:18")
 >>> volt.Encoder(result.vocabulary).encode("lowest")
-['low', 'est</w>']
+['lo', 'w', 'est</w>']
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from volt.bpe import Candidates as Candidates
     from volt.bpe import learn_bpe as learn_bpe
     from volt.bpe import replay_bpe as replay_bpe
-    from volt.corpus import WordCounts as WordCounts
     from volt.corpus import count_words as count_words
     from volt.encoder import Encoder as Encoder
     from volt.errors import VoltError as VoltError
@@ -31,10 +30,12 @@ if TYPE_CHECKING:
     from volt.transport import TransportPlan as TransportPlan
     from volt.transport import TransportProblem as TransportProblem
     from volt.vocabulary import Vocabulary as Vocabulary
+    from volt.word_counts import WordCounts as WordCounts
+    from volt.word_counts import mix as mix
 
 _HOMES = {
     "bpe": ("Candidates", "learn_bpe", "replay_bpe"),
-    "corpus": ("WordCounts", "count_words"),
+    "corpus": ("count_words",),
     "encoder": ("Encoder",),
     "errors": ("VoltError",),
     "searching": ("SearchResult", "muv_search", "search"),
@@ -42,6 +43,7 @@ _HOMES = {
     "steps": ("Parameters", "SizeStep"),
     "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
     "vocabulary": ("Vocabulary",),
+    "word_counts": ("WordCounts", "mix"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -7,7 +7,7 @@ When merge (a, b) → ab makes r replacements, weighted by word count,
 so the counts after any number of merges are sums over what the learner noted on its way, and nothing is ever encoded
 again. Merges, ties included, are those of subword-nmt.
 
->>> from volt.corpus import WordCounts
+>>> from volt.word_counts import WordCounts
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=4)
 >>> candidates.merges
 [('s', 't</w>'), ('e', 'st</w>'), ('l', 'o'), ('w', 'est</w>')]
@@ -31,8 +31,8 @@ from volt.kernels import run_watched
 from volt.special import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
-    from volt.corpus import WordCounts
     from volt.kernels.bpe import Words
+    from volt.word_counts import WordCounts
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -174,7 +174,7 @@ def replay_bpe(
 
     Raises CandidateError if a part of a merge is neither an atom nor the result of an earlier merge.
 
-    >>> from volt.corpus import WordCounts
+    >>> from volt.word_counts import WordCounts
     >>> replay_bpe(WordCounts.from_pairs({"abc": 3}), [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
     """
@@ -236,9 +236,9 @@ def _words(counts: WordCounts, marker: Marker) -> tuple[Words, list[int]]:
 
 def _without_hidden(codes: Longs, ends: Longs, counts: Longs) -> tuple[Longs, Longs, Longs]:
     """The words' atoms and counts with hidden user tokens taken out; what stands on either side becomes two words."""
-    hidden = (codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN)
-    if not hidden.any():
+    if not len(codes) or codes.max() >> 1 < FIRST_HIDDEN:
         return codes, ends, counts
+    hidden = (codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN)
     words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~hidden]
     starts = np.flatnonzero(np.diff(words + np.cumsum(hidden)[~hidden], prepend=-1))
     return codes[~hidden], np.append(starts[1:], len(words)), counts[words[starts]]

@@ -47,8 +47,10 @@ def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> 
     """
     if length not in get_args(Length):
         raise ConfigError(f"unknown length {length!r}; choose from {', '.join(get_args(Length))}")
-    weights = np.ones(len(lengths)) if length == "type" else np.asarray(counts, float)
-    return float(weights @ lengths / weights.sum())
+    if length == "type":
+        return float(lengths.mean())
+    weights = np.asarray(counts, float)
+    return float(weights @ lengths.astype(float) / weights.sum())
 
 
 def entropy(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:

@@ -1,12 +1,13 @@
 """`SearchResult` → what people read in a terminal, and the same as JSON data.
 
->>> from volt.corpus import WordCounts
+>>> from volt.word_counts import WordCounts
 >>> from volt.bpe import learn_bpe
 >>> from volt.searching import search
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
 >>> result = search(learn_bpe(counts, n_merges=9), sizes=[14, 16, 18])
->>> sorted(as_data(result))[:4], as_data(result)["best"]["size"]
-(['best', 'cuts', 'picks', 'pick'], 16)
+>>> data = as_data(result)
+>>> data["pick"]["rule"], data["best"]["size"], [step["n_kept"] for step in data["steps"]]
+('knee', 14, [13, 15, 15])
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from volt_cli.console import Phases, output, prepare_kernels, say
 
 if TYPE_CHECKING:
     from volt.bpe import Candidates
-    from volt.corpus import WordCounts
+    from volt.word_counts import WordCounts
 
 N_CANDIDATES = 30_000
 

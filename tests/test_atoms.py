@@ -1,0 +1,65 @@
+"""Laws of atoms: words become the symbols that merging starts from, and atoms and their codes name each other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from volt.atoms import atom_code, atom_codes, atom_text, check_marker, token_lengths
+from volt.errors import ConfigError
+
+FEW = settings(deadline=None, max_examples=100)
+words_ = st.lists(st.text(st.sampled_from("ab▁é😀</w>\0\U0010ffff"), min_size=1, max_size=8), max_size=6)
+markers = st.sampled_from(["suffix", "prefix", "none"])
+
+
+@given(words_, markers)
+@FEW
+def test_codes_spell_the_atoms(words, marker):
+    """The codes of a list of words are those of its atoms, word after word."""
+    codes, ends = atom_codes(words, marker=marker)
+    assert ends.shape == (len(words),)
+    atoms = [atom_text(code) for code in codes.tolist()]
+    assert [atoms[start:end] for start, end in pairwise([0, *ends.tolist()])] == [
+        naive.atoms(word, marker) for word in words
+    ]
+
+
+@given(words_, markers)
+@FEW
+def test_code_and_text_undo_each_other(words, marker):
+    """Every atom of a word has a code, which has the atom's text."""
+    for word in words:
+        for atom in naive.atoms(word, marker):
+            code = atom_code(atom, marker=marker)
+            assert code is not None
+            assert atom_text(code) == atom
+
+
+@pytest.mark.parametrize(
+    ("text", "marker"),
+    [("", "suffix"), ("ab", "none"), ("</w>", "suffix"), ("ab</w>", "suffix"), ("a</w>", "none"), ("▁a", "prefix")],
+)
+def test_other_strings_are_no_atoms(text, marker):
+    """Nothing, two characters, and the marker alone are no atoms."""
+    assert atom_code(text, marker=marker) is None
+
+
+@given(words_, markers)
+@FEW
+def test_lengths_count_characters_but_not_markers(words, marker):
+    """A token's length is its characters without markers, and at least 1."""
+    tokens = [*words, *(atom for word in words for atom in naive.atoms(word, marker))]
+    found = token_lengths(tokens, marker=marker)
+    assert found.tolist() == [naive.token_length(token, marker) for token in tokens]
+    assert found.min(initial=1) >= 1
+
+
+def test_unknown_markers_are_refused():
+    """There are three markers."""
+    with pytest.raises(ConfigError, match="infix"):
+        check_marker("infix")

@@ -1,0 +1,271 @@
+"""Laws of the search: exact curves, honest choices, and a vocabulary whose counts are those of its encoder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from test_bpe import LINES, word_counts
+from volt import criteria
+from volt.bpe import Candidates, learn_bpe, replay_bpe
+from volt.corpus import WordCounts
+from volt.encoder import Encoder
+from volt.errors import CandidateError, ConfigError, VoltError
+from volt.searching import SearchResult, checked_sizes, default_sizes, muv_search, search
+from volt.selection import RULES
+from volt.special import SpecialTokens
+from volt.steps import Parameters
+
+FEW = settings(deadline=None, max_examples=40)
+MARKERS = ["suffix", "prefix", "none"]
+WORDS = Counter(word for line in LINES for word in line.split()) + Counter({"<unk>": 30, "</s>x": 20, "<0x41>": 9})
+
+
+def learned(words=WORDS, n_merges=200, *, marker="suffix", min_pair_count=1) -> Candidates:
+    return learn_bpe(WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count)
+
+
+def recounted(result: SearchResult) -> Counter[str]:
+    """The pieces of the corpus, encoded with the vocabulary that was found."""
+    counts, found = result.candidates.counts, Counter[str]()
+    encoder = Encoder(result.vocabulary)
+    for pieces, n in zip(encoder.encode_words(counts.words), counts.counts.tolist(), strict=True):
+        for piece in pieces:
+            found[piece] += n
+    return found
+
+
+def assert_counts_are_exact(result: SearchResult) -> None:
+    vocabulary = result.vocabulary
+    found = recounted(result)
+    counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=True))
+    assert counts == {token: found[token] for token in vocabulary.tokens}
+    assert set(found) - set(counts) <= set(vocabulary._reserved)
+
+
+@given(word_counts(), st.sampled_from(MARKERS), st.sampled_from(["type", "occurrence"]))
+@FEW
+def test_the_curve_is_exact_at_every_size(words, marker, length):
+    """muv_search is the entropy (Eq. 2) of the exact counts, and the number of pieces, at every size from the atoms."""
+    candidates = learned(words, 40, marker=marker)
+    curve = muv_search(candidates, length=length)
+    assert curve.sizes.tolist() == [*range(candidates.n_atoms, candidates.n_tokens + 1)]
+    for size, entropy, n_pieces in zip(curve.sizes.tolist(), curve.entropies, curve.n_pieces, strict=True):
+        counts = candidates.counts_at(size)
+        expected = criteria.entropy(counts, candidates.lengths[:size], length=length)
+        assert entropy == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        assert n_pieces == counts.sum()
+    assert curve.muv.tolist() == pytest.approx(criteria.muv(curve.entropies, curve.sizes).tolist())
+
+
+def test_the_curve_of_replayed_merges_is_exact():
+    """The same for merges that repeat or spell the same token twice, where a size has several merges."""
+    merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc"), ("a", "b"), ("d", "abcd")]
+    candidates = replay_bpe(WordCounts.from_pairs({"abcd": 3, "dabcd": 2, "cab": 1}), merges, marker="none")
+    curve = muv_search(candidates)
+    for size, entropy in zip(curve.sizes.tolist(), curve.entropies, strict=True):
+        expected = criteria.entropy(candidates.counts_at(size), candidates.lengths[:size])
+        assert entropy == pytest.approx(expected)
+
+
+@given(word_counts(), st.sampled_from(MARKERS), st.sampled_from([*RULES]), st.sampled_from([0.0, 0.001, 0.3, 1.0]))
+@FEW
+def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share):
+    """Each token's count is how often it occurs in the corpus encoded with this vocabulary, pruned tokens split back."""
+    candidates = learned(words, 40, marker=marker)
+    result = search(candidates, select=rule, parameters=Parameters(min_share=min_share))
+    assert_counts_are_exact(result)
+    assert sum(result.vocabulary.counts) == recounted(result).total()
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("min_share", [0.001, 0.7])
+def test_counts_on_text_that_spells_special_tokens(marker, min_share):
+    """The same where the corpus spells special tokens: they are split back, and count as their parts."""
+    result = search(
+        learned(marker=marker), parameters=Parameters(min_share=min_share), byte_fallback=True, select="tokens"
+    )
+    assert not {"<unk>", "</s>", "<0x41>"} & set(result.vocabulary.tokens)
+    assert_counts_are_exact(result)
+
+
+def test_a_search_is_consistent():
+    """Best, pick, picks, steps and vocabulary tell the same story."""
+    candidates = learned()
+    sizes = [*range(candidates.n_atoms, candidates.n_tokens, 20)]
+    for rule in (*RULES, f"fixed:{sizes[3]}", f"fixed:{sizes[3] + 7}"):
+        result = search(candidates, sizes=sizes, select=rule)
+        assert {step.size for step in result.steps} == {*sizes, *([int(rule[6:])] if rule.startswith("fixed") else [])}
+        assert result.pick == result.picks[rule]
+        assert result.best == result.steps[result.pick.index]
+        assert result.best.size == result.pick.size
+        assert set(result.picks) == {*RULES, rule}
+        assert result.vocabulary.size == result.best.n_kept - len(
+            {"<unk>", "</s>"} & set(np.array(candidates.tokens[: result.best.size])[result.best.kept])
+        )
+        assert result.vocabulary.merges == tuple(candidates.merges[: candidates.merges_at(result.best.size)])
+        assert result.vocabulary.provenance["signature"] == result.signature
+        assert f"select:{rule}" in result.signature
+
+
+@pytest.mark.parametrize("spelling", ["fixed:{}", "fixed:0{}", "fixed:00{}"])
+def test_any_spelling_of_a_fixed_size(spelling):
+    """fixed:0150 is 150, or refused; never a crash."""
+    candidates = learned()
+    size = candidates.n_atoms + 9
+    try:
+        result = search(candidates, sizes=[size - 1, size + 1], select=spelling.format(size))
+    except VoltError:
+        return
+    assert result.best.size == size
+
+
+def test_an_edge_is_warned_of():
+    """A choice on the edge of the range is a warning that names rule and size; a choice inside is not."""
+    candidates = learned()
+    sizes = [*range(candidates.n_atoms, candidates.n_tokens, 15)]
+    for rule in RULES:
+        result = search(candidates, sizes=sizes, select=rule)
+        warned = [text for text in result.warnings if "edge" in text]
+        assert bool(warned) == result.pick.on_edge
+        assert all(rule in text and f"{result.best.size:,}" in text for text in warned)
+
+
+def test_the_result_does_not_depend_on_how_the_corpus_was_read(tmp_path):
+    """The order and sharding of the corpus change nothing: the saved files are equal, byte for byte."""
+    items = list(WORDS.items())
+    halves = WordCounts.from_pairs(dict(items[::2])) + WordCounts.from_pairs(dict(items[1::2]))
+    ones = WordCounts.empty()
+    for word, count in items[:40]:
+        ones = ones + WordCounts.from_pairs({word: count})
+    ones = WordCounts.from_pairs(dict(items[40:])) + ones
+    for name, counts in {
+        "a": WordCounts.from_pairs(WORDS),
+        "b": WordCounts.from_pairs(items[::-1]),
+        "c": halves,
+        "d": ones,
+    }.items():
+        search(learn_bpe(counts, 150)).vocabulary.save(tmp_path / name)
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "found"),
+    [
+        (lambda c: [c.n_atoms - 1, c.n_atoms + 5], "below the"),
+        (lambda c: [c.n_atoms, c.n_tokens + 1], "above the"),
+        (lambda c: [c.n_atoms, c.n_atoms + 5, c.n_atoms + 5], "increase"),
+        (lambda c: [c.n_atoms + 5, c.n_atoms], "increase"),
+        (lambda c: [], "no sizes"),
+        (lambda c: range(0), "no sizes"),
+        (lambda c: [0], "below the"),
+        (lambda c: [-5], "below the"),
+    ],
+)
+def test_impossible_sizes_are_refused(sizes, found):
+    """Sizes below the atoms, above the candidates, not increasing, or none, are CandidateErrors that say which."""
+    candidates = learned()
+    with pytest.raises(CandidateError, match=found):
+        search(candidates, sizes=sizes(candidates))
+
+
+def test_impossible_fixed_sizes_are_refused():
+    """The size of fixed:N must lie within what the candidates offer."""
+    candidates = learned()
+    for size in (candidates.n_atoms - 1, candidates.n_tokens + 1):
+        with pytest.raises(CandidateError, match=str(size)):
+            search(candidates, select=f"fixed:{size}")
+    with pytest.raises(ConfigError, match="best"):
+        search(candidates, select="best")
+
+
+@given(word_counts(), st.sampled_from(MARKERS), st.integers(0, 60))
+@FEW
+def test_default_sizes_can_be_searched(words, marker, n_merges):
+    """Default sizes increase, lie within the candidates, and are at most 33."""
+    candidates = learned(words, n_merges, marker=marker)
+    sizes = default_sizes(candidates)
+    assert checked_sizes(candidates, sizes) == sizes
+    assert 1 <= len(sizes) <= 33
+    assert all(a < b for a, b in pairwise(sizes))
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("rule", [*RULES])
+@pytest.mark.parametrize(
+    "words",
+    [{"low": 1}, {"a": 1}, {"a": 10**12}, {"ab": 1}, {"a": 1, "b": 1}, {f"{i:03}": 1 for i in range(300)}, {"▁": 2}],
+)
+def test_tiny_corpora(marker, rule, words):
+    """One word, one character, or only rare words can be searched with every rule; numbers stay finite."""
+    for n_merges, least in ((0, 2), (30, 2), (30, 1)):
+        result = search(learned(words, n_merges, marker=marker, min_pair_count=least), select=rule)
+        assert_counts_are_exact(result)
+        for step in result.steps:
+            assert np.isfinite([step.entropy, step.sweep_entropy, step.f95, step.renyi]).all()
+            assert step.entropy >= 0
+        assert np.isfinite(result.curve.entropies).all()
+
+
+def test_an_empty_corpus_is_refused():
+    """Nothing can be searched in nothing: a VoltError that says so."""
+    with pytest.raises(VoltError):
+        search(learn_bpe(WordCounts.empty(), 5))
+
+
+def test_a_tiny_corpus_and_bad_convergence_are_warned_of():
+    """Few words, and transports that did not converge, are warnings."""
+    candidates = learned()
+    assert any("tiny corpus" in text for text in search(candidates).warnings)
+    parameters = Parameters(max_iters=1, threshold=1e-12)
+    assert any("did not converge" in text for text in search(candidates, parameters=parameters).warnings)
+
+
+def test_large_counts_are_exact():
+    """Counts beyond 32 bits, and beyond what doubles hold exactly, come out exactly."""
+    words = {word: count * 2**40 + 1 for word, count in WORDS.items()}
+    assert_counts_are_exact(search(learned(words, 100)))
+
+
+def test_the_signature_tells_searches_apart():
+    """What changes the result changes the signature: corpus, merges, marker, sizes, rule, parameters."""
+    candidates = learned()
+    sizes = [candidates.n_atoms + k for k in (0, 10, 20)]
+    results = [
+        search(candidates, sizes=sizes),
+        search(candidates, sizes=sizes[:2]),
+        search(candidates, sizes=sizes, select="muv"),
+        search(candidates, sizes=sizes, parameters=Parameters(min_share=0.5)),
+        search(learned(n_merges=150), sizes=sizes),
+        search(learned({**WORDS, "new": 1}), sizes=[size + 1 for size in sizes]),
+        search(learned(marker="prefix")),
+    ]
+    assert len({result.signature for result in results}) == len(results)
+    assert search(candidates, sizes=sizes).signature == results[0].signature
+
+
+def test_special_tokens_reach_the_vocabulary():
+    """special and byte_fallback are those of the vocabulary; sizes do not count them."""
+    special = SpecialTokens(user=("<url>",))
+    result = search(learned(), special=special, byte_fallback=True)
+    assert result.vocabulary.special == special
+    assert result.vocabulary.byte_fallback
+    assert len(result.vocabulary.pieces) >= result.vocabulary.size + 5 + 256
+    assert Encoder(result.vocabulary).encode("x<url>")[1] == "<url>"
+
+
+@pytest.mark.slow
+def test_a_real_search(lines):
+    """On Multi30k: exact counts, every transport converged, knee inside the range, muv on its edge."""
+    words = Counter(word for name in ("en", "de") for line in lines(f"multi30k/train.{name}.gz") for word in line.split())
+    candidates = learn_bpe(WordCounts.from_pairs(words), 10_000)
+    result = search(candidates, sizes=range(1_000, 10_001, 500))
+    assert_counts_are_exact(result)
+    assert all(step.converged for step in result.steps)
+    assert not result.pick.on_edge
+    assert result.picks["muv"].on_edge

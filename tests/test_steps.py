@@ -1,0 +1,246 @@
+"""Laws of size steps, against a dense transport in plain numpy and against POT."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from test_bpe import LINES, word_counts
+from volt import criteria
+from volt.bpe import Candidates, learn_bpe
+from volt.corpus import WordCounts
+from volt.errors import ConfigError
+from volt.steps import Parameters, character_mass, size_steps, transport_costs
+
+EXACT = Parameters(threshold=1e-12, max_iters=100_000)
+MARKERS = ["suffix", "prefix", "none"]
+WORDS = Counter(word for line in LINES for word in line.split())
+
+
+def learned(marker="suffix", n_merges=150, words=WORDS) -> Candidates:
+    return learn_bpe(WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=1)
+
+
+def some_sizes(candidates: Candidates, n: int = 5) -> list[int]:
+    return sorted({*np.linspace(candidates.n_atoms, candidates.n_tokens, n).astype(int).tolist()})
+
+
+def characters_of(token: str, marker: str) -> set[str]:
+    return set(token.removesuffix("</w>") if marker == "suffix" else token)
+
+
+def corpus_characters(words, marker: str) -> Counter[str]:
+    """The characters of the corpus; a marker that starts words is one, a mark that ends them is not."""
+    return sum((Counter({c: n for c in ()}) for n in ()), Counter()) + Counter(
+        {
+            char: sum(n * (word.count(char) + (marker == "prefix" and char == "▁")) for word, n in words.items())
+            for char in {*"".join(words)} | ({"▁"} if marker == "prefix" else set())
+        }
+    )
+
+
+def dense_plan(candidates: Candidates, size: int, parameters: Parameters) -> np.ndarray:
+    """The transported mass of each token, by the textbook iteration (Eq. 9–10) on dense matrices."""
+    marker, tokens = candidates.marker, candidates.tokens_at(size)
+    a = corpus_characters(dict(zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True)), marker)
+    rows = sorted(a)
+    lengths = np.array([naive.token_length(token, marker) for token in tokens])
+    kernel = np.array(
+        [
+            [
+                n ** (-1 / parameters.epsilon) if row in characters_of(token, marker) else 0.0
+                for token, n in zip(tokens, lengths.tolist(), strict=True)
+            ]
+            for row in rows
+        ]
+    )
+    row_mass = np.array([a[row] for row in rows]) / a.total()
+    weights = candidates.counts_at(size) * (lengths if parameters.mass == "characters" else 1)
+    column_mass = weights / weights.sum()
+    u, v = np.ones(len(rows)), np.ones(size)
+    for _ in range(3_000):
+        reach = kernel.T @ u
+        v = np.divide(column_mass, reach, out=np.zeros(size), where=reach > 0) ** parameters.column_tau
+        u = (row_mass / (kernel @ v)) ** parameters.row_tau
+    return (u[:, None] * kernel * v).sum(axis=0), column_mass
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"mass": "characters"},
+        {"length": "occurrence"},
+        {"epsilon": 0.5},
+        {"row_tau": 0.8, "column_tau": 0.9},
+        {"min_share": 0.5},
+    ],
+)
+def test_entropy_equals_a_dense_transport(marker, change):
+    """Mass, kept tokens and entropy (Eq. 4) are those of the textbook iteration on dense matrices."""
+    candidates, parameters = learned(marker), replace(EXACT, **change)
+    sizes = some_sizes(candidates)
+    for step in size_steps(candidates, sizes, parameters=parameters):
+        mass, column_mass = dense_plan(candidates, step.size, parameters)
+        clear = np.abs(mass - parameters.min_share * column_mass) > 1e-9 * column_mass
+        kept = (mass >= parameters.min_share * column_mass) & (mass > 0)
+        kept[: candidates.n_atoms] = True
+        assert (step.kept == kept)[clear | (column_mass == 0)].all()
+        lengths = [naive.token_length(token, marker) for token in candidates.tokens_at(step.size)]
+        expected = naive.entropy(
+            mass[step.kept].tolist(), np.array(lengths)[step.kept].tolist(), parameters.length
+        )
+        assert step.entropy == pytest.approx(expected, rel=1e-7)
+        assert step.n_kept == step.kept.sum()
+        assert step.converged
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_pot_gives_the_same_steps(marker):
+    """solver="pot" gives the same kept tokens and entropies within 1e-6."""
+    pytest.importorskip("ot")
+    candidates = learned(marker, n_merges=60)
+    sizes = some_sizes(candidates, 4)
+    ours = [*size_steps(candidates, sizes, parameters=EXACT)]
+    pot = [*size_steps(candidates, sizes, parameters=replace(EXACT, solver="pot", threshold=1e-9))]
+    for mine, other in zip(ours, pot, strict=True):
+        assert other.entropy == pytest.approx(mine.entropy, abs=1e-6)
+        assert (other.n_kept, other.sweep_entropy) == (mine.n_kept, mine.sweep_entropy)
+
+
+@given(word_counts(), st.sampled_from(MARKERS), st.sampled_from(["type", "occurrence"]))
+@settings(deadline=None, max_examples=40)
+def test_what_a_step_measures(words, marker, length):
+    """Every measure is the criterion of the exact counts of that size; MUV is Eq. 1 against the step before."""
+    candidates = learned(marker, 30, words)
+    sizes = some_sizes(candidates, 4)
+    steps = [*size_steps(candidates, sizes, parameters=Parameters(length=length))]
+    assert [step.size for step in steps] == sizes
+    for step in steps:
+        counts, lengths = candidates.counts_at(step.size), candidates.lengths[: step.size]
+        assert step.sweep_entropy == pytest.approx(criteria.entropy(counts, lengths, length=length), abs=1e-12)
+        assert step.n_pieces == counts.sum()
+        assert step.f95 == criteria.f95(counts)
+        assert step.renyi == pytest.approx(criteria.renyi_efficiency(counts))
+        assert step.kept.shape == (step.size,)
+        assert step.kept[: candidates.n_atoms].all()
+        assert np.isfinite([step.entropy, step.row_residual, step.column_residual]).all()
+    assert steps[0].muv is steps[0].sweep_muv is None
+    for before, step in zip(steps, steps[1:], strict=False):
+        assert step.muv == pytest.approx((before.entropy - step.entropy) / (step.size - before.size))
+        assert step.sweep_muv == pytest.approx(
+            (before.sweep_entropy - step.sweep_entropy) / (step.size - before.size)
+        )
+
+
+@given(word_counts(), st.sampled_from(MARKERS))
+@settings(deadline=None, max_examples=30)
+def test_min_share_decides_what_is_kept(words, marker):
+    """min_share=0 keeps all tokens, a higher share never more, and atoms are kept always."""
+    candidates = learned(marker, 30, words)
+    sizes = some_sizes(candidates, 3)
+    kept = []
+    for share in (0.0, 0.001, 0.1, 1.0):
+        steps = [*size_steps(candidates, sizes, parameters=Parameters(min_share=share))]
+        kept.append([step.kept for step in steps])
+        assert all(step.kept[: candidates.n_atoms].all() for step in steps)
+    assert all(flags.all() for flags in kept[0])
+    for more, fewer in zip(kept, kept[1:], strict=False):
+        assert all((b <= a).all() for a, b in zip(more, fewer, strict=True))
+
+
+def test_tokens_that_no_longer_occur_are_dropped():
+    """A token whose count has fallen to 0, once a longer one has swallowed it, is scaffolding, unless it is an atom."""
+    candidates = learned(words={"abc": 9, "abd": 1})
+    (step,) = size_steps(candidates, [candidates.n_tokens])
+    counts = candidates.counts_at(step.size)
+    assert (counts == 0)[candidates.n_atoms :].any()
+    assert not step.kept[candidates.n_atoms :][counts[candidates.n_atoms :] == 0].any()
+
+
+def test_earlier_sizes_change_nothing():
+    """A size is measured alike whether it comes first or after others, up to the solver's threshold."""
+    candidates = learned()
+    sizes = some_sizes(candidates)
+    together = [*size_steps(candidates, sizes, parameters=EXACT)]
+    alone = [next(size_steps(candidates, [size], parameters=EXACT)) for size in sizes]
+    for a, b in zip(together, alone, strict=True):
+        assert a.entropy == pytest.approx(b.entropy, rel=1e-9)
+        assert (a.kept == b.kept).all()
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_costs_and_masses(marker):
+    """D(i,j) = log len(j) where character i occurs in token j, and only there; a_i is the character's share."""
+    candidates = learned(marker)
+    costs, masses = transport_costs(candidates), character_mass(candidates)
+    characters = corpus_characters(WORDS, marker)
+    assert masses.sum() == pytest.approx(1)
+    assert sorted(masses) == pytest.approx(sorted(n / characters.total() for n in characters.values()))
+    assert costs.shape == (len(characters), candidates.n_tokens)
+    assert np.diff(costs.indptr).tolist() == [len(characters_of(token, marker)) for token in candidates.tokens]
+    for j, token in enumerate(candidates.tokens):
+        stored = costs.data[costs.indptr[j] : costs.indptr[j + 1]]
+        assert stored == pytest.approx(np.log(naive.token_length(token, marker)))
+
+
+def test_a_transport_that_does_not_converge_says_so():
+    """With one iteration the step is not converged and has a remedy; converged steps have none."""
+    candidates = learned()
+    (step,) = size_steps(candidates, [candidates.n_tokens], parameters=Parameters(max_iters=1, threshold=1e-12))
+    assert not step.converged
+    assert step.remedy
+    (step,) = size_steps(candidates, [candidates.n_tokens])
+    assert step.converged
+    assert not step.remedy
+
+
+def test_progress():
+    """report is called with the number of sizes done, once for each."""
+    candidates, seen = learned(), []
+    sizes = some_sizes(candidates)
+    assert len([*size_steps(candidates, sizes, report=seen.append)]) == len(sizes)
+    assert seen == [*range(1, len(sizes) + 1)]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"length": "median"},
+        {"mass": "bytes"},
+        {"solver": "magic"},
+        {"epsilon": 0},
+        {"epsilon": -1.0},
+        {"epsilon": float("nan")},
+        {"epsilon": float("inf")},
+        {"row_tau": 0},
+        {"row_tau": 1.5},
+        {"column_tau": float("nan")},
+        {"min_share": -0.1},
+        {"min_share": 1.1},
+        {"min_share": float("nan")},
+        {"threshold": 0},
+        {"max_iters": 0},
+    ],
+)
+def test_impossible_parameters_are_refused(field):
+    """A parameter that is unknown, out of range or no number is a ConfigError that names it."""
+    with pytest.raises(ConfigError) as caught:
+        Parameters(**field)
+    assert next(iter(field)) in str(caught.value)
+
+
+def test_the_signature_tells_parameters_apart():
+    """Each parameter that changes results changes the signature."""
+    changes = [
+        {}, {"length": "occurrence"}, {"mass": "characters"}, {"epsilon": 0.5}, {"row_tau": 0.5},
+        {"column_tau": 1.0}, {"min_share": 0.1}, {"solver": "pot"},
+    ]  # fmt: skip
+    assert len({Parameters(**change).signature for change in changes}) == len(changes)

@@ -1,0 +1,112 @@
+"""Texts in columns: fields of tab-separated lines, JSON lines, parquet.
+
+>>> from volt.reader import Block
+>>> json_texts(Block("a.jsonl", 1, 1, b'{"text": "low"}', 15), "text")
+['low']
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import polars as pl
+
+from volt.errors import CorpusError
+from volt.reader import Block, read_blocks
+from volt.text import check_text
+
+_TEXT = pl.col("text")
+_decode_json = json.JSONDecoder().raw_decode
+
+
+def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
+    lines = pl.scan_lines(block.data, name="text")
+    n_fields = _TEXT.str.count_matches("\t", literal=True) + 1
+    short = lines.select(n=n_fields).with_row_index().filter(pl.col("n") < max(fields)).head(1).collect()
+    for index, n in short.rows():
+        found = f"field {max(fields)} was asked for, but there are {n}"
+        raise CorpusError(f"{block.place(index)}: {found}; repair the line")
+    parts = _TEXT.str.split("\t")
+    return lines.select(text=pl.concat_list([parts.list.get(number - 1) for number in fields])).explode("text")
+
+
+def is_json_lines(path: str) -> bool:
+    stem, ending = os.path.splitext(path)
+    return (stem if ending in {".gz", ".bz2", ".xz", ".zst"} else path).endswith((".jsonl", ".ndjson"))
+
+
+def json_columns(path: str) -> str:
+    for block in read_blocks(path, block_size=1):
+        line = block.data.decode().split("\n")[0]
+        return ", ".join(_json_record(f"{path}:1", line))
+    return "none, it is empty"
+
+
+def json_texts(block: Block, column: str) -> list[str]:
+    lines = block.data.decode().split("\n")
+    texts = [_json_text(line, column) for line in lines]
+    return [
+        _json_text_or_reason(block.place(index), lines[index], column=column) if text is None else text
+        for index, text in enumerate(texts)
+    ]
+
+
+def _json_text(line: str, column: str) -> str | None:
+    """The text of one line, or None if it needs a second, careful look."""
+    try:
+        record, end = _decode_json(line)
+        text = record[column]
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return None
+    careful = not isinstance(text, str) or end < len(line) or ("\\u" in line and not _is_text(text))
+    return None if careful else text
+
+
+def _is_text(text: str) -> bool:
+    try:
+        check_text(text)
+    except CorpusError:
+        return False
+    return True
+
+
+def _json_text_or_reason(place: str, line: str, *, column: str) -> str:
+    if not line or line.isspace():
+        return ""
+    record = _json_record(place, line)
+    if column not in record:
+        raise CorpusError(f"{place}: no column {column!r}; there are: {', '.join(record)}")
+    if not isinstance(text := record[column], str):
+        raise CorpusError(f"{place}: column {column!r} is {json.dumps(text)[:40]}, not a string; repair the line")
+    if not _is_text(text):
+        raise CorpusError(f"{place}: column {column!r} holds a lone surrogate (\\ud800 to \\udfff); repair the line")
+    return text
+
+
+def _json_record(place: str, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(f"{place}: invalid JSON ({error}); repair the line") from None
+    if not isinstance(record, dict):
+        raise CorpusError(f"{place}: not a JSON object but {line[:40]}; repair the line")
+    return record
+
+
+def is_parquet(path: str) -> bool:
+    if not os.path.isfile(path) or not os.access(path, os.R_OK):  # a pipe must not be looked into
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
+    frame = pl.scan_parquet(path, glob=False)
+    kinds = frame.collect_schema()
+    textual = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
+    if column not in textual:
+        asked = "parquet; name the text column" if column is None else f"no text column {column!r}"
+        raise CorpusError(f"{path}: {asked}; there are: {', '.join(textual) or 'none'}")
+    return frame.select(text=pl.col(column).cast(pl.String))

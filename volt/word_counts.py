@@ -1,0 +1,234 @@
+"""`WordCounts`: how often each distinct pre-token occurs, a commutative monoid.
+
+`count(a) + count(b)` is the count of both, so shards, order, block size and compression make no difference.
+
+>>> (WordCounts.from_pairs({"low": 2}) + WordCounts.from_pairs({"low": 1, "lower": 4})).table.rows()
+[('low', 3), ('lower', 4)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from hashlib import blake2b
+from numbers import Integral
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from volt.errors import ConfigError, CorpusError
+from volt.text import Normalizer, PreTokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MAX_TOTAL = 2**63 - 1
+_COMPACT_ROWS, _COMPACT_PARTS = 1 << 22, 256  # partial tables are summed when there are more
+_NORMALIZER, _PRETOKENIZER = Normalizer(), PreTokenizer()
+_EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
+_COUNT = pl.col("count")
+
+
+class Part(NamedTuple):
+    """The count of a part of a corpus; the rows are in any order."""
+
+    table: pl.DataFrame
+    n_lines: int
+    n_bytes: int
+    n_bad_lines: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordCounts:
+    """Distinct pre-tokens and how often each occurs.
+
+    table: columns word (String) and count (Int64, positive), sorted by the words' bytes, no word twice.
+    n_lines, n_bytes: of (decompressed) text read; n_bad_lines: those of them that were not UTF-8, or null.
+    normalizer, pretokenizer: what made the words; adding counts made differently raises CorpusError.
+
+    >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
+    >>> counts.words, counts.counts, counts.n_words, counts.total
+    (['a', 'b'], array([2, 6]), 2, 8)
+    """
+
+    table: pl.DataFrame
+    n_lines: int = 0
+    n_bytes: int = 0
+    n_bad_lines: int = 0
+    normalizer: Normalizer = _NORMALIZER
+    pretokenizer: PreTokenizer = _PRETOKENIZER
+
+    @classmethod
+    def empty(cls) -> WordCounts:
+        """The counts of nothing: `counts + WordCounts.empty()` is `counts`.
+
+        >>> WordCounts.empty().n_words
+        0
+        """
+        return cls.from_pairs(())
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Mapping[str, int] | Iterable[tuple[str, int]],
+        *,
+        normalizer: str | Normalizer = _NORMALIZER,
+        pretokenizer: str | PreTokenizer = _PRETOKENIZER,
+    ) -> WordCounts:
+        """Counts of ready pre-tokens, taken as they are; a word that repeats adds up.
+
+        Raises CorpusError if a word is empty or no text, a count not positive, or the total beyond 64 bits.
+
+        >>> WordCounts.from_pairs([("a", 1), ("b", 2), ("a", 1)]).table.rows()
+        [('a', 2), ('b', 2)]
+        """
+        rows = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
+        for word, count in rows:
+            if not (isinstance(word, str) and word and isinstance(count, Integral) and int(count) > 0):
+                raise CorpusError(f"word {word!r}, count {count!r}: give non-empty words and positive integers")
+        check_total(sum(int(count) for _, count in rows))
+        try:
+            table = pl.DataFrame(rows, schema=_EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
+        except UnicodeEncodeError as error:
+            raise CorpusError(f"word {error.object!r} holds a lone surrogate; it is not text") from None
+        return cls(*summed([Part(table, 0, 0, 0)]), as_normalizer(normalizer), as_pretokenizer(pretokenizer))
+
+    @property
+    def words(self) -> list[str]:
+        """The distinct words, sorted."""
+        return self.table["word"].to_list()
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(n_words,) int64: the count of each word, in the order of `words`."""
+        return self.table["count"].to_numpy()
+
+    @property
+    def n_words(self) -> int:
+        """The number of distinct words."""
+        return self.table.height
+
+    @property
+    def total(self) -> int:
+        """The number of words, repetitions included."""
+        return int(self.table["count"].sum())
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits (BLAKE2b) that depend on words and counts alone."""
+        digest = blake2b(digest_size=8)
+        digest.update(self.table["word"].str.len_bytes().to_numpy().astype("<i8").tobytes())
+        digest.update("".join(self.words).encode())
+        digest.update(self.counts.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    @property
+    def _provenance(self) -> tuple[int, int, int, Normalizer, PreTokenizer]:
+        return self.n_lines, self.n_bytes, self.n_bad_lines, self.normalizer, self.pretokenizer
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WordCounts):
+            return NotImplemented
+        return self._provenance == other._provenance and self.table.equals(other.table)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: WordCounts) -> WordCounts:
+        if not isinstance(other, WordCounts):
+            return NotImplemented
+        for left, right in ((self, other), (other, self)):
+            if not (left.n_words or left.n_lines):
+                return right
+        if self._provenance[3:] != other._provenance[3:]:
+            made_with = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
+            raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
+        return replace(self, **summed([self._part(), other._part()])._asdict())
+
+    def _part(self) -> Part:
+        return Part(self.table, self.n_lines, self.n_bytes, self.n_bad_lines)
+
+    def min_count(self, n: int) -> WordCounts:
+        """Only the words that occur at least n times.
+
+        >>> WordCounts.from_pairs({"a": 2, "b": 1}).min_count(2).words
+        ['a']
+        """
+        return replace(self, table=self.table.filter(pl.col("count") >= n))
+
+    def rescale(self, total: int) -> WordCounts:
+        """Every count times total / self.total, rounded up, so that no word vanishes.
+
+        Raises CorpusError if the counts then add up to more than 64 bits hold.
+
+        >>> WordCounts.from_pairs({"a": 4, "b": 1}).rescale(12).table.rows()
+        [('a', 10), ('b', 3)]
+        """
+        new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
+        scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
+        check_total(int(scaled["count"].sum()))
+        return replace(self, table=scaled.cast({"count": pl.Int64}))
+
+
+def mix(named: Mapping[str, WordCounts], *, temperature: float = 1.0) -> WordCounts:
+    """Add named sources after rescaling their totals n_i in proportion to n_i^(1/temperature).
+
+    The largest source keeps its counts; the others grow (or shrink, below temperature 1) to the total
+    n_max (n_i / n_max)^(1/temperature), rounded up word by word. Temperature 1 changes nothing.
+    Raises ConfigError if the temperature is not positive or no source is given, CorpusError if one is empty.
+
+    >>> named = {"de": WordCounts.from_pairs({"und": 100}), "sw": WordCounts.from_pairs({"na": 1})}
+    >>> mix(named, temperature=2).table.rows()
+    [('na', 10), ('und', 100)]
+    """
+    if not named or not temperature > 0:
+        raise ConfigError(f"{len(named)} sources, temperature {temperature}: give sources and a positive temperature")
+    if empty := [name for name, counts in named.items() if not counts.n_words]:
+        raise CorpusError(f"source {empty[0]!r} has no words; leave it out")
+    largest = max(counts.total for counts in named.values())
+    return reduce(add, (_warmed(counts, largest, temperature=temperature) for counts in named.values()))
+
+
+def _warmed(counts: WordCounts, largest: int, *, temperature: float) -> WordCounts:
+    if temperature == 1 or counts.total == largest:
+        return counts
+    return counts.rescale(max(1, round(largest * (counts.total / largest) ** (1 / temperature))))
+
+
+def summed(parts: Iterable[Part]) -> Part:
+    """Add up parts as they come, holding little more than the distinct words; sorted in the end."""
+    pending: list[Part] = []
+    n_rows = 0
+    for part in parts:
+        pending.append(part)
+        n_rows += part.table.height
+        if n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height) or len(pending) > _COMPACT_PARTS:
+            pending = [_added(pending)]
+            n_rows = pending[0].table.height
+    whole = _added(pending or [Part(_EMPTY, 0, 0, 0)])
+    return whole._replace(table=whole.table.sort("word"))
+
+
+def _added(parts: list[Part]) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    check_total(sum(int(part.table["count"].sum()) for part in parts))
+    rows = pl.concat([part.table for part in parts]).lazy()
+    table = rows.group_by("word").agg(_COUNT.sum()).collect(engine="streaming")
+    n_lines, n_bytes, n_bad_lines = (sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True))
+    return Part(table, n_lines, n_bytes, n_bad_lines)
+
+
+def check_total(total: int) -> None:
+    if total > _MAX_TOTAL:
+        raise CorpusError(f"the counts add up to {total}, more than 64 bits hold; scale them down")
+
+
+def as_normalizer(value: str | Normalizer) -> Normalizer:
+    return Normalizer.parse(value) if isinstance(value, str) else value
+
+
+def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
+    return PreTokenizer.parse(value) if isinstance(value, str) else value
