@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import naive
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive
 from volt.atoms import atom_code, atom_codes, atom_text, check_marker, token_lengths
 from volt.errors import ConfigError
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
+import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive
 from volt.criteria import divergence, entropy, f95, knee, mean_length, muv, probs, renyi_efficiency
 from volt.errors import ConfigError, CriterionError, VoltError
 
 FEW = settings(deadline=None, max_examples=100)
-pairs = st.lists(st.tuples(st.integers(0, 10**9) | st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=30).filter(
-    lambda rows: any(count for count, _ in rows)
-)  # fmt: skip
+row = st.tuples(st.integers(0, 10**9) | st.integers(0, 3), st.integers(1, 9))
+pairs = st.lists(row, min_size=1, max_size=30).filter(lambda rows: any(count for count, _ in rows))
 lengths_ = st.sampled_from(["type", "occurrence"])
 
 
@@ -75,10 +75,8 @@ def test_impossible_counts_are_refused(criterion, counts):
 @pytest.mark.parametrize("criterion", [renyi_efficiency, f95])
 def test_other_criteria_refuse_or_give_numbers(criterion, counts):
     """Counts for which a criterion is not defined are a VoltError, or give a number; never NaN or another exception."""
-    try:
+    with suppress(VoltError):
         assert math.isfinite(criterion(np.array(counts)))
-    except VoltError:
-        pass
 
 
 def test_unknown_options_are_refused():
@@ -97,9 +95,7 @@ def test_muv_is_the_slope_of_falling_entropy(rows):
     sizes = np.cumsum([gap for gap, _ in rows])
     entropies = np.array([value for _, value in rows])
     found = muv(entropies, sizes)
-    expected = [
-        -(entropies[t] - entropies[t - 1]) / (sizes[t] - sizes[t - 1]) for t in range(1, len(rows))
-    ]
+    expected = [-(entropies[t] - entropies[t - 1]) / (sizes[t] - sizes[t - 1]) for t in range(1, len(rows))]
     assert found.tolist() == pytest.approx(expected)
 
 
@@ -110,21 +106,13 @@ def test_muv_needs_growing_sizes(sizes):
         muv(np.zeros(len(sizes)), np.array(sizes))
 
 
-@given(st.lists(st.tuples(st.integers(1, 1_000), st.floats(0, 10)), min_size=1, max_size=20))
+@given(st.lists(st.tuples(st.integers(1, 1_000), st.integers(0, 1_000)), min_size=1, max_size=20))
 @FEW
 def test_the_knee_is_farthest_below_the_chord(rows):
-    """No point lies farther below the chord, measured at right angles with both axes scaled alike."""
-    sizes, entropies = np.cumsum([gap for gap, _ in rows]), np.array([value for _, value in rows])
-    distances = [-distance for distance in naive.chord_distances(entropies.tolist(), sizes.tolist())]
-    sign = 1 if entropies[-1] <= entropies[0] else -1
-    below = [
-        entropies[0] + (x - sizes[0]) / max(1, sizes[-1] - sizes[0]) * (entropies[-1] - entropies[0]) - y
-        for x, y in zip(sizes, entropies, strict=True)
-    ]
-    index = knee(entropies, sizes)
-    assert below[index] == pytest.approx(max(below), abs=1e-9)
-    if abs(entropies[-1] - entropies[0]) > 1e-3 and sign > 0:
-        assert abs(distances[index]) == pytest.approx(max(map(abs, [d for d, b in zip(distances, below, strict=True) if b >= 0])), abs=1e-6)  # noqa: E501
+    """No point lies farther below the chord, measured at right angles with both axes scaled to 1."""
+    sizes, entropies = np.cumsum([gap for gap, _ in rows]), np.array([value / 100 for _, value in rows])
+    distances = naive.chord_distances(entropies.tolist(), sizes.tolist())
+    assert distances[knee(entropies, sizes)] == pytest.approx(max(distances), abs=1e-9)
 
 
 @given(st.floats(0.1, 5), st.floats(0.5, 3), st.floats(0.1, 10), st.floats(-5, 5))

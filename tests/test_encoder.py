@@ -19,12 +19,12 @@ from scipy.stats import chi2
 from test_bpe import LATE, LINES, merge_lists, word_counts
 
 from volt.bpe import learn_bpe
-from volt.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError
 from volt.special import BYTE_TOKENS, SpecialTokens
 from volt.text import Normalizer, PreTokenizer
 from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
 
 FEW = settings(deadline=None, max_examples=60)
 MANY = settings(deadline=None, max_examples=200)
@@ -39,11 +39,12 @@ LOSSLESS = [("none", "metaspace"), ("none", "unicode"), ("none", "gpt2"), ("none
 SCHEMES = JOINED + LOSSLESS
 NORMALIZERS = ["none", "nfc", "nfkc+lowercase"]
 
+MARKUP = """</w> a</w> @@ ▁ ▁▁ <0x41> <0xE2> <unk> <s> </s> <pad> <url> <URL> <ur l> ab abc abab c a < / w > the low
+    lowest don't 42 Σ ΑΣ ﬁ é e\u0301 가 ㄱ 😀 İ ß ½"""
 hidden = {chr(code) for code in range(0x10F000, 0x10FFFE)}  # what SpecialTokens reserves
 characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
-fragments = st.sampled_from(
-    ["</w>", "a</w>", "@@", "▁", "▁▁", "<0x41>", "<0xE2>", "<unk>", "<s>", "</s>", "<pad>", "<url>", "<URL>", "<ur", "l>", "ab", "abc", "abab", "c", "a", "<", "/", "w", ">", "the", "low", "lowest", "don't", "42", "Σ", "ΑΣ", "ﬁ", "é", "é", "가", "ㄱ", "😀", "İ", "ß", "½"]
-) | st.sampled_from([" ", "  ", "\t", "\n", "\r", "\x1c", "\x85", "\u3000", "\u200b", "\0", "-"])
+spaces = [" ", "  ", "\t", "\n", "\r", "\x1c", "\x85", "\u3000", "\u200b", "\0"]
+fragments = st.sampled_from([*MARKUP.split(), *spaces])
 texts = st.lists(fragments | characters, max_size=12).map("".join)
 schemes = st.sampled_from(SCHEMES)
 
@@ -220,9 +221,7 @@ def test_text_never_becomes_a_special_token(token, scheme):
     counts = WordCounts.from_pairs({token: 9, token + "x": 9}, pretokenizer=pretokenizer)
     candidates = learn_bpe(counts, 30, marker=marker)
     kept = tuple(piece for piece in candidates.tokens if piece not in SpecialTokens().all)
-    made = Encoder(
-        Vocabulary(tuple(candidates.merges), kept, marker=marker, pretokenizer=PreTokenizer(pretokenizer))
-    )
+    made = Encoder(Vocabulary(tuple(candidates.merges), kept, marker=marker, pretokenizer=PreTokenizer(pretokenizer)))
     line = f"{token} {token}x{token}"
     assert not set(made.encode(line)) & set(SpecialTokens().all)
     assert not set(made.encode_ids(line.replace(" ", "")).tolist()) & {1, 2, 3}
@@ -416,8 +415,8 @@ def test_offsets_point_to_what_a_piece_came_from(text, scheme, normalizer, with_
         source = text[start:end]
         normal = source if piece in user else Normalizer.parse(normalizer).normalize(source)
         if byte_fallback and piece in BYTE_TOKENS:
-            encoded = b"".join(char.encode() for char in (normal, "▁"))  # a space may be spelled as the bytes of "▁"
-            assert int(piece[3:5], 16) in encoded
+            shown = normal + "▁" * (pretokenizer != "whitespace") + "ς" * ("σ" in normal)  # "▁" may show a space
+            assert int(piece[3:5], 16) in shown.encode()
             continue
         bare = piece.removesuffix("</w>") if marker == "suffix" and piece not in user else piece
         if marker == "suffix" and pretokenizer == "whitespace":

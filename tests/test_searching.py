@@ -7,13 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
 from test_bpe import LINES, word_counts
-from volt import criteria
+
+from volt import WordCounts, criteria
 from volt.bpe import Candidates, learn_bpe, replay_bpe
-from volt.corpus import WordCounts
 from volt.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.searching import SearchResult, checked_sizes, default_sizes, muv_search, search
@@ -59,7 +58,7 @@ def test_the_curve_is_exact_at_every_size(words, marker, length):
         counts = candidates.counts_at(size)
         expected = criteria.entropy(counts, candidates.lengths[:size], length=length)
         assert entropy == pytest.approx(expected, rel=1e-6, abs=1e-6)
-        assert n_pieces == counts.sum()
+        assert n_pieces == pytest.approx(counts.sum(), rel=1e-12)  # beyond 2**53, as exact as a double
     assert curve.muv.tolist() == pytest.approx(criteria.muv(curve.entropies, curve.sizes).tolist())
 
 
@@ -73,11 +72,12 @@ def test_the_curve_of_replayed_merges_is_exact():
         assert entropy == pytest.approx(expected)
 
 
-@given(word_counts(), st.sampled_from(MARKERS), st.sampled_from([*RULES]), st.sampled_from([0.0, 0.001, 0.3, 1.0]))
+@given(word_counts(), st.sampled_from(MARKERS), st.sampled_from([*RULES]), st.sampled_from([0.0, 0.001, 0.3]))
 @FEW
 def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share):
-    """Each token's count is how often it occurs in the corpus encoded with this vocabulary, pruned tokens split back."""
+    """A token's count is how often it occurs in the corpus as this vocabulary encodes it, pruned tokens split back."""
     candidates = learned(words, 40, marker=marker)
+    assume(candidates.n_merges)
     result = search(candidates, select=rule, parameters=Parameters(min_share=min_share))
     assert_counts_are_exact(result)
     assert sum(result.vocabulary.counts) == recounted(result).total()
@@ -202,9 +202,15 @@ def test_default_sizes_can_be_searched(words, marker, n_merges):
     [{"low": 1}, {"a": 1}, {"a": 10**12}, {"ab": 1}, {"a": 1, "b": 1}, {f"{i:03}": 1 for i in range(300)}, {"▁": 2}],
 )
 def test_tiny_corpora(marker, rule, words):
-    """One word, one character, or only rare words can be searched with every rule; numbers stay finite."""
+    """One word, one character, or only rare words can be searched with every rule, and all numbers are finite; or it
+    is a CandidateError that nothing can be merged."""
     for n_merges, least in ((0, 2), (30, 2), (30, 1)):
-        result = search(learned(words, n_merges, marker=marker, min_pair_count=least), select=rule)
+        candidates = learned(words, n_merges, marker=marker, min_pair_count=least)
+        if not candidates.n_merges:
+            with pytest.raises(CandidateError, match="nothing to merge"):
+                search(candidates, select=rule)
+            continue
+        result = search(candidates, select=rule)
         assert_counts_are_exact(result)
         for step in result.steps:
             assert np.isfinite([step.entropy, step.sweep_entropy, step.f95, step.renyi]).all()
@@ -241,7 +247,7 @@ def test_the_signature_tells_searches_apart():
         search(candidates, sizes=sizes[:2]),
         search(candidates, sizes=sizes, select="muv"),
         search(candidates, sizes=sizes, parameters=Parameters(min_share=0.5)),
-        search(learned(n_merges=150), sizes=sizes),
+        search(learned(n_merges=100), sizes=sizes),
         search(learned({**WORDS, "new": 1}), sizes=[size + 1 for size in sizes]),
         search(learned(marker="prefix")),
     ]
@@ -262,7 +268,9 @@ def test_special_tokens_reach_the_vocabulary():
 @pytest.mark.slow
 def test_a_real_search(lines):
     """On Multi30k: exact counts, every transport converged, knee inside the range, muv on its edge."""
-    words = Counter(word for name in ("en", "de") for line in lines(f"multi30k/train.{name}.gz") for word in line.split())
+    words = Counter(
+        word for name in ("en", "de") for line in lines(f"multi30k/train.{name}.gz") for word in line.split()
+    )
     candidates = learn_bpe(WordCounts.from_pairs(words), 10_000)
     result = search(candidates, sizes=range(1_000, 10_001, 500))
     assert_counts_are_exact(result)

@@ -23,11 +23,22 @@ def make_steps(entropies, *, f95s=None, renyis=None, n_pieces=None, start=100, g
         muv = (entropies[i - 1] - entropy) / gap if i else None
         steps.append(
             SizeStep(
-                size=start + i * gap, n_kept=start + i * gap, entropy=entropy, sweep_entropy=entropy,
-                muv=muv, sweep_muv=muv, n_pieces=pieces, f95=f95, renyi=renyi,
-                n_iters=1, converged=True, row_residual=0.0, column_residual=0.0, remedy="",
+                size=start + i * gap,
+                n_kept=start + i * gap,
+                entropy=entropy,
+                sweep_entropy=entropy,
+                muv=muv,
+                sweep_muv=muv,
+                n_pieces=pieces,
+                f95=f95,
+                renyi=renyi,
+                n_iters=1,
+                converged=True,
+                row_residual=0.0,
+                column_residual=0.0,
+                remedy="",
                 kept=np.ones(start + i * gap, bool),
-            )  # fmt: skip
+            )
         )
     return steps
 
@@ -80,7 +91,7 @@ def test_knee_inside_the_range():
     ("f95s", "index"), [([500, 200, 100, 99], 2), ([500, 99, 100, 99], 2), ([99, 50, 2, 1], 0), ([100] * 4, 3)]
 )
 def test_f95_picks_the_largest_size_with_100_occurrences(f95s, index):
-    """f95 picks the largest size whose 95th-percentile type occurs 100 times; the first, and says so, if there is none."""
+    """f95 picks the largest size whose 95th-percentile type occurs 100 times; the first, and says so, if none does."""
     pick = all_picks(make_steps([4.0, 3.0, 2.5, 2.4], f95s=f95s))["f95"]
     assert pick.index == index
     assert ("no size reaches 100" in pick.why) == (max(f95s) < 100)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
+import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import naive
 from test_bpe import LINES, word_counts
-from volt import criteria
+
+from volt import WordCounts, criteria
 from volt.bpe import Candidates, learn_bpe
-from volt.corpus import WordCounts
 from volt.errors import ConfigError
 from volt.steps import Parameters, character_mass, size_steps, transport_costs
 
@@ -37,16 +37,15 @@ def characters_of(token: str, marker: str) -> set[str]:
 
 def corpus_characters(words, marker: str) -> Counter[str]:
     """The characters of the corpus; a marker that starts words is one, a mark that ends them is not."""
-    return sum((Counter({c: n for c in ()}) for n in ()), Counter()) + Counter(
-        {
-            char: sum(n * (word.count(char) + (marker == "prefix" and char == "▁")) for word, n in words.items())
-            for char in {*"".join(words)} | ({"▁"} if marker == "prefix" else set())
-        }
-    )
+    characters: Counter[str] = Counter()
+    for word, n in words.items():
+        for char in ("▁" if marker == "prefix" else "") + word:
+            characters[char] += n
+    return characters
 
 
-def dense_plan(candidates: Candidates, size: int, parameters: Parameters) -> np.ndarray:
-    """The transported mass of each token, by the textbook iteration (Eq. 9–10) on dense matrices."""
+def dense_plan(candidates: Candidates, size: int, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
+    """The transported mass and the mass b_j of each token, by the textbook iteration (Eq. 9–10) on dense matrices."""
     marker, tokens = candidates.marker, candidates.tokens_at(size)
     a = corpus_characters(dict(zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True)), marker)
     rows = sorted(a)
@@ -94,9 +93,7 @@ def test_entropy_equals_a_dense_transport(marker, change):
         kept[: candidates.n_atoms] = True
         assert (step.kept == kept)[clear | (column_mass == 0)].all()
         lengths = [naive.token_length(token, marker) for token in candidates.tokens_at(step.size)]
-        expected = naive.entropy(
-            mass[step.kept].tolist(), np.array(lengths)[step.kept].tolist(), parameters.length
-        )
+        expected = naive.entropy(mass[step.kept].tolist(), np.array(lengths)[step.kept].tolist(), parameters.length)
         assert step.entropy == pytest.approx(expected, rel=1e-7)
         assert step.n_kept == step.kept.sum()
         assert step.converged
@@ -133,11 +130,9 @@ def test_what_a_step_measures(words, marker, length):
         assert step.kept[: candidates.n_atoms].all()
         assert np.isfinite([step.entropy, step.row_residual, step.column_residual]).all()
     assert steps[0].muv is steps[0].sweep_muv is None
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in pairwise(steps):
         assert step.muv == pytest.approx((before.entropy - step.entropy) / (step.size - before.size))
-        assert step.sweep_muv == pytest.approx(
-            (before.sweep_entropy - step.sweep_entropy) / (step.size - before.size)
-        )
+        assert step.sweep_muv == pytest.approx((before.sweep_entropy - step.sweep_entropy) / (step.size - before.size))
 
 
 @given(word_counts(), st.sampled_from(MARKERS))
@@ -152,7 +147,7 @@ def test_min_share_decides_what_is_kept(words, marker):
         kept.append([step.kept for step in steps])
         assert all(step.kept[: candidates.n_atoms].all() for step in steps)
     assert all(flags.all() for flags in kept[0])
-    for more, fewer in zip(kept, kept[1:], strict=False):
+    for more, fewer in pairwise(kept):
         assert all((b <= a).all() for a, b in zip(more, fewer, strict=True))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import naive
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import naive
 from test_bpe import merge_lists
+
 from volt.encoder import Encoder
 from volt.errors import ConfigError, OutputError, VocabularyError, VoltError
 from volt.special import BYTE_TOKENS, SpecialTokens
@@ -176,7 +176,7 @@ def test_the_fingerprint_changes_with_the_content(change):
     ],
 )
 def test_foreign_and_damaged_files_are_named(tmp_path, content, found):
-    """A file that is no vocabulary, or of another version, is a VocabularyError with its name and what it seems to be."""
+    """A file that is no vocabulary, or of another version, is an error with its name and what it looks like."""
     path = tmp_path / "some.volt"
     path.write_bytes(content)
     told(path, str(path), found)
@@ -225,7 +225,7 @@ def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
         (TOKEN, '["é"],', "belongs"),
         (TOKEN, '["é", 4, 4],', "belongs"),
         (TOKEN, '["", 4],', "belongs"),
-        (TOKEN, '[null, 4],', "belongs"),
+        (TOKEN, "[null, 4],", "belongs"),
         (TOKEN, '"é",', "belongs"),
         (TOKEN, "7,", "belongs"),
         (TOKEN, '["é" 4],', "damaged"),

@@ -155,11 +155,11 @@ def learn_bpe(
     texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, n_merges))
     final = np.array([code & 1 for code in atom_numbers], np.uint8)
     ending = _code_points(SUFFIX if marker == "suffix" else "")
-    lefts, rights, results, replaced, irregular = run_watched(
+    merges, replaced, n_done, irregular = run_watched(
         lambda progress: learn(words, texts, final, ending, n_merges, min_pair_count, progress), report=report
     )
-    parts = np.stack([lefts, rights], axis=1)
-    changes = _traced(words, parts, results, report) if irregular else _Replacements.regular(replaced)
+    parts, results = merges[:n_done, :2], merges[:n_done, 2]
+    changes = _traced(words, parts, results, report) if irregular else _Replacements.regular(replaced[:n_done])
     return _candidates(counts, words, atoms, parts, results, changes, marker)
 
 

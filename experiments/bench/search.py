@@ -109,6 +109,7 @@ class Row:
     ratio: float | None = None
     phases: dict[str, float] = field(default_factory=dict)
     error: str = ""
+    runs: tuple[Run, ...] = ()
 
 
 def read_tables(paths: Sequence[Path]) -> Counter[str]:
@@ -267,7 +268,7 @@ def row(job: Job, runs: Sequence[Run]) -> Row:
     error = next((one.error for one in runs if one.error), "")
     if error or not runs:
         return Row(job, error=error)
-    return Row(job, Summary.of(runs), phases=phases(runs))
+    return Row(job, Summary.of(runs), phases=phases(runs), runs=tuple(replace(one, stdout="") for one in runs))
 
 
 def label(job: Job) -> list[str]:

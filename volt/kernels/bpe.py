@@ -15,12 +15,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from volt.kernels.hashing import IntArray, LongArray, build_slots, free_slot, grown, pair_key
+from volt.kernels.hashing import IntArray, LongArray, grown, pair_key, slot_of, table_size
 from volt.kernels.texts import Texts, append_text, compare_texts, ends_with, intern_text
 
 FlagArray = NDArray[Any]  # of uint8
 SYMBOL, FOLLOWS, PRECEDES, WORD = 0, 1, 2, 3  # columns of the (n_symbols, 4) table of positions
 RIGHT = 0xFFFFFFFF  # the low half of a pair key
+
+# Columns of the (room, 6) int64 table of pairs: key (left << 32 | right), count, the count last pushed to the heap
+# (0: none), where its positions start in the pool and how many there are, whether it has been merged.
+KEY, COUNT, PUSHED, START, SIZE, MERGED = 0, 1, 2, 3, 4, 5
+# The heap is a (room, 2) int64 table: the COUNT that a pair had when it was pushed, in the same column, and the pair.
+PAIR = 0
+# The occurrences that one merge makes are a (room, 2) int32 table: pair and position.
+POSITION = 1
 
 
 class Words(NamedTuple):
@@ -32,91 +40,64 @@ class Words(NamedTuple):
     counts: LongArray
 
 
-class Pairs(NamedTuple):
-    """What is known of each pair: key (left << 32 | right), count, the count last pushed to the heap (0: none), where
-    its positions start in the pool and how many there are, whether it has been merged. All (room,)."""
-
-    keys: LongArray
-    counts: LongArray
-    pushed: LongArray
-    starts: LongArray
-    sizes: IntArray
-    merged: FlagArray
-
-
-class Heap(NamedTuple):
-    """A binary max-heap of pairs by the count that they had when they were pushed. All (room,)."""
-
-    pairs: IntArray
-    counts: LongArray
-
-
-class Gains(NamedTuple):
-    """The occurrences that one merge makes: pair and position of each (room,) int32; and, for the merge that is going
-    on, the pair of each token with the merged pair's left part, right part, and (twice) with the new token:
-    (4, n_tokens) int64, merge number << 32 | pair."""
-
-    pairs: IntArray
-    positions: IntArray
-    known: LongArray
-
-
 @njit(cache=True)
-def _outranks(pair: int, count: int, other: int, other_count: int, keys: LongArray, texts: Texts) -> bool:
+def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: Texts) -> bool:
     """Whether `pair` comes before `other`: by count, then by the left string, then by the right one."""
     if count != other_count:
         return count > other_count
-    order = compare_texts(texts, keys[pair] >> 32, keys[other] >> 32)
+    key, other_key = pairs[pair, KEY], pairs[other, KEY]
+    order = compare_texts(texts, key >> 32, other_key >> 32)
     if order == 0:
-        order = compare_texts(texts, keys[pair] & RIGHT, keys[other] & RIGHT)
+        order = compare_texts(texts, key & RIGHT, other_key & RIGHT)
     return order > 0
 
 
 @njit(cache=True)
-def _push(heap: Heap, size: int, pair: int, count: int, keys: LongArray, texts: Texts) -> None:
-    """Add an entry to a heap of `size` entries that has room for it."""
-    i = size
+def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: Texts) -> int:
+    """Add a pair, with its present count, to a heap of `size` entries that has room for it; the new size."""
+    i, count = size, pairs[pair, COUNT]
     while i > 0:
         parent = (i - 1) >> 1
-        if not _outranks(pair, count, heap.pairs[parent], heap.counts[parent], keys, texts):
+        if not _outranks(pair, count, heap[parent, PAIR], heap[parent, COUNT], pairs, texts):
             break
-        heap.pairs[i], heap.counts[i] = heap.pairs[parent], heap.counts[parent]
+        heap[i, PAIR], heap[i, COUNT] = heap[parent, PAIR], heap[parent, COUNT]
         i = parent
-    heap.pairs[i], heap.counts[i] = pair, count
+    heap[i, PAIR], heap[i, COUNT] = pair, count
+    pairs[pair, PUSHED] = count
+    return size + 1
 
 
 @njit(cache=True)
-def _pop(heap: Heap, size: int, keys: LongArray, texts: Texts) -> None:
-    """Remove the first of a heap's `size` entries."""
-    pair, count = heap.pairs[size - 1], heap.counts[size - 1]
+def _pop(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> int:
+    """Remove the first of a heap's `size` entries; the new size."""
+    pair, count = heap[size - 1, PAIR], heap[size - 1, COUNT]
     i, child = 0, 1
     while child < size - 1:
         if child + 2 < size and _outranks(
-            heap.pairs[child + 1], heap.counts[child + 1], heap.pairs[child], heap.counts[child], keys, texts
+            heap[child + 1, PAIR], heap[child + 1, COUNT], heap[child, PAIR], heap[child, COUNT], pairs, texts
         ):
             child += 1
-        if not _outranks(heap.pairs[child], heap.counts[child], pair, count, keys, texts):
+        if not _outranks(heap[child, PAIR], heap[child, COUNT], pair, count, pairs, texts):
             break
-        heap.pairs[i], heap.counts[i] = heap.pairs[child], heap.counts[child]
+        heap[i, PAIR], heap[i, COUNT] = heap[child, PAIR], heap[child, COUNT]
         i, child = child, 2 * child + 1
-    heap.pairs[i], heap.counts[i] = pair, count
+    heap[i, PAIR], heap[i, COUNT] = pair, count
+    return size - 1
 
 
 @njit(cache=True)
-def _best(heap: Heap, size: int, pairs: Pairs, texts: Texts) -> tuple[int, int]:
+def _best(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> tuple[int, int]:
     """The best pair, taken off the heap (−1: none is left), and the heap's new size. Outdated entries are refreshed."""
     while size > 0:
-        pair, count = heap.pairs[0], heap.counts[0]
-        _pop(heap, size, pairs.keys, texts)
-        size -= 1
-        if count != pairs.pushed[pair]:
+        pair, count = heap[0, PAIR], heap[0, COUNT]
+        size = _pop(heap, size, pairs, texts)
+        if count != pairs[pair, PUSHED]:
             continue  # pushed again since, with a higher count
-        pairs.pushed[pair] = pairs.counts[pair]
-        if count == pairs.counts[pair]:
+        pairs[pair, PUSHED] = pairs[pair, COUNT]
+        if count == pairs[pair, COUNT]:
             return pair, size
-        if pairs.counts[pair] > 0:
-            _push(heap, size, pair, pairs.counts[pair], pairs.keys, texts)
-            size += 1
+        if pairs[pair, COUNT] > 0:
+            size = _push(heap, size, pair, pairs, texts)
     return -1, size
 
 
@@ -135,118 +116,115 @@ def _link_words(words: Words) -> IntArray:
 
 
 @njit(cache=True)
-def _empty_pairs(room: int) -> Pairs:
-    """Room for pairs."""
-    return Pairs(
-        np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64),
-        np.zeros(room, np.int64), np.zeros(room, np.int32), np.zeros(room, np.uint8),
-    )  # fmt: skip
-
-
-@njit(cache=True)
-def _resized(pairs: Pairs, n_pairs: int, room: int) -> tuple[Pairs, IntArray]:
-    """The first `n_pairs` pairs with new room, and a table of their keys to match."""
-    new, n_slots = _empty_pairs(room), 1 << 12
-    new.keys[:n_pairs], new.counts[:n_pairs] = pairs.keys[:n_pairs], pairs.counts[:n_pairs]
-    new.pushed[:n_pairs], new.starts[:n_pairs] = pairs.pushed[:n_pairs], pairs.starts[:n_pairs]
-    new.sizes[:n_pairs], new.merged[:n_pairs] = pairs.sizes[:n_pairs], pairs.merged[:n_pairs]
-    while n_slots < 2 * room:
-        n_slots *= 2
-    return new, build_slots(new.keys, n_pairs, n_slots)
+def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
+    """A copy of a table's first rows with room for more; the new rows are zero."""
+    new = np.zeros((room, table.shape[1]), table.dtype)
+    for row in range(n_rows):
+        for column in range(table.shape[1]):
+            new[row, column] = table[row, column]
+    return new
 
 
 @njit(cache=True, inline="always")
-def _find_pair(key: int, n_pairs: int, keys: LongArray, slots: IntArray) -> int:
+def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
     """The number of the pair with this key; `n_pairs`, the next free one, if the key is new."""
-    slot = free_slot(slots, keys, key)
+    mask = len(slots) - 1
+    slot = slot_of(key, mask)
+    while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
+        slot = (slot + 1) & mask
     if slots[slot] == 0:
         slots[slot] = n_pairs + 1
-        keys[n_pairs] = key
+        pairs[n_pairs, KEY] = key
     return int(slots[slot]) - 1
 
 
 @njit(cache=True)
-def _place(pair_at: IntArray, positions: IntArray, first: int, pool: IntArray, pairs: Pairs) -> int:
-    """Write positions to the pool from `first` (> 0) on, grouped by their pairs (−1: none) in the order given; where
+def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
+    """A table of the keys of the pairs, at most half full once they fill their room."""
+    slots = np.zeros(table_size(len(pairs)), np.int32)
+    for pair in range(n_pairs):
+        _find_pair(pairs[pair, KEY], pair, pairs, slots)
+    return slots
+
+
+@njit(cache=True)
+def _place(found: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
+    """Write occurrences to the pool from `first` (> 0) on, grouped by their pairs (−1: none) in the order given; where
     the pool is free afterwards. Lists that these pairs had before are given up."""
-    for pair in pair_at:
-        if pair >= 0 and pairs.starts[pair] < first:
-            pairs.starts[pair], pairs.sizes[pair] = first, 0
-    for pair in pair_at:
+    for i in range(n_found):
+        pair = found[i, PAIR]
         if pair >= 0:
-            pairs.sizes[pair] += 1
+            if pairs[pair, START] < first:
+                pairs[pair, START], pairs[pair, SIZE] = first, 0
+            pairs[pair, SIZE] += 1
     end = first
-    for pair in pair_at:
-        if pair >= 0 and pairs.starts[pair] == first and pairs.sizes[pair] > 0:
-            end += pairs.sizes[pair]
-            pairs.starts[pair], pairs.sizes[pair] = end, -pairs.sizes[pair]
-    for i in range(len(pair_at) - 1, -1, -1):
-        if pair_at[i] >= 0:
-            pairs.starts[pair_at[i]] -= 1
-            pool[pairs.starts[pair_at[i]]] = positions[i]
-    for pair in pair_at:
+    for i in range(n_found):
+        pair = found[i, PAIR]
+        if pair >= 0 and pairs[pair, START] == first and pairs[pair, SIZE] > 0:
+            end += pairs[pair, SIZE]
+            pairs[pair, START], pairs[pair, SIZE] = end, -pairs[pair, SIZE]  # the sign marks a list as given its place
+    for i in range(n_found - 1, -1, -1):
+        pair = found[i, PAIR]
         if pair >= 0:
-            pairs.sizes[pair] = abs(pairs.sizes[pair])
+            pairs[pair, START] -= 1
+            pool[pairs[pair, START]] = found[i, POSITION]
+    for i in range(n_found):
+        pair = found[i, PAIR]
+        if pair >= 0 and pairs[pair, SIZE] < 0:
+            pairs[pair, SIZE] = -pairs[pair, SIZE]
     return end
 
 
 @njit(cache=True)
-def _number_pairs(at: IntArray, counts: LongArray, pairs: Pairs, slots: IntArray, pair_at: IntArray) -> int:
-    """Write the pair at each position (−1: none) to `pair_at` and sum the counts of pairs; how many there are."""
+def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntArray, found: IntArray) -> int:
+    """Write the pair at each position (−1: none) to `found` and sum the counts of pairs; how many there are."""
     n_pairs = 0
     for p in range(len(at)):
+        found[p, PAIR], found[p, POSITION] = -1, p
         if at[p, FOLLOWS] >= 0:
-            pair = _find_pair(pair_key(at[p, SYMBOL], at[p + 1, SYMBOL]), n_pairs, pairs.keys, slots)
+            pair = _find_pair(pair_key(at[p, SYMBOL], at[p + 1, SYMBOL]), n_pairs, pairs, slots)
             n_pairs = max(n_pairs, pair + 1)
-            pairs.counts[pair] += counts[at[p, WORD]]
-            pair_at[p] = pair
+            pairs[pair, COUNT] += counts[at[p, WORD]]
+            found[p, PAIR] = pair
     return n_pairs
 
 
 @njit(cache=True)
-def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[Pairs, int, IntArray, IntArray, int]:
-    """All pairs of the words, how many there are, the table of their keys, the pool of positions and its free end."""
-    room = min(n_atoms * n_atoms, len(at)) + 1
-    n_slots = 1 << 12
-    while n_slots < 2 * room:
-        n_slots *= 2
-    slots, pair_at = np.zeros(n_slots, np.int32), np.full(len(at), -1, np.int32)
-    pairs = _empty_pairs(room)
-    n_pairs = _number_pairs(at, counts, pairs, slots, pair_at)
-    pairs, slots = _resized(pairs, n_pairs, 2 * n_pairs + 1)
-    pool = np.empty(2 * len(at) + 1, np.int32)
-    return pairs, n_pairs, slots, pool, _place(pair_at, np.arange(len(at)).astype(np.int32), 1, pool, pairs)
+def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
+    """All pairs of the words, how many there are, the pool of their positions and where it is free."""
+    pairs = np.zeros((min(n_atoms * n_atoms, len(at)) + 1, 6), np.int64)  # most rows stay untouched, so cost nothing
+    found, pool = np.empty((len(at), 2), np.int32), np.empty(2 * len(at) + 1, np.int32)
+    n_pairs = _number_pairs(at, counts, pairs, _slots_for(pairs, 0), found)
+    pool_end = _place(found, len(at), 1, pool, pairs)
+    return _resized(pairs, n_pairs, 2 * n_pairs + 1), n_pairs, pool, pool_end
 
 
 @njit(cache=True, inline="always")
 def _known_pair(
-    role: int,
-    token: int,
-    key: int,
-    stamp: int,
-    n_pairs: int,
-    known: LongArray,
-    keys: LongArray,
-    slots: IntArray,
+    role: int, token: int, key: int, stamp: int, n_pairs: int, known: LongArray, pairs: LongArray, slots: IntArray
 ) -> int:
     """_find_pair, remembered for this merge under the role and token."""
     entry = known[role, token]
     if entry >> 32 == stamp:
         return int(entry & RIGHT)
-    pair = _find_pair(key, n_pairs, keys, slots)
+    pair = _find_pair(key, n_pairs, pairs, slots)
     known[role, token] = (np.int64(stamp) << 32) | pair
     return pair
 
 
 @njit(cache=True)
 def _merge(
-    pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray,
-    at: IntArray, counts: LongArray, gains: Gains, pairs: Pairs, slots: IntArray,
+    pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
+    found: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Replace the pair by `new` wherever `positions` still hold it. Returns the replacements weighted by word count,
-    how many occurrences of pairs that made (listed in `gains`), and how many pairs there are now."""
-    left, right = pairs.keys[pair] >> 32, pairs.keys[pair] & RIGHT
-    replaced = n_gains = 0
+    """Replace the pair by `new` wherever `positions` still hold it.
+
+    known: (4, n_tokens) int64, stamp << 32 | pair of each token with the pair's left part, right part, and with `new`
+    Returns the replacements weighted by word count, how many occurrences of other pairs that made (listed in `found`),
+    and how many pairs there are now.
+    """
+    left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
+    replaced = n_found = 0
     for p in positions:
         second = at[p, FOLLOWS]
         if at[p, SYMBOL] != left or second < 0 or at[second, SYMBOL] != right:
@@ -257,66 +235,71 @@ def _merge(
         at[second, SYMBOL] = at[second, FOLLOWS] = -1
         if before >= 0:
             token = at[before, SYMBOL]
-            lost = _known_pair(0, token, pair_key(token, left), stamp, n_pairs, gains.known, pairs.keys, slots)
-            gained = _known_pair(2, token, pair_key(token, new), stamp, n_pairs, gains.known, pairs.keys, slots)
+            lost = _known_pair(0, token, pair_key(token, left), stamp, n_pairs, known, pairs, slots)
+            gained = _known_pair(2, token, pair_key(token, new), stamp, n_pairs, known, pairs, slots)
             n_pairs = max(n_pairs, gained + 1)
-            pairs.counts[lost] -= count
-            pairs.counts[gained] += count
-            gains.pairs[n_gains], gains.positions[n_gains], n_gains = gained, before, n_gains + 1
+            pairs[lost, COUNT] -= count
+            pairs[gained, COUNT] += count
+            found[n_found, PAIR], found[n_found, POSITION], n_found = gained, before, n_found + 1
         if after >= 0:
             at[after, PRECEDES] = p
             token = at[after, SYMBOL]
-            lost = _known_pair(1, token, pair_key(right, token), stamp, n_pairs, gains.known, pairs.keys, slots)
-            gained = _known_pair(3, token, pair_key(new, token), stamp, n_pairs, gains.known, pairs.keys, slots)
+            lost = _known_pair(1, token, pair_key(right, token), stamp, n_pairs, known, pairs, slots)
+            gained = _known_pair(3, token, pair_key(new, token), stamp, n_pairs, known, pairs, slots)
             n_pairs = max(n_pairs, gained + 1)
-            pairs.counts[lost] -= count
-            pairs.counts[gained] += count
-            gains.pairs[n_gains], gains.positions[n_gains], n_gains = gained, p, n_gains + 1
-    pairs.counts[pair] -= replaced
-    return replaced, n_gains, n_pairs
+            pairs[lost, COUNT] -= count
+            pairs[gained, COUNT] += count
+            found[n_found, PAIR], found[n_found, POSITION], n_found = gained, p, n_found + 1
+    pairs[pair, COUNT] -= replaced
+    return replaced, n_found, n_pairs
 
 
 @njit(cache=True)
-def _with_earlier(n_gains: int, n_old: int, gains: Gains, pool: IntArray, pairs: Pairs) -> tuple[Gains, int]:
-    """The gains, to which the present positions of gained pairs below `n_old` are added: those pairs have lists
-    already, because their tokens were made before, by another merge that spells the same."""
-    n = n_gains
-    for i in range(n_gains):
-        pair = gains.pairs[i]
-        if pair < n_old and pairs.sizes[pair] > 0:
-            size, start = pairs.sizes[pair], pairs.starts[pair]
-            if n + size > len(gains.pairs):
-                room = 2 * (n + size)
-                gains = Gains(grown(gains.pairs, room), grown(gains.positions, room), gains.known)
-            gains.pairs[n : n + size] = pair
-            gains.positions[n : n + size] = pool[start : start + size]
-            n, pairs.sizes[pair] = n + size, 0
-    return gains, n
+def _with_earlier(n_found: int, n_old: int, found: IntArray, pool: IntArray, pairs: LongArray) -> tuple[IntArray, int]:
+    """The occurrences found, to which the present positions of found pairs below `n_old` are added: those pairs have
+    lists already, because another merge made a token that is spelled the same."""
+    n = n_found
+    for i in range(n_found):
+        pair = found[i, PAIR]
+        if pair < n_old and pairs[pair, SIZE] > 0:
+            start, size = pairs[pair, START], pairs[pair, SIZE]
+            if n + size > len(found):
+                found = _resized(found, n, 2 * (n + size))
+            for j in range(size):
+                found[n + j, PAIR], found[n + j, POSITION] = pair, pool[start + j]
+            n, pairs[pair, SIZE] = n + size, 0
+    return found, n
 
 
 @njit(cache=True)
-def _push_gained(
-    pair_at: IntArray, min_count: int, heap: Heap, size: int, pairs: Pairs, texts: Texts
-) -> tuple[Heap, int]:
-    """The heap, and its size, with every pair that now has a higher count than when it was last pushed."""
-    for pair in pair_at:
-        count = pairs.counts[pair]
-        if count >= min_count and count > pairs.pushed[pair]:
-            if size == len(heap.pairs):
-                heap = Heap(grown(heap.pairs, 2 * size), grown(heap.counts, 2 * size))
-            pairs.pushed[pair] = count
-            _push(heap, size, pair, count, pairs.keys, texts)
-            size += 1
+def _push_found(
+    found: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: Texts
+) -> tuple[LongArray, int]:
+    """The heap, and its size, with every pair found whose count is higher than when it was last pushed."""
+    if size + n_found > len(heap):
+        heap = _resized(heap, size, 2 * (size + n_found))
+    for i in range(n_found):
+        pair = found[i, PAIR]
+        if pairs[pair, COUNT] >= min_count and pairs[pair, COUNT] > pairs[pair, PUSHED]:
+            size = _push(heap, size, pair, pairs, texts)
+    return heap, size
+
+
+@njit(cache=True)
+def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: Texts) -> tuple[LongArray, int]:
+    """A heap of the pairs that occur often enough, and its size."""
+    heap, size = np.zeros((n_pairs + 1, 2), np.int64), 0
+    for pair in range(n_pairs):
+        if pairs[pair, COUNT] >= min_count:
+            size = _push(heap, size, pair, pairs, texts)
     return heap, size
 
 
 @njit(cache=True)
 def _intern_atoms(n_atoms: int, n_merges: int, texts: Texts) -> tuple[IntArray, LongArray]:
     """A table of token strings with the atoms entered, and the hashes of the strings; both with room for all merges."""
-    n_slots = 1 << 12
-    while n_slots < 2 * (n_atoms + n_merges + 1):
-        n_slots *= 2
-    slots, hashes = np.zeros(n_slots, np.int32), np.zeros(n_atoms + n_merges + 1, np.int64)
+    slots = np.zeros(table_size(n_atoms + n_merges + 1), np.int32)
+    hashes = np.zeros(n_atoms + n_merges + 1, np.int64)
     for token in range(n_atoms):
         intern_text(slots, hashes, texts, token)
     return slots, hashes
@@ -326,62 +309,63 @@ def _intern_atoms(n_atoms: int, n_merges: int, texts: Texts) -> tuple[IntArray, 
 def learn(
     words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray,
     n_merges: int, min_count: int, progress: LongArray,
-) -> tuple[IntArray, IntArray, IntArray, LongArray, bool]:  # fmt: skip
+) -> tuple[IntArray, LongArray, int, bool]:  # fmt: skip
     """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times.
 
     texts: the atoms' strings, with room for n_merges + 1 more starts
     final_atoms: (n_atoms,) which atoms carry the end-of-word marker, whose code points are `marker`; a merge that
         would make a token without the mark read as if it carried it is never made
     progress: (2,) int64: [0] counts merges for a watching thread, [1] is set by it to stop the loop
-    Returns the left, right and resulting token of each merge (n,) int32, the replacements weighted by word count
-    (n,) int64, and whether a pair came up again in some word after it had been merged (encoding would then merge it
-    at once; learning does not).
+    Returns left, right and resulting token of each merge (n_merges, 3) int32, the replacements weighted by word count
+    (n_merges,) int64, how many merges there are, and whether a pair came up again in some word after it had been merged
+    (encoding would then merge it at once; learning does not).
     """
     n_tokens, n_done, irregular = len(final_atoms), 0, False
-    merges, replacements = np.empty((3, n_merges), np.int32), np.empty(n_merges, np.int64)
-    final = np.zeros(n_tokens + n_merges + 1, np.uint8)
-    final[:n_tokens] = final_atoms
+    merges, replacements = np.zeros((n_merges, 3), np.int32), np.zeros(n_merges, np.int64)
+    final = grown(final_atoms, n_tokens + n_merges + 1)
+    known = np.zeros((4, n_tokens + n_merges + 1), np.int64)
     token_slots, hashes = _intern_atoms(n_tokens, n_merges, texts)
     at = _link_words(words)
-    pairs, n_pairs, slots, pool, pool_end = _list_pairs(at, words.counts, n_tokens)
-    heap, size = Heap(np.zeros(n_pairs + 1, np.int32), np.zeros(n_pairs + 1, np.int64)), 0
-    heap, size = _push_gained(np.arange(n_pairs).astype(np.int32), min_count, heap, size, pairs, texts)
-    known = np.full((4, n_tokens + n_merges + 1), -1, np.int64)
-    gains = Gains(np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32), known)
+    pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_tokens)
+    slots, found = _slots_for(pairs, n_pairs), np.zeros((1 << 12, 2), np.int32)
+    heap, size = _first_heap(n_pairs, min_count, pairs, texts)
 
     while n_done < n_merges and progress[1] == 0:
         pair, size = _best(heap, size, pairs, texts)
-        if pair < 0 or pairs.counts[pair] < min_count:
+        if pair < 0 or pairs[pair, COUNT] < min_count:
             break
-        left, right = pairs.keys[pair] >> 32, pairs.keys[pair] & RIGHT
+        left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
         texts = append_text(texts, n_tokens, left, right)
         if final[right] == 0 and ends_with(texts, n_tokens, marker):
             continue
         new = intern_text(token_slots, hashes, texts, n_tokens)
-        if new == n_tokens:
+        is_new = new == n_tokens
+        if is_new:
             final[new] = final[right]
             n_tokens += 1
-        positions = pool[pairs.starts[pair] : pairs.starts[pair] + pairs.sizes[pair]]
+        positions = pool[pairs[pair, START] : pairs[pair, START] + pairs[pair, SIZE]]
         if left == right:
             positions.sort()  # overlapping occurrences are replaced from left to right
-        if 2 * len(positions) > len(gains.pairs):
-            gains = Gains(np.empty(4 * len(positions), np.int32), np.empty(4 * len(positions), np.int32), known)
+        if 2 * len(positions) > len(found):
+            found = np.zeros((4 * len(positions), 2), np.int32)
         n_more = 2 * min(len(positions), n_tokens)
-        if n_pairs + n_more > len(pairs.keys):
-            pairs, slots = _resized(pairs, n_pairs, 2 * (n_pairs + n_more))
-        n_old, pairs.merged[pair] = n_pairs, 1
-        replaced, n_gains, n_pairs = _merge(
-            pair, new, n_done, n_pairs, positions, at, words.counts, gains, pairs, slots
+        if n_pairs + n_more > len(pairs):
+            pairs = _resized(pairs, n_pairs, 2 * (n_pairs + n_more))
+            slots = _slots_for(pairs, n_pairs)
+        n_old, pairs[pair, MERGED] = n_pairs, 1
+        replaced, n_found, n_pairs = _merge(
+            pair, new, n_done + 1, n_pairs, positions, at, words.counts, found, known, pairs, slots
         )
-        if new != n_tokens - 1:
-            gains, n_gains = _with_earlier(n_gains, n_old, gains, pool, pairs)
-            irregular = irregular or bool(pairs.merged[gains.pairs[:n_gains]].any())
-        if pool_end + n_gains > len(pool):
-            pool = grown(pool, 2 * (pool_end + n_gains))
-        pool_end = _place(gains.pairs[:n_gains], gains.positions[:n_gains], pool_end, pool, pairs)
-        heap, size = _push_gained(gains.pairs[:n_gains], min_count, heap, size, pairs, texts)
-        merges[0, n_done], merges[1, n_done], merges[2, n_done] = left, right, new
+        if not is_new:
+            found, n_found = _with_earlier(n_found, n_old, found, pool, pairs)
+            for i in range(n_found):
+                irregular = irregular or pairs[found[i, PAIR], MERGED] != 0
+        if pool_end + n_found > len(pool):
+            pool = grown(pool, 2 * (pool_end + n_found))
+        pool_end = _place(found, n_found, pool_end, pool, pairs)
+        heap, size = _push_found(found, n_found, min_count, heap, size, pairs, texts)
+        merges[n_done, 0], merges[n_done, 1], merges[n_done, 2] = left, right, new
         replacements[n_done] = replaced
         n_done += 1
         progress[0] = n_done
-    return merges[0, :n_done], merges[1, :n_done], merges[2, :n_done], replacements[:n_done], irregular
+    return merges, replacements, n_done, irregular

@@ -40,8 +40,7 @@ class Word(NamedTuple):
 def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merges:
     """The merges with a table of their keys; token numbers are below 2**31."""
     keys = (lefts.astype(np.int64) << 32) | rights.astype(np.int64)
-    n_slots = 1 << max(3, int(2 * len(keys)).bit_length())
-    return Merges(keys, results.astype(np.int32), build_slots(keys, len(keys), n_slots))
+    return Merges(keys, results.astype(np.int32), build_slots(keys))
 
 
 @njit(cache=True)
@@ -110,9 +109,8 @@ def _random(state: LongArray) -> float:
 def _load(symbols: IntArray, word: Word, merges: Merges) -> int:
     """Copy a word's symbols into the room and link them; the size of the heap of its pairs."""
     n, size = len(symbols), 0
-    word.symbols[:n] = symbols
     for p in range(n):
-        word.precedes[p], word.follows[p] = p - 1, p + 1
+        word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
     word.follows[n - 1] = -1
     for p in range(n - 1):
         size = _push_pair(p, size, word, merges)

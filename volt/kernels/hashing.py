@@ -33,6 +33,15 @@ def slot_of(key: int, mask: int) -> int:
 
 
 @njit(cache=True)
+def table_size(n_keys: int) -> int:
+    """The number of slots, a power of two, of a table for so many keys."""
+    n_slots = 8
+    while n_slots < 2 * n_keys:
+        n_slots *= 2
+    return n_slots
+
+
+@njit(cache=True)
 def free_slot(slots: IntArray, keys: LongArray, key: int) -> int:
     """The slot that holds `key`, or the free slot where it belongs."""
     mask = len(slots) - 1
@@ -43,10 +52,10 @@ def free_slot(slots: IntArray, keys: LongArray, key: int) -> int:
 
 
 @njit(cache=True)
-def build_slots(keys: LongArray, n_keys: int, n_slots: int) -> IntArray:
-    """A table of the first `n_keys` keys; of equal keys the first wins. `n_slots` is a power of two."""
-    slots = np.zeros(n_slots, np.int32)
-    for entry in range(n_keys):
+def build_slots(keys: LongArray) -> IntArray:
+    """A table of keys; of equal keys the first wins."""
+    slots = np.zeros(table_size(len(keys)), np.int32)
+    for entry in range(len(keys)):
         slot = free_slot(slots, keys, keys[entry])
         if slots[slot] == 0:
             slots[slot] = entry + 1
@@ -54,8 +63,15 @@ def build_slots(keys: LongArray, n_keys: int, n_slots: int) -> IntArray:
 
 
 @njit(cache=True)
+def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: int) -> None:
+    """target[at:] = source[start:end]; as a loop, because assigning slices takes numba ten times as long to compile."""
+    for i in range(start, end):
+        target[at + i - start] = source[i]
+
+
+@njit(cache=True)
 def grown(array: LongArray, length: int) -> LongArray:
     """A longer copy of an array (of any type); the new part is zero."""
     longer = np.zeros(length, array.dtype)
-    longer[: len(array)] = array
+    copy_into(longer, 0, array, 0, len(array))
     return longer

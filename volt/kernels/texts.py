@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from volt.kernels.hashing import IntArray, LongArray, grown
+from volt.kernels.hashing import IntArray, LongArray, copy_into, grown
 
 
 class Texts(NamedTuple):
@@ -69,8 +69,8 @@ def append_text(texts: Texts, token: int, left: int, right: int) -> Texts:
     end = middle + starts[right + 1] - starts[right]
     if end > len(chars):
         chars = grown(chars, 2 * end)
-    chars[start:middle] = chars[starts[left] : starts[left + 1]]
-    chars[middle:end] = chars[starts[right] : starts[right + 1]]
+    copy_into(chars, start, chars, starts[left], starts[left + 1])
+    copy_into(chars, middle, chars, starts[right], starts[right + 1])
     starts[token + 1] = end
     return Texts(chars, starts)
 
