@@ -351,7 +351,7 @@ def test_dropout_has_its_defined_distribution(word, merges, dropout):
     exact = naive.dropout_distribution(word, merges, dropout)
     assert sum(exact.values()) == pytest.approx(1)
     tokens = tuple(dict.fromkeys([*naive.atoms(word), *map("".join, merges)]))
-    made, n = Encoder(Vocabulary(tuple(merges), tokens)), 20_000
+    made, n = Encoder(Vocabulary(tuple(merges), tokens)), 8_000
     pieces = made.encode(" ".join([word] * n), dropout=dropout, seed=7)
     found, start = Counter[tuple[str, ...]](), 0
     for i, piece in enumerate(pieces):

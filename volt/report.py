@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from volt.steps import SizeStep
     from volt.vocabulary import Vocabulary
 
-LONG_WORD = 8  # characters; shorter words are rarely cut
+LONG_WORD = 8  # letters; shorter words are rarely cut
 Seconds = Mapping[str, float]
 
 
@@ -69,7 +69,7 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
 def sample_cuts(result: SearchResult, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
     """A few long words, from the commonest to the rarest, and how the vocabulary cuts them."""
     table = result.candidates.counts.table
-    long = table.filter(table["word"].str.len_chars() >= LONG_WORD)
+    long = table.filter(table["word"].str.contains(rf"^▁?[\p{{L}}\p{{M}}]{{{LONG_WORD},}}$"))
     words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
     chosen = dict.fromkeys(words[i * (len(words) - 1) // max(1, n_words - 1)] for i in range(n_words))
     encoder = Encoder(result.vocabulary)
@@ -107,7 +107,7 @@ def _steps_table(result: SearchResult) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("size", "kept", "entropy", "MUV ·10⁶", "tokens", "F95", "Rényi", "iter."):
+    for name in ("size", "kept", "entropy", "MUV ·10⁶", "pieces", "F95", "Rényi", "iter."):
         table.add_column(name, justify="right")
     table.add_column("picked by")
     for index, step in enumerate(result.steps):

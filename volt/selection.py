@@ -4,7 +4,7 @@ muv      greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE
 knee     where the entropy lies farthest below the chord over the range: marginal utility falls to its mean there
 f95      the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
 renyi    the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
-tokens   the fewest tokens, so always the largest size
+tokens   the fewest pieces in the corpus, so always the largest size
 fixed:N  N tokens
 """
 
@@ -63,9 +63,9 @@ def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
 
 
 def pick_tokens(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the fewest tokens, and why."""
+    """The index of the fewest pieces, and why."""
     index = int(np.argmin([step.n_pieces for step in steps]))
-    return index, f"fewest tokens, {steps[index].n_pieces:,}"
+    return index, f"fewest pieces, {steps[index].n_pieces:,}"
 
 
 RULES: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
