@@ -15,6 +15,12 @@ Lines = Callable[..., list[str]]
 JOINED = "\ue000"  # for "@@", which text may hold
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        config.addinivalue_line("filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning")
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real corpora (multi30k/train.en.gz, ted/Finnish.txt.gz, …)."""
