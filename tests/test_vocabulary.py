@@ -44,7 +44,7 @@ def vocabularies(draw):
         marker=marker,
         normalizer=Normalizer.parse(draw(st.sampled_from(["none", "nfc", "nfkc+lowercase"]))),
         pretokenizer=PreTokenizer(draw(st.sampled_from(["whitespace", "gpt2", 'regex:[^ "\\\\]+']))),
-        special=SpecialTokens(user=(special,), unk=draw(st.sampled_from(["<unk>", "§"]))),
+        special=SpecialTokens(user=(special,), unk=draw(st.sampled_from(["<unk>", "§§"]))),
         byte_fallback=draw(st.booleans()),
         provenance=draw(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=3)),
     )

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError
+from volt.special import SUFFIX as SUFFIX
 
 Marker = Literal["suffix", "prefix", "none"]
-SUFFIX, PREFIX = "</w>", "▁"
+PREFIX = "▁"
 
 
 def check_marker(marker: str) -> None:
@@ -76,7 +77,7 @@ def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]
     (array([3, 2]), array([3, 1]))
     """
     if marker == "suffix":
-        lengths = (len(token) - len(SUFFIX) * (token.endswith(SUFFIX) and token != SUFFIX) for token in tokens)
+        lengths = (max(1, len(token.removesuffix(SUFFIX))) for token in tokens)
     else:
         lengths = (max(1, len(token) - token.count(PREFIX)) for token in tokens)
     return np.fromiter(lengths, np.int64, len(tokens))

@@ -155,12 +155,11 @@ def learn_bpe(
     texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, n_merges))
     final = np.array([code & 1 for code in atom_numbers], np.uint8)
     ending = _code_points(SUFFIX if marker == "suffix" else "")
-    merges, replaced, n_done, irregular = run_watched(
+    parts, replaced = run_watched(
         lambda progress: learn(words, texts, final, ending, n_merges, min_pair_count, progress), report=report
     )
-    parts, results = merges[:n_done, :2], merges[:n_done, 2]
-    changes = _traced(words, parts, results, report) if irregular else _Replacements.regular(replaced[:n_done])
-    return _candidates(counts, words, atoms, parts, results, changes, marker)
+    steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
+    return _candidates(counts, words, atoms, parts, results, _Replacements(steps, steps, replaced), marker)
 
 
 def replay_bpe(
@@ -205,12 +204,6 @@ class _Replacements:
     steps: Longs
     ranks: Longs
     counts: Longs
-
-    @classmethod
-    def regular(cls, counts: Longs) -> _Replacements:
-        """Those of a run in which each pair is replaced at its own step."""
-        steps = np.arange(len(counts))
-        return cls(steps, steps, counts)
 
 
 def _marker(marker: Marker | None, counts: WordCounts) -> Marker:

@@ -32,8 +32,8 @@ def probs(counts: Numbers) -> Floats:
     >>> probs(np.array([3, 0, 1]))
     array([0.75, 0.25])
     """
-    if len(counts) == 0 or counts.min() < 0 or not counts.any():
-        raise CriterionError(f"{len(counts)} counts, none positive or some negative: give counts of a non-empty text")
+    if len(counts) == 0 or not (counts >= 0).all() or not 0 < counts.sum(dtype=float) < np.inf:
+        raise CriterionError(f"{len(counts)} counts, none positive or some not: give finite counts of a non-empty text")
     positive = counts[counts > 0]
     return np.asarray(positive / positive.sum(dtype=float))
 
@@ -98,6 +98,8 @@ def f95(counts: Numbers) -> float:
     >>> f95(np.array([500] * 95 + [7] * 5))
     500.0
     """
+    if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
+        raise CriterionError(f"{len(counts)} counts, none or some negative or not finite: give counts of a vocabulary")
     ordered = np.sort(np.asarray(counts))[::-1]
     return float(ordered[int(np.ceil(0.95 * len(ordered))) - 1])
 

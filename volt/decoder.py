@@ -23,7 +23,8 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
     text = "".join(_texts(vocabulary, pieces, "" if keeps_spaces else " "))
     if vocabulary.marker == "suffix" and not keeps_spaces:
         return text.removesuffix(" ")
-    text = text.replace(PREFIX, " ")
+    if vocabulary.marker == "prefix" or keeps_spaces:
+        text = text.replace(PREFIX, " ")
     starts_with_space = vocabulary.marker == "prefix" or vocabulary.pretokenizer.dummy_prefix
     return text.removeprefix(" ") if starts_with_space else text
 

@@ -40,10 +40,11 @@ Ids = NDArray[np.int32]
 class _Tables:
     """What the kernel needs: tokens numbered with atoms first, then in the order in which merges make them.
 
-    symbol_of: (n_codes,) int32 token of each atom code, −1 − code where there is none
+    symbol_of: (n_codes,) int32 atom of each code, −1 − code where there is none;  codes: the code of each atom
     """
 
     symbol_of: NDArray[np.int32]
+    codes: list[int]
     merges: Merges
     kept: NDArray[np.uint8]
     parts: NDArray[np.int64]
@@ -53,6 +54,7 @@ class _Tables:
     def of(cls, vocabulary: Vocabulary) -> _Tables:
         from volt.kernels.encode import ranked_merges
 
+        codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         numbers = {token: number for number, token in enumerate(vocabulary.atoms)}
         rows, parts = [], [-1] * len(numbers)
         for left, right in vocabulary.merges:
@@ -63,7 +65,8 @@ class _Tables:
         table = np.array(rows, np.int32).reshape(-1, 3)
         kept = set(vocabulary.tokens)
         return cls(
-            symbol_of=_symbols(vocabulary),
+            symbol_of=_symbols(codes),
+            codes=codes,
             merges=ranked_merges(table[:, 0], table[:, 1], table[:, 2]),
             kept=np.array([token in kept for token in numbers], np.uint8),
             parts=np.array(parts, np.int64),
@@ -71,13 +74,10 @@ class _Tables:
         )
 
 
-def _symbols(vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """The symbol of every possible atom code."""
+def _symbols(codes: Sequence[int]) -> NDArray[np.int32]:
+    """The symbol of every possible atom code, of which these are the known ones."""
     symbols = -1 - np.arange(2 * 0x110000, dtype=np.int32)
-    for number, atom in enumerate(vocabulary.atoms):
-        code = atom_code(atom, marker=vocabulary.marker)
-        assert code is not None, "Vocabulary has checked its atoms"
-        symbols[code] = number
+    symbols[codes] = np.arange(len(codes), dtype=np.int32)
     return symbols
 
 
@@ -109,8 +109,8 @@ class Encoder:
         """The pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped."""
         if not 0.0 <= dropout <= 1.0:
             raise ConfigError(f"dropout is {dropout}; give a probability from 0 to 1")
-        if dropout and seed is None:
-            raise ConfigError("dropout draws at random: give a seed, so that the result can be repeated")
+        if dropout and (seed is None or seed < 0):
+            raise ConfigError(f"dropout draws at random: give a seed, a whole number from 0 up (it is {seed})")
         split = split_lines(self.vocabulary, lines)
         if dropout and seed is not None:
             return [self._sampled(words, dropout, (seed, first + number)) for number, words in enumerate(split)]
@@ -154,7 +154,10 @@ class Encoder:
         known = {word: cache[word] for word in words if word in cache}
         missing = list(words.difference(known))
         new = dict(zip(missing, self.encode_words(missing), strict=True))
-        self._cache = {**cache, **new} if len(cache) + len(new) <= CACHE_WORDS else new
+        if len(cache) + len(new) > CACHE_WORDS:
+            self._cache = new
+        else:
+            cache.update(new)
         return known | new
 
     def _sampled(self, words: Sequence[str], dropout: float, key: tuple[int, int]) -> list[str]:
@@ -179,12 +182,13 @@ class Encoder:
 
     def _spell(self, number: int) -> tuple[str, ...]:
         """The pieces that a token number stands for; one below 0 is an atom that the vocabulary does not know."""
-        if number >= 0:
+        if number >= 0 and (self._tables.kept[number] or not self.vocabulary.byte_fallback):
             return (self._tables.tokens[number],)
-        character, final = chr((-1 - number) >> 1), (-1 - number) & 1
+        code = -1 - number if number < 0 else self._tables.codes[number]
+        character, final = chr(code >> 1), code & 1
         user = self.vocabulary.special.revealed(ord(character))
         if user is not None:
             return (user, SUFFIX)[: 1 + final]
         if self.vocabulary.byte_fallback:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
-        return (atom_text(-1 - number),)
+        return (atom_text(code),)

@@ -89,16 +89,17 @@ def search(
     sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=fixed)
     steps = tuple(size_steps(candidates, sizes, parameters=parameters, report=report))
     picks = all_picks(steps, fixed=fixed)
-    best = steps[picks[select].index]
+    pick = picks[select if fixed is None else f"fixed:{fixed}"]
+    best = steps[pick.index]
     signature = _signature(candidates, sizes, select, parameters)
     return SearchResult(
         best=best,
-        pick=picks[select],
+        pick=pick,
         picks=picks,
         steps=steps,
         curve=muv_search(candidates, length=parameters.length),
         vocabulary=_vocabulary(candidates, best, signature, special or SpecialTokens(), byte_fallback),
-        warnings=tuple(_warnings(candidates, steps, picks[select])),
+        warnings=tuple(_warnings(candidates, steps, pick)),
         signature=signature,
         candidates=candidates,
     )

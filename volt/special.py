@@ -1,7 +1,8 @@
 """Special tokens: four with a role, any number of the user's own that are never split, and bytes for the unknown.
 
 A user token is hidden behind one private character before a text is normalised and cut, so it survives both, and no
-merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; text holds none of them.
+merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; where a text holds them itself
+they become U+FFFD, so that no text can forge a user token.
 
 >>> special = SpecialTokens(user=("<url>",))
 >>> hidden = special.hide_text("see <url>!")
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
+SUFFIX = "</w>"  # the end-of-word marker
+_HELP = "choose another spelling, such as <url>"
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
@@ -28,7 +31,7 @@ BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 class SpecialTokens:
     """unk, bos, eos, pad: the tokens with a role, numbered 0 to 3 in this order; user: those that are never split.
 
-    Raises ConfigError if one is empty, holds white space, or repeats.
+    Raises ConfigError if one is empty, unprintable, repeats, or could be met in text as an atom.
     """
 
     unk: str = "<unk>"
@@ -39,10 +42,14 @@ class SpecialTokens:
 
     def __post_init__(self) -> None:
         for number, token in enumerate(self.all):
-            if not token or token.split() != [token]:
-                raise ConfigError(f"special token {token!r} is empty or holds white space; choose another spelling")
-            if token in self.all[:number] or token in BYTE_TOKENS:
-                raise ConfigError(f"special token {token!r} is given twice or is a byte token; choose another spelling")
+            if token.split() != [token] or not token.isprintable():
+                raise ConfigError(
+                    f"special token {token!r} is empty or holds white space or what cannot be printed; {_HELP}"
+                )
+            if number < 4 and len(token) < 2:
+                raise ConfigError(f"special token {token!r} is one character, which text may hold; {_HELP}")
+            if token in self.all[:number] or token in BYTE_TOKENS or token.endswith(SUFFIX):
+                raise ConfigError(f"special token {token!r} is given twice or has another meaning; {_HELP}")
         if len(self.user) > LAST_HIDDEN - FIRST_HIDDEN:
             raise ConfigError(f"{len(self.user)} user tokens; {LAST_HIDDEN - FIRST_HIDDEN} are the most")
 
@@ -59,10 +66,15 @@ class SpecialTokens:
         """String expression → the same with every user token as one private character; of two that fit, the longer."""
         if not self.user:
             return text
-        return text.str.replace_many(list(self.user), [self._hidden(i) for i in range(len(self.user))], leftmost=True)
+        text = text.str.replace_all(rf"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd")
+        hidden = {token: self._hidden(number) for number, token in enumerate(self.user)}
+        longest_first = sorted(self.user, key=len, reverse=True)
+        return text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
 
     def hide_text(self, text: str) -> str:
         """What `hide` does, for one string."""
+        if self.user:
+            text = "".join("\ufffd" if FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN else char for char in text)
         for start, end in reversed(self.spans(text)):
             text = text[:start] + self._hidden(self.user.index(text[start:end])) + text[end:]
         return text

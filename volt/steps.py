@@ -187,6 +187,8 @@ def _step(
         (plan.token_mass > 0) | (parameters.min_share == 0)
     )
     kept[: candidates.n_atoms] = True
+    if not plan.token_mass[kept].any():
+        raise ConfigError(f"min_share {parameters.min_share} drops every token that carries mass; give a smaller one")
     transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
     swept = entropy(counts, lengths, length=parameters.length)
     span = size - previous.size if previous else 0

@@ -58,6 +58,8 @@ class Vocabulary:
         made = set[str]()
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
+                if not _is_text(part):
+                    yield "merges", rank, f"{part!r} holds a lone surrogate, which is no text; remove the merge"
                 if part not in made and atom_code(part, marker=self.marker) is None:
                     yield (
                         "merges",
@@ -71,7 +73,9 @@ class Vocabulary:
         if self.counts and len(self.counts) != len(self.tokens):
             yield "tokens", len(self.tokens) - 1, f"{len(self.tokens)} tokens but {len(self.counts)} counts"
         for index, token in enumerate(self.tokens):
-            if token in first:
+            if not _is_text(token):
+                yield "tokens", index, f"token {token!r} holds a lone surrogate, which is no text; remove it"
+            elif token in first:
                 yield "tokens", index, f"token {token!r} repeats token {first[token] + 1}; remove one"
             elif token in self._reserved:
                 yield (
@@ -170,6 +174,10 @@ class Vocabulary:
                 "damaged. Restore it, or delete this line to accept the content as it is"
             )
         return vocabulary
+
+
+def _is_text(token: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in token)
 
 
 def _arguments(file: VocabularyFile) -> dict[str, Any]:

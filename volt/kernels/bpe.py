@@ -7,6 +7,10 @@ it occurs: one stretch of a common pool, written when the later of its two token
 neighbouring memory and touches nothing but its own occurrences. Positions are not taken out of a list when another
 merge destroys them; they are recognised when they are met. The best pair comes from a heap that is refreshed lazily:
 an entry whose count has fallen since it was pushed is pushed again.
+
+Two merges never spell the same token: until a stretch of text becomes one token, no merge has crossed its ends, so it
+has gone through the same merges wherever it stands. Hence every merge makes a new token, all pairs with that token are
+new, and their lists are complete, and from left to right, once the merge is done.
 """
 
 from typing import Any, NamedTuple
@@ -16,15 +20,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from volt.kernels.hashing import IntArray, LongArray, grown, pair_key, slot_of, table_size
-from volt.kernels.texts import Texts, append_text, compare_texts, ends_with, intern_text
+from volt.kernels.texts import Texts, append_text, compare_texts, ends_with
 
 FlagArray = NDArray[Any]  # of uint8
 SYMBOL, FOLLOWS, PRECEDES, WORD = 0, 1, 2, 3  # columns of the (n_symbols, 4) table of positions
 RIGHT = 0xFFFFFFFF  # the low half of a pair key
 
-# Columns of the (room, 6) int64 table of pairs: key (left << 32 | right), count, the count last pushed to the heap
-# (0: none), where its positions start in the pool and how many there are, whether it has been merged.
-KEY, COUNT, PUSHED, START, SIZE, MERGED = 0, 1, 2, 3, 4, 5
+# Columns of the (room, 5) int64 table of pairs: key (left << 32 | right), count, the count last pushed to the heap
+# (0: none), where its positions start in the pool (0: nowhere yet) and how many there are.
+KEY, COUNT, PUSHED, START, SIZE = 0, 1, 2, 3, 4
 # The heap is a (room, 2) int64 table: the COUNT that a pair had when it was pushed, in the same column, and the pair.
 PAIR = 0
 # The occurrences that one merge makes are a (room, 2) int32 table: pair and position.
@@ -149,29 +153,22 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
 
 @njit(cache=True)
 def _place(found: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
-    """Write occurrences to the pool from `first` (> 0) on, grouped by their pairs (−1: none) in the order given; where
-    the pool is free afterwards. Lists that these pairs had before are given up."""
+    """Write the occurrences of new pairs (−1: none) to the pool from `first` on, grouped by pair, in the order given;
+    where the pool is free afterwards."""
     for i in range(n_found):
-        pair = found[i, PAIR]
-        if pair >= 0:
-            if pairs[pair, START] < first:
-                pairs[pair, START], pairs[pair, SIZE] = first, 0
-            pairs[pair, SIZE] += 1
+        if found[i, PAIR] >= 0:
+            pairs[found[i, PAIR], SIZE] += 1
     end = first
     for i in range(n_found):
         pair = found[i, PAIR]
-        if pair >= 0 and pairs[pair, START] == first and pairs[pair, SIZE] > 0:
+        if pair >= 0 and pairs[pair, START] == 0:
             end += pairs[pair, SIZE]
-            pairs[pair, START], pairs[pair, SIZE] = end, -pairs[pair, SIZE]  # the sign marks a list as given its place
+            pairs[pair, START] = end  # filled from behind, below
     for i in range(n_found - 1, -1, -1):
         pair = found[i, PAIR]
         if pair >= 0:
             pairs[pair, START] -= 1
             pool[pairs[pair, START]] = found[i, POSITION]
-    for i in range(n_found):
-        pair = found[i, PAIR]
-        if pair >= 0 and pairs[pair, SIZE] < 0:
-            pairs[pair, SIZE] = -pairs[pair, SIZE]
     return end
 
 
@@ -192,7 +189,7 @@ def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntA
 @njit(cache=True)
 def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
     """All pairs of the words, how many there are, the pool of their positions and where it is free."""
-    pairs = np.zeros((min(n_atoms * n_atoms, len(at)) + 1, 6), np.int64)  # most rows stay untouched, so cost nothing
+    pairs = np.zeros((min(n_atoms * n_atoms, len(at)) + 1, 5), np.int64)  # most rows stay untouched, so cost nothing
     found, pool = np.empty((len(at), 2), np.int32), np.empty(2 * len(at) + 1, np.int32)
     n_pairs = _number_pairs(at, counts, pairs, _slots_for(pairs, 0), found)
     pool_end = _place(found, len(at), 1, pool, pairs)
@@ -255,23 +252,6 @@ def _merge(
 
 
 @njit(cache=True)
-def _with_earlier(n_found: int, n_old: int, found: IntArray, pool: IntArray, pairs: LongArray) -> tuple[IntArray, int]:
-    """The occurrences found, to which the present positions of found pairs below `n_old` are added: those pairs have
-    lists already, because another merge made a token that is spelled the same."""
-    n = n_found
-    for i in range(n_found):
-        pair = found[i, PAIR]
-        if pair < n_old and pairs[pair, SIZE] > 0:
-            start, size = pairs[pair, START], pairs[pair, SIZE]
-            if n + size > len(found):
-                found = _resized(found, n, 2 * (n + size))
-            for j in range(size):
-                found[n + j, PAIR], found[n + j, POSITION] = pair, pool[start + j]
-            n, pairs[pair, SIZE] = n + size, 0
-    return found, n
-
-
-@njit(cache=True)
 def _push_found(
     found: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: Texts
 ) -> tuple[LongArray, int]:
@@ -295,38 +275,26 @@ def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: Texts) ->
     return heap, size
 
 
-@njit(cache=True)
-def _intern_atoms(n_atoms: int, n_merges: int, texts: Texts) -> tuple[IntArray, LongArray]:
-    """A table of token strings with the atoms entered, and the hashes of the strings; both with room for all merges."""
-    slots = np.zeros(table_size(n_atoms + n_merges + 1), np.int32)
-    hashes = np.zeros(n_atoms + n_merges + 1, np.int64)
-    for token in range(n_atoms):
-        intern_text(slots, hashes, texts, token)
-    return slots, hashes
-
-
 @njit(cache=True, nogil=True)
 def learn(
     words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray,
     n_merges: int, min_count: int, progress: LongArray,
-) -> tuple[IntArray, LongArray, int, bool]:  # fmt: skip
+) -> tuple[IntArray, LongArray]:  # fmt: skip
     """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times.
 
     texts: the atoms' strings, with room for n_merges + 1 more starts
     final_atoms: (n_atoms,) which atoms carry the end-of-word marker, whose code points are `marker`; a merge that
         would make a token without the mark read as if it carried it is never made
     progress: (2,) int64: [0] counts merges for a watching thread, [1] is set by it to stop the loop
-    Returns left, right and resulting token of each merge (n_merges, 3) int32, the replacements weighted by word count
-    (n_merges,) int64, how many merges there are, and whether a pair came up again in some word after it had been merged
-    (encoding would then merge it at once; learning does not).
+    Returns the left and right token of each merge (n, 2) int32, of which merge k makes token n_atoms + k, and the
+    replacements weighted by word count (n,) int64.
     """
-    n_tokens, n_done, irregular = len(final_atoms), 0, False
-    merges, replacements = np.zeros((n_merges, 3), np.int32), np.zeros(n_merges, np.int64)
-    final = grown(final_atoms, n_tokens + n_merges + 1)
-    known = np.zeros((4, n_tokens + n_merges + 1), np.int64)
-    token_slots, hashes = _intern_atoms(n_tokens, n_merges, texts)
+    n_atoms, n_done = len(final_atoms), 0
+    merges, replacements = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64)
+    final = grown(final_atoms, n_atoms + n_merges + 1)
+    known = np.zeros((4, n_atoms + n_merges + 1), np.int64)
     at = _link_words(words)
-    pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_tokens)
+    pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
     slots, found = _slots_for(pairs, n_pairs), np.zeros((1 << 12, 2), np.int32)
     heap, size = _first_heap(n_pairs, min_count, pairs, texts)
 
@@ -334,38 +302,26 @@ def learn(
         pair, size = _best(heap, size, pairs, texts)
         if pair < 0 or pairs[pair, COUNT] < min_count:
             break
-        left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
-        texts = append_text(texts, n_tokens, left, right)
-        if final[right] == 0 and ends_with(texts, n_tokens, marker):
+        left, right, new = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT, n_atoms + n_done
+        texts = append_text(texts, new, left, right)
+        if final[right] == 0 and ends_with(texts, new, marker):
             continue
-        new = intern_text(token_slots, hashes, texts, n_tokens)
-        is_new = new == n_tokens
-        if is_new:
-            final[new] = final[right]
-            n_tokens += 1
-        positions = pool[pairs[pair, START] : pairs[pair, START] + pairs[pair, SIZE]]
-        if left == right:
-            positions.sort()  # overlapping occurrences are replaced from left to right
-        if 2 * len(positions) > len(found):
-            found = np.zeros((4 * len(positions), 2), np.int32)
-        n_more = 2 * min(len(positions), n_tokens)
-        if n_pairs + n_more > len(pairs):
-            pairs = _resized(pairs, n_pairs, 2 * (n_pairs + n_more))
+        final[new] = final[right]
+        n_positions = pairs[pair, SIZE]
+        positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
+        if 2 * n_positions > len(found):
+            found = np.zeros((4 * n_positions, 2), np.int32)
+        if n_pairs + 2 * min(n_positions, new) >= len(pairs):
+            pairs = _resized(pairs, n_pairs, 2 * (n_pairs + 2 * min(n_positions, new)) + 1)
             slots = _slots_for(pairs, n_pairs)
-        n_old, pairs[pair, MERGED] = n_pairs, 1
         replaced, n_found, n_pairs = _merge(
             pair, new, n_done + 1, n_pairs, positions, at, words.counts, found, known, pairs, slots
         )
-        if not is_new:
-            found, n_found = _with_earlier(n_found, n_old, found, pool, pairs)
-            for i in range(n_found):
-                irregular = irregular or pairs[found[i, PAIR], MERGED] != 0
         if pool_end + n_found > len(pool):
             pool = grown(pool, 2 * (pool_end + n_found))
         pool_end = _place(found, n_found, pool_end, pool, pairs)
         heap, size = _push_found(found, n_found, min_count, heap, size, pairs, texts)
-        merges[n_done, 0], merges[n_done, 1], merges[n_done, 2] = left, right, new
-        replacements[n_done] = replaced
+        merges[n_done, 0], merges[n_done, 1], replacements[n_done] = left, right, replaced
         n_done += 1
         progress[0] = n_done
-    return merges, replacements, n_done, irregular
+    return merges[:n_done], replacements[:n_done]

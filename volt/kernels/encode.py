@@ -92,7 +92,7 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     if p < 0 or word.follows[p] < 0:
         return size
     rank = _rank(word.symbols[p], word.symbols[word.follows[p]], merges)
-    return size if rank == NO_MERGE else _push(word.heap, size, int(np.int64(rank) << 32) | p)
+    return size if rank == NO_MERGE else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
 
 
 @njit(cache=True)
@@ -159,9 +159,10 @@ def _apply(rank: int, size: int, positions: IntArray, word: Word, merges: Merges
             _merge_at(p, merges.results[rank], word)
             positions[n_done] = p
             n_done += 1
-    for p in positions[:n_done]:
-        size = _push_pair(word.precedes[p], size, word, merges)
-        size = _push_pair(p, size, word, merges)
+    for i in range(n_done):
+        if i == 0 or word.precedes[positions[i]] != positions[i - 1]:  # else the pair is that of the one before
+            size = _push_pair(word.precedes[positions[i]], size, word, merges)
+        size = _push_pair(positions[i], size, word, merges)
     return n_done, size
 
 

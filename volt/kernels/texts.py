@@ -1,7 +1,6 @@
 """Token strings as compiled code sees them: one array of code points and where each token starts in it.
 
-Ties between merges are broken by strings, and two merges may spell the same token ("th"+"e" and "t"+"he"), so the
-learner must compare and intern strings without leaving compiled code.
+Ties between merges are broken by strings, so the learner must join and compare strings without leaving compiled code.
 
 >>> texts = Texts(np.array([97, 98, 97], np.int32), np.array([0, 1, 3], np.int64))
 >>> compare_texts(texts, 0, 1)
@@ -10,7 +9,6 @@ learner must compare and intern strings without leaving compiled code.
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import njit
 
 from volt.kernels.hashing import IntArray, LongArray, copy_into, grown
@@ -34,30 +32,6 @@ def compare_texts(texts: Texts, a: int, b: int) -> int:
         i += 1
         j += 1
     return int(i < a_end) - int(j < b_end)
-
-
-@njit(cache=True)
-def hash_text(texts: Texts, token: int) -> int:
-    """A 64-bit hash of a token's code points (FNV-1a)."""
-    total = np.uint64(14695981039346656037)
-    for i in range(texts.starts[token], texts.starts[token + 1]):
-        total = (total ^ np.uint64(texts.chars[i])) * np.uint64(0x100000001B3)
-    return int(np.int64(total))
-
-
-@njit(cache=True)
-def intern_text(slots: IntArray, hashes: LongArray, texts: Texts, token: int) -> int:
-    """The earlier token that has the string of `token`, or `token` itself, which is then entered into `slots`."""
-    mask = len(slots) - 1
-    hashes[token] = hash_text(texts, token)
-    slot = hashes[token] & mask
-    while slots[slot] != 0:
-        other = slots[slot] - 1
-        if hashes[other] == hashes[token] and compare_texts(texts, other, token) == 0:
-            return int(other)
-        slot = (slot + 1) & mask
-    slots[slot] = token + 1
-    return token
 
 
 @njit(cache=True)
