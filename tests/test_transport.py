@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -363,7 +364,7 @@ def test_pot_solver_refuses_large_problems_and_names_its_package(monkeypatch):
 
 
 LARGE = """
-import resource
+from pathlib import Path
 import numpy as np
 from scipy import sparse
 from volt.transport import Sinkhorn, TransportProblem
@@ -376,11 +377,13 @@ column_mass = rng.permutation(1 / np.arange(1, n_cols + 1))
 plan = Sinkhorn(threshold=1e-6)(TransportProblem(cost, rng.uniform(1, 2, n_rows), column_mass))
 assert plan.converged
 assert plan.matrix.nnz == cost.nnz
-assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 * 1024**2, "above 2 GB"
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+assert int(peak.split()[1]) < 2 * 1024**2, "above 2 GB"  # not ru_maxrss, which a child takes over from its parent
 """
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell a process's peak memory")
 def test_large_problem_stays_below_two_gigabytes():
     """300,000 tokens × 10,000 characters, five each, run in less than 2 GB (3.4)."""
     subprocess.run([sys.executable, "-c", LARGE], check=True, timeout=120)

@@ -2,6 +2,7 @@
 
 Ties between merges are broken by strings, so the learner must join and compare strings without leaving compiled code.
 
+>>> import numpy as np
 >>> texts = Texts(np.array([97, 98, 97], np.int32), np.array([0, 1, 3], np.int64))
 >>> compare_texts(texts, 0, 1)
 -1
