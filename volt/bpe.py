@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
+from volt.bytelevel import ALPHABET
 from volt.errors import CandidateError
 from volt.kernels import run_watched
 from volt.special import FIRST_HIDDEN, LAST_HIDDEN
@@ -214,13 +215,14 @@ def _marker(marker: Marker | None, counts: WordCounts) -> Marker:
 
 
 def _words(counts: WordCounts, marker: Marker) -> tuple[Words, list[int]]:
-    """The words as numbered atoms, and the atoms' codes, the most frequent first."""
+    """The words as numbered atoms, and the atoms' codes, the most frequent first; of bytes, all 256 are atoms."""
     from volt.kernels.bpe import Words
 
     codes, ends, word_counts = _without_hidden(*atom_codes(counts.words, marker=marker), counts.counts)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
-    n_by_code = np.bincount(codes, occurrences)
-    found = np.flatnonzero(n_by_code)
+    always = [2 * ord(character) for character in ALPHABET] if counts.pretokenizer.is_bytes else []
+    n_by_code = np.bincount(codes, occurrences, minlength=max(always, default=0) + 1)
+    found = np.union1d(np.flatnonzero(n_by_code), always).astype(np.int64)
     ordered = found[np.lexsort((found, -n_by_code[found]))]
     numbers = np.zeros(len(n_by_code), np.int32)
     numbers[ordered] = np.arange(len(ordered))

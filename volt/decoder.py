@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from volt.atoms import PREFIX, SUFFIX
+from volt.bytelevel import to_bytes
 from volt.special import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
@@ -19,6 +20,8 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
     """The line that the pieces spell. Bytes that are no UTF-8 become U+FFFD; special tokens appear as they are."""
+    if vocabulary.pretokenizer.is_bytes:
+        return _decode_bytes(vocabulary, pieces)
     keeps_spaces = vocabulary.pretokenizer.keeps_spaces
     text = "".join(_texts(vocabulary, pieces, "" if keeps_spaces else " "))
     if vocabulary.marker == "suffix" and not keeps_spaces:
@@ -27,6 +30,14 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
         text = text.replace(PREFIX, " ")
     starts_with_space = vocabulary.marker == "prefix" or vocabulary.pretokenizer.dummy_prefix
     return text.removeprefix(" ") if starts_with_space else text
+
+
+def _decode_bytes(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
+    """The line that byte-level pieces spell; special tokens are text already."""
+    special = set(vocabulary.special.all)
+    return b"".join(piece.encode() if piece in special else to_bytes(piece) for piece in pieces).decode(
+        errors="replace"
+    )
 
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str], space: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.atoms import SUFFIX
+from volt.bytelevel import to_bytes
 from volt.special import BYTE_TOKENS, SpecialTokens
 from volt.text import check_text
 from volt.vocabulary import Vocabulary
@@ -44,7 +45,8 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
     cut = vocabulary.pretokenizer.spans(normal)
     encoded = encode_words([word for word, *_ in cut])
     for (word, start, end), pieces in zip(cut, encoded, strict=True):
-        unseen = len(word) + (vocabulary.marker == "prefix") - (end - start)
+        is_bytes = vocabulary.pretokenizer.is_bytes
+        unseen = 0 if is_bytes else len(word) + (vocabulary.marker == "prefix") - (end - start)
         for piece, first, last in _within_word(vocabulary, pieces):
             i, j = start + max(0, first - unseen), start + max(0, last - unseen)
             yield piece, starts[i], ends[j] if j > i else starts[i]
@@ -52,6 +54,9 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Each piece with the characters of its word that it covers; a user token is one, every byte covers its own."""
+    if vocabulary.pretokenizer.is_bytes:
+        yield from _within_bytes(pieces, set(vocabulary.special.user))
+        return
     position, n_bytes = 0, 0
     for piece in pieces:
         width = len(piece)
@@ -67,6 +72,21 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
             width -= len(SUFFIX)
         yield piece, position, position + width
         position += width
+
+
+def _within_bytes(pieces: Sequence[str], user: set[str]) -> Iterator[tuple[str, int, int]]:
+    """Each byte-level piece with the characters that it touches."""
+    if len(pieces) == 1 and pieces[0] in user:
+        yield pieces[0], 0, 1
+        return
+    data = to_bytes("".join(pieces))
+    starts = np.cumsum(
+        [byte & 0xC0 != 0x80 for byte in data]
+    ).tolist()  # the number of the character of each byte, from 1
+    done = 0
+    for piece in pieces:
+        yield piece, starts[done] - 1, starts[done + len(piece) - 1]
+        done += len(piece)
 
 
 def _n_bytes(lead: int) -> int:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
+from volt.bytelevel import ALPHABET, HEX, to_bytes
 from volt.errors import ConfigError, CorpusError
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ _GPT2 = (
     rf"|{SPACE}?[^\s{SPACE}\p{{L}}\p{{N}}]+|[\s{SPACE}--[ ]]+"
 )
 _LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": _GPT2}
+# The same over bytes: a "▁" of the text itself steps aside meanwhile, and hidden user tokens (U+10F000 on) stand alone.
+_ASIDE, _HIDDEN = "\U0010efff", r"\x{10F000}-\x{10FFFD}"
+_BYTES_RUN = rf"([\s{SPACE}])([\s{SPACE}][^\s{SPACE}{_HIDDEN}])"
+_BYTES = f"[{_HIDDEN}]|" + _GPT2.replace(rf"[^\s{SPACE}\p{{L}}", rf"[^\s{SPACE}{_HIDDEN}\p{{L}}")
 # A character and all that may combine with it: marks, Hangul vowels and finals, what NFKC turns into these.
 _SEGMENT = (
     r"(?s).[\p{M}\x{1160}-\x{11FF}\x{E33}\x{EB3}\x{3133}\x{3135}\x{3136}\x{313A}-\x{313F}\x{314F}-\x{3164}"
@@ -156,8 +161,8 @@ class PreTokenizer:
     def __post_init__(self) -> None:
         if self.name.startswith("regex:"):
             _keeps_lone_space(self.pattern)
-        elif self.name not in {"whitespace", *_LOSSLESS}:
-            names = ", ".join(["whitespace", *_LOSSLESS, "regex:PATTERN"])
+        elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
+            names = ", ".join(["whitespace", *_LOSSLESS, "bytes", "regex:PATTERN"])
             raise ConfigError(f"unknown pre-tokenizer {self.name!r}; choose from {names}")
 
     @classmethod
@@ -189,7 +194,16 @@ class PreTokenizer:
         """
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
-        return self.name in _LOSSLESS
+        return self.name in _LOSSLESS or self.is_bytes
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether pre-tokens are bytes, spelled with GPT-2's alphabet (see volt.bytelevel).
+
+        >>> PreTokenizer("bytes").split("é à")
+        ['Ã©', 'ĠÃł']
+        """
+        return self.name == "bytes"
 
     @property
     def dummy_prefix(self) -> bool:
@@ -209,6 +223,8 @@ class PreTokenizer:
         """
         if self.name == "whitespace":
             return expr.str.extract_all(_WHITESPACE)
+        if self.is_bytes:
+            return _extract_bytes(expr)
         if self.name not in _LOSSLESS:
             return _extract_regex(expr, self.pattern)
         if self.name == "metaspace":
@@ -233,10 +249,24 @@ class PreTokenizer:
         [('▁ab', 0, 2), ('▁c', 2, 4)]
         """
         words = self.split(text)
+        if self.is_bytes:
+            ends = list(accumulate(len(to_bytes(word).decode()) for word in words))
+            return list(zip(words, [0, *ends], ends, strict=False))
         if self.name not in _LOSSLESS:
             return [(word, *span) for word, span in zip(words, _match_spans(self, text), strict=True)]
         ends = [end - self.dummy_prefix for end in accumulate(map(len, words))]
         return list(zip(words, [0, *ends], ends, strict=False))
+
+
+def _extract_bytes(expr: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    marked = expr.str.replace_all(SPACE, _ASIDE, literal=True).str.replace_all(" ", SPACE, literal=True)
+    words = marked.str.replace_all(_BYTES_RUN, "$1 $2").str.extract_all(_BYTES)
+    word = pl.element()
+    text = word.str.replace_all(SPACE, " ", literal=True).str.replace_all(_ASIDE, SPACE, literal=True)
+    spelled = text.str.encode("hex").str.replace_many(list(HEX), list(ALPHABET))
+    return words.list.eval(pl.when(word.str.contains(f"^[{_HIDDEN}]$")).then(word).otherwise(spelled))
 
 
 def _with_dummy(marked: pl.Expr) -> pl.Expr:

@@ -12,7 +12,7 @@ is one that a merge makes and the vocabulary does not keep.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
@@ -122,6 +122,17 @@ class Vocabulary:
         """The tokens that merges make on the way and encoding splits back, in the order of their merges."""
         kept = set(self.tokens)
         return tuple(token for token in dict.fromkeys(map("".join, self.merges)) if token not in kept)
+
+    def closed(self) -> Vocabulary:
+        """The same with all scaffolding kept as tokens, behind the others, whose ids stay: nothing is split back.
+
+        Scaffolding is given the count 0, which is exact for tokens that no longer occur.
+
+        >>> Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low")).closed().tokens
+        ('l', 'o', 'w', 'low', 'lo')
+        """
+        counts = self.counts + (0,) * len(self.scaffolding) * bool(self.counts)
+        return replace(self, tokens=self.tokens + self.scaffolding, counts=counts)
 
     @cached_property
     def fingerprint(self) -> str:

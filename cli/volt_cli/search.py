@@ -36,6 +36,9 @@ def search(
     pretokenizer: Annotated[
         str, typer.Option(help="whitespace, unicode, gpt2, metaspace or regex:PATTERN.")
     ] = "whitespace",
+    level: Annotated[
+        str, typer.Option(help="characters, or bytes with GPT-2's alphabet and pre-tokeniser.")
+    ] = "characters",
     marker: Annotated[str, typer.Option(help="suffix (</w>), prefix (▁) or none; default: as the words need.")] = "",
     fields: Annotated[str, typer.Option(help="Columns of tab-separated text, from 1: 2 or 1,2.")] = "",
     column: Annotated[str, typer.Option(help="Text column of .jsonl or .parquet files.")] = "",
@@ -74,6 +77,10 @@ def search(
     from volt.writer import check_writable
 
     parameters = Parameters(length, mass, epsilon, row_tau, column_tau, min_share, solver, max_iters=max_iters)  # type: ignore[arg-type]
+    if level not in ("characters", "bytes"):
+        raise ConfigError(f"--level {level!r}: choose from characters, bytes")
+    if level == "bytes":
+        pretokenizer = "bytes"
     special, fixed, asked = SpecialTokens(unk, bos, eos, pad, tuple(user or ())), parse_rule(select), parse_sizes(sizes)
     target = out or default_output(corpus)
     check_writable(target)

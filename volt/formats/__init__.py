@@ -1,4 +1,7 @@
-"""Foreign formats, one module each; here, which of them a file of merges is in.
+"""Foreign formats, one module each, named as users name them.
+
+Each module holds some of: `write(vocabulary, path)`, which returns what the format cannot carry, a sentence each;
+`read(path, merges=None)`; `recognises(path, head)`; `peer(path)`, the real library with that file loaded.
 
 >>> import tempfile, pathlib
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -10,11 +13,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from volt.atoms import Marker
 from volt.errors import CandidateError
+
+FORMATS = {
+    "subword-nmt": "volt.formats.subword_nmt",
+    "sentencepiece": "volt.formats.sentencepiece",
+    "huggingface": "volt.formats.huggingface",
+    "tiktoken": "volt.formats.tiktoken",
+    "fairseq": "volt.formats.fairseq",
+    "marian": "volt.formats.marian",
+    "opennmt": "volt.formats.opennmt",
+    "tokens": "volt.formats.tokens",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +38,16 @@ class MergeList:
 
     pairs: list[tuple[str, str]]
     marker: Marker
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A real library with a file loaded: lines → pieces in VOLT's spelling, and → ids where the library has ids that a
+    VOLT vocabulary exported to it shares (None: it has no ids of its own)."""
+
+    library: str
+    pieces: Callable[[Sequence[str]], list[list[str]]]
+    ids: Callable[[Sequence[str]], list[list[int]]] | None = None
 
 
 def read_merges(path: str | Path) -> MergeList:

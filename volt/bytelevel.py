@@ -1,0 +1,25 @@
+"""The byte-level alphabet of GPT-2: one printable character for each byte, so that every text is spelled by 256 atoms.
+
+Bytes that print in Latin-1 stand for themselves; the others, in order, for U+0100, U+0101, … (a space is "Ġ").
+
+>>> to_characters("é ".encode()), to_bytes("ÃĠ")
+('Ã©Ġ', b'\\xc3 ')
+"""
+
+from __future__ import annotations
+
+_PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+_OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
+ALPHABET = tuple(chr(byte if byte in _PRINTABLE else 256 + _OTHERS.index(byte)) for byte in range(256))
+HEX = tuple(f"{byte:02x}" for byte in range(256))
+_BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
+
+
+def to_characters(data: bytes) -> str:
+    """The characters that stand for these bytes."""
+    return "".join(ALPHABET[byte] for byte in data)
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes that these characters stand for; characters outside the alphabet stand for their own UTF-8."""
+    return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
