@@ -45,7 +45,7 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
         Normalizer.parse("NFD")
     with pytest.raises(ConfigError, match="choose from none, nfc, nfkc"):
         Normalizer("nfd")
-    with pytest.raises(ConfigError, match="whitespace, unicode, metaspace, gpt2, regex:PATTERN"):
+    with pytest.raises(ConfigError, match="whitespace, unicode, metaspace, gpt2, bytes, regex:PATTERN"):
         PreTokenizer.parse("spaces")
     with pytest.raises(ConfigError, match="unclosed group"):
         PreTokenizer.parse("regex:(a")

@@ -21,6 +21,7 @@ from typing import Any
 
 from volt.atoms import SUFFIX, Marker, atom_code, check_marker
 from volt.errors import ConfigError, VocabularyError
+from volt.interop import Interop
 from volt.special import BYTE_TOKENS, SpecialTokens
 from volt.text import Normalizer, PreTokenizer
 from volt.vocabulary_file import VocabularyFile, dump
@@ -30,7 +31,7 @@ _ROLES = ("unk", "bos", "eos", "pad")
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Interop):
     """merges: pairs of strings, by rank;  tokens: the kept tokens, in the order of their ids;  counts: how often each
     occurs in the corpus that it was learned from (or none);  provenance: what made it, as JSON values.
 
