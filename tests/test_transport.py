@@ -16,7 +16,8 @@ from scipy import sparse
 from scipy.special import logsumexp, xlogy
 
 from volt.errors import MissingLibraryError, TransportError
-from volt.transport import SOLVERS, PotSolver, Sinkhorn, TransportProblem, penalty
+from volt.pot_solver import SOLVERS, PotSolver
+from volt.transport import Sinkhorn, TransportProblem, penalty
 
 SOLVE = Sinkhorn(threshold=1e-10)
 seeds = st.integers(0, 2**32 - 1)

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from volt.atoms import SUFFIX
 from volt.criteria import Length, entropy, f95, renyi_efficiency
 from volt.errors import ConfigError
-from volt.transport import SOLVERS, TransportPlan, TransportProblem
+from volt.pot_solver import SOLVERS
+from volt.transport import TransportPlan, TransportProblem
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array

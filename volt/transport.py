@@ -22,15 +22,14 @@ array([[0.  , 0.5 ],
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from volt.errors import MissingLibraryError, TransportError
+from volt.errors import TransportError
 
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -165,29 +164,6 @@ class Sinkhorn:
         return _plan(problem, step, sides=sides, n_iters=n_iters, done=done)
 
 
-@dataclass(frozen=True, slots=True)
-class PotSolver(Sinkhorn):
-    """The same plan by the POT library (`pip install 'volt-vocab[pot]'`): dense, for small problems.
-
-    One iteration of ours ends it, which measures `change` and `converged` by the rules of `Sinkhorn`.
-    Raises TransportError if a problem has more than max_cells cells, MissingLibraryError without POT.
-    """
-
-    max_cells: int = 25_000_000
-
-    def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
-        """Solve `problem`; only start.row is read. Raises TransportError if it is not (n_rows,)."""
-        n_cells = math.prod(problem.cost.shape)
-        _require(n_cells <= self.max_cells, f"{n_cells} dense cells are above {self.max_cells}; use Sinkhorn.")
-        ours = Sinkhorn(self.threshold, max_iters=1)
-        first = ours(problem, start).potentials
-        row, n_iters = _pot_row(problem, first, solver=self)
-        return replace(ours(problem, replace(first, row=row)), n_iters=n_iters)
-
-
-SOLVERS: dict[str, type[Sinkhorn]] = {"sinkhorn": Sinkhorn, "pot": PotSolver}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
     """One marginal: its mass, its τ, and the kernel with one csr row for each mass."""
@@ -265,9 +241,9 @@ def _is_done(sides: Sides, step: _Step, *, threshold: float) -> bool:
 
 def _plan(problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int, done: bool) -> TransportPlan:
     rows, columns = problem.active_rows, problem.active_columns
-    row_mass = _scattered(np.exp(step.row + step.row_sums), rows, other=0.0)
-    token_mass = _scattered(np.exp(step.column + sides[1].log_sums(step.row)), columns, other=0.0)
-    row, column = _scattered(step.row, rows, other=-np.inf), _scattered(step.column, columns, other=-np.inf)
+    row_mass = scattered(np.exp(step.row + step.row_sums), rows, other=0.0)
+    token_mass = scattered(np.exp(step.column + sides[1].log_sums(step.row)), columns, other=0.0)
+    row, column = scattered(step.row, rows, other=-np.inf), scattered(step.column, columns, other=-np.inf)
     moved = Potentials(row, column), row_mass, token_mass
     gaps = row_mass - problem.row_mass, token_mass - problem.column_mass
     residuals = float(np.abs(gaps[0]).sum()), float(np.abs(gaps[1]).sum())
@@ -283,7 +259,8 @@ def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:
     return np.where(np.isfinite(row), row, 0.0)
 
 
-def _scattered(values: Floats, active: Mask, *, other: float) -> Floats:
+def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
+    """The values of the active lines at their places among all, `other` elsewhere."""
     full = np.full(active.size, other)
     full[active] = values
     return full
@@ -304,34 +281,6 @@ def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
     top: Floats = np.maximum.reduceat(terms, starts)
     terms -= np.repeat(top, np.diff(log_kernel.indptr))
     return top + np.log(np.add.reduceat(np.exp(terms), starts))
-
-
-def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """log u and the number of iterations by POT. Its warnings are dropped, as `change` says more.
-
-    reg_type "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1.
-    """
-    try:
-        import ot
-    except ImportError as error:
-        remedy = "pip install 'volt-vocab[pot]', or use Sinkhorn"
-        raise MissingLibraryError(f"PotSolver needs the POT library; {remedy}.") from error
-    rows, columns = problem.active_rows, problem.active_columns
-    stored, rate = problem.cost.tocoo(), problem.row_tau * problem.column_tau
-    cost = np.full(stored.shape, np.inf)
-    cost[stored.row, stored.col] = stored.data
-    args = problem.row_mass[rows], problem.column_mass[columns], cost[np.ix_(rows, columns)], problem.epsilon
-    rho = penalty(problem.row_tau, problem.epsilon), penalty(problem.column_tau, problem.epsilon)
-    warm, stop = (start.row[rows], start.column[columns]), solver.threshold / 10
-    options = {"warmstart": warm, "numItermax": solver.max_iters, "log": True}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        if rate == 1:
-            log = ot.sinkhorn(*args, method="sinkhorn_log", stopThr=stop, **options)[1]
-            return _scattered(log["log_u"], rows, other=-np.inf), log["niter"] + 1
-        options |= {"reg_type": "entropy", "stopThr": max(stop * (1 - rate), 1e-15)}
-        log = ot.unbalanced.sinkhorn_unbalanced(*args, rho, **options)[1]
-        return _scattered(log["logu"], rows, other=-np.inf), len(log["err"])
 
 
 def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:

@@ -13,6 +13,7 @@ from volt_cli.console import Phases, output, prepare_kernels, say
 
 if TYPE_CHECKING:
     from volt.bpe import Candidates
+    from volt.searching import SearchResult
     from volt.word_counts import WordCounts
 
 N_CANDIDATES = 30_000
@@ -68,7 +69,6 @@ def search(
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
     prints the sizes with what every rule would pick and why.
     """
-    from volt import report
     from volt.searching import checked_sizes, default_sizes
     from volt.searching import search as run_search
     from volt.selection import parse_rule
@@ -77,17 +77,14 @@ def search(
     from volt.writer import check_writable
 
     parameters = Parameters(length, mass, epsilon, row_tau, column_tau, min_share, solver, max_iters=max_iters)  # type: ignore[arg-type]
-    if level not in ("characters", "bytes"):
-        raise ConfigError(f"--level {level!r}: choose from characters, bytes")
-    if level == "bytes":
-        pretokenizer = "bytes"
     special, fixed, asked = SpecialTokens(unk, bos, eos, pad, tuple(user or ())), parse_rule(select), parse_sizes(sizes)
     target = out or default_output(corpus)
     check_writable(target)
     phases = Phases(quiet=quiet)
     prepare_kernels(phases)
     counts = _count(
-        corpus, phases, normalizer=normalizer, pretokenizer=pretokenizer, fields=fields or None, column=column or None,
+        corpus, phases, normalizer=normalizer, pretokenizer=_at_level(level, pretokenizer), fields=fields or None,
+        column=column or None,
         word_counts=word_counts, errors=encoding_errors, min_count=min_count, special=special,
     )  # fmt: skip
     found = _candidates(counts, candidates, phases, marker=marker or None, min_pair_count=min_pair_count)
@@ -101,11 +98,34 @@ def search(
     with phases.phase("save"):
         result.vocabulary.save(target)
     if as_json:
-        data = report.as_data(result, seconds=phases.seconds)
-        typer.echo(json.dumps({**data, "output": str(target)}, ensure_ascii=False, indent=1))
+        _print_json(result, phases, target)
     elif not quiet:
-        output().print(report.as_text(result, seconds=phases.seconds), soft_wrap=True)
-        say(f"wrote {target}: {result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
+        _print_report(result, phases, target)
+
+
+def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
+    from volt.report import as_data
+
+    data = as_data(result, seconds=phases.seconds)
+    typer.echo(json.dumps({**data, "output": str(target)}, ensure_ascii=False, indent=1))
+
+
+def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
+    from volt.report import as_text
+
+    output().print(as_text(result, seconds=phases.seconds), soft_wrap=True)
+    say(f"wrote {target}: {result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
+
+
+def _at_level(level: str, pretokenizer: str) -> str:
+    """The pre-tokeniser that a level asks for. Raises ConfigError if the two contradict each other."""
+    if level == "characters":
+        return pretokenizer
+    if level != "bytes":
+        raise ConfigError(f"--level {level!r}: choose from characters, bytes")
+    if pretokenizer not in ("whitespace", "gpt2", "bytes"):
+        raise ConfigError("--level bytes cuts with GPT-2's pattern; leave --pretokenizer out")
+    return "bytes"
 
 
 def parse_sizes(text: str) -> range | None:
@@ -132,7 +152,7 @@ def default_output(corpus: list[str]) -> Path:
     ('train.en.volt', 'vocabulary.volt')
     """
     name = Path(corpus[0]).name
-    for ending in (".gz", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet"):
+    for ending in (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet"):
         name = name.removesuffix(ending)
     return Path(f"{name if name.strip('.-*?[]') else 'vocabulary'}.volt")
 

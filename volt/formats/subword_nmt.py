@@ -1,17 +1,31 @@
-"""subword-nmt codes → merges: a version line, then one merge a line, its parts with a space between them.
+"""subword-nmt, both ways: codes at PATH, one merge a line behind a version line; tokens and counts at PATH.vocab.
+
+Codes write the end of a word as "</w>", as VOLT does; the vocabulary writes "@@" behind a piece that does not end a word.
+Given both files (`subword-nmt apply-bpe -c PATH --vocabulary PATH.vocab`), subword-nmt splits what the vocabulary lacks
+back into the parts of its merge, as VOLT does.
 
 >>> read_merges("codes", b"#version: 0.2\\nl o\\nlo w</w>\\n").pairs
 [('l', 'o'), ('lo', 'w</w>')]
+>>> _theirs("lo"), _theirs("w</w>")
+('lo@@', 'w')
 """
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from volt.errors import CandidateError
-from volt.formats import MergeList
+from volt.atoms import SUFFIX
+from volt.errors import CandidateError, MissingLibraryError, VocabularyError
+from volt.formats import MergeList, Peer
+from volt.special import SpecialTokens
+from volt.vocabulary import Vocabulary
+from volt.writer import write_atomic
 
 _VERSION = "#version: 0.2"
+_JOINED = "@@"
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
@@ -37,3 +51,189 @@ def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
     if len(parts) != 2 or not all(parts):
         raise CandidateError(f"{path}:{number}: a merge is two parts with one space between them, not {line[:60]!r}")
     return parts[0], parts[1]
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether a file that starts so holds subword-nmt codes that name their version."""
+    return head.startswith(b"#version: 0.")
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write codes at PATH and tokens with counts at PATH.vocab (1 each if the vocabulary has none); returns what
+    subword-nmt will do differently, a sentence each.
+
+    Raises VocabularyError if the marker is not "suffix", or a token holds what ends a line or a field.
+    """
+    _check(vocabulary)
+    codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
+    counts = vocabulary.counts or (1,) * vocabulary.size
+    listing = "".join(f"{_theirs(token)} {n}\n" for token, n in zip(vocabulary.tokens, counts, strict=True))
+    with ExitStack() as files:
+        for place, text in ((path, f"{_VERSION}\n{codes}"), (_beside(path), listing)):
+            files.enter_context(write_atomic(place)).write(text.encode())
+    return list(_differences(vocabulary))
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """Codes, and the vocabulary beside them (PATH.vocab) if there is one; or, with `merges`, a vocabulary at PATH and
+    its codes there. Without a vocabulary the tokens are all characters that merges mention and all that they make.
+
+    Counts that are all 1 are those of a vocabulary that had none. Raises VocabularyError with file and line.
+    """
+    codes, listing = (path, _beside(path)) if merges is None else (merges, path)
+    pairs = tuple(_codes(codes).pairs)
+    rows = _listing(listing) if merges is not None or listing.exists() else None
+    tokens, counts = zip(*rows, strict=True) if rows else (_all_tokens(pairs), ())
+    try:
+        return Vocabulary(
+            merges=pairs,
+            tokens=tokens,
+            counts=() if set(counts) == {1} else counts,
+            provenance={"format": "subword-nmt"},
+        )
+    except VocabularyError as error:
+        section, index = error.place or ("merges", -1)
+        place, line = (codes, index + 2) if section == "merges" else (listing, index + 1)
+        raise VocabularyError(f"{place}:{line}: {error.message}") from None
+
+
+def peer(path: Path) -> Peer:
+    """The library with these codes and the vocabulary beside them. Raises as `read` does, MissingLibraryError."""
+    try:
+        from subword_nmt.apply_bpe import BPE, read_vocabulary
+    except ImportError:
+        raise MissingLibraryError("subword-nmt needs: pip install 'volt-vocab[interop]'") from None
+    read(path)
+    listing = _beside(path)
+    kept = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
+    bpe = BPE(io.StringIO(path.read_text("utf-8")), vocab=kept)
+
+    def pieces(lines: Sequence[str]) -> list[list[str]]:
+        return [[piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)] for line in lines]
+
+    def word_pieces(word: str) -> list[str]:
+        *others, last = bpe.segment_tokens([word]) or [""]
+        return [*(piece.removesuffix(_JOINED) for piece in others), last + SUFFIX] if last else []
+
+    return Peer("subword-nmt", pieces)
+
+
+def _theirs(token: str) -> str:
+    """How the vocabulary file spells a token."""
+    return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
+
+
+def _ours(piece: str) -> str:
+    """
+    >>> _ours("lo@@"), _ours("w")
+    ('lo', 'w</w>')
+    """
+    return piece.removesuffix(_JOINED) if piece.endswith(_JOINED) else piece + SUFFIX
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.vocab")
+
+
+def _check(vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if subword-nmt's files cannot hold the vocabulary."""
+    if vocabulary.marker != "suffix":
+        raise VocabularyError(
+            f"marker {vocabulary.marker!r}: subword-nmt marks where words end; search with --marker suffix"
+        )
+    if not vocabulary.tokens:
+        raise VocabularyError("the vocabulary holds no token, which subword-nmt takes for no vocabulary at all")
+    for token in (*vocabulary.tokens, *vocabulary.atoms):
+        if " " in token or token.splitlines() != [token]:
+            raise VocabularyError(
+                f"token {token!r} holds a space or what ends a line, which subword-nmt's files cannot; search with "
+                "--pretokenizer whitespace"
+            )
+
+
+def _differences(vocabulary: Vocabulary) -> Iterator[str]:
+    """A sentence for everything that the files do not carry, or that subword-nmt does otherwise."""
+    yield from _text_differences(vocabulary)
+    yield from _spelling_differences(vocabulary)
+    zeros = vocabulary.counts.count(0)
+    if zeros:
+        yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt leaves them out."
+    if vocabulary.counts and set(vocabulary.counts) == {1}:
+        yield "All counts are 1, which stands for no counts when the files are read back."
+
+
+def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
+    special = vocabulary.special
+    if vocabulary.normalizer.name != "none":
+        yield f"The normaliser {vocabulary.normalizer.name!r} is not carried: apply it before subword-nmt."
+    if vocabulary.pretokenizer.name == "whitespace":
+        yield "Only U+0020 separates words for subword-nmt; tabs, no-break and other spaces become characters of words."
+    else:
+        yield (
+            f"The pre-tokeniser {vocabulary.pretokenizer.name!r} is not carried: give subword-nmt pre-tokens with a "
+            "space between them."
+        )
+    if special.user:
+        yield f"User tokens are not carried: give them as --glossaries {' '.join(special.user)}."
+    if special.all[:4] != SpecialTokens().all:
+        yield f"The special tokens {', '.join(special.all[:4])} are not carried, nor are ids: subword-nmt has none."
+    if vocabulary.byte_fallback:
+        yield "Byte fallback is not carried: what the vocabulary lacks stays as it is in subword-nmt."
+
+
+def _spelling_differences(vocabulary: Vocabulary) -> Iterator[str]:
+    made = [*vocabulary.atoms, *map("".join, vocabulary.merges)]
+    joined = [token for token in made if token.endswith(_JOINED + SUFFIX)]
+    if joined:
+        yield (
+            f"{joined[0]!r} (one of {len(joined)} such) ends a word with the text '@@', which reads like the sign that "
+            "subword-nmt puts where a word goes on."
+        )
+    marked = [token for token in made if SUFFIX in token.removesuffix(SUFFIX)]
+    marked += [left for left, _ in vocabulary.merges if left.endswith(SUFFIX)]
+    if marked:
+        yield f"{marked[0]!r} holds the text '</w>' inside a word, which subword-nmt cannot tell from the end of a word."
+
+
+def _codes(path: Path) -> MergeList:
+    try:
+        return read_merges(path, _bytes(path))
+    except CandidateError as error:
+        raise VocabularyError(str(error)) from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def _listing(path: Path) -> list[tuple[str, int]]:
+    """The tokens and counts of a vocabulary file."""
+    data = _bytes(path)
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise VocabularyError(f"{path}:{line}: no UTF-8 text; convert the file") from None
+    rows = [_row(path, number, line) for number, line in enumerate(lines[: None if lines[-1] else -1], 1)]
+    if not rows:
+        raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")
+    return rows
+
+
+def _row(path: Path, number: int, line: str) -> tuple[str, int]:
+    piece, _, count = line.rstrip("\r").partition(" ")
+    if not piece or not count.isdecimal():
+        raise VocabularyError(f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}")
+    return _ours(piece), int(count)
+
+
+def _all_tokens(pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """
+    >>> _all_tokens([("l", "o"), ("lo", "w</w>")])
+    ('l', 'o', 'w</w>', 'lo', 'low</w>')
+    """
+    made = dict.fromkeys(map("".join, pairs))
+    return (*dict.fromkeys(part for pair in pairs for part in pair if part not in made), *made)
