@@ -10,11 +10,12 @@ import typer
 
 from volt.errors import ConfigError, CorpusError
 from volt_cli.lines import open_output, read_lines
+from volt_cli.models import load_model
 
 
 def decode(
     files: Annotated[list[str] | None, typer.Argument(help="Files, globs or folders; default: stdin.")] = None,
-    model: Annotated[Path, typer.Option("-m", "--model", help="A vocabulary file.")] = ...,  # type: ignore[assignment]
+    model: Annotated[Path, typer.Option("-m", "--model", help="A vocabulary file, VOLT's or another.")] = ...,  # type: ignore[assignment]
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; default: stdout.")] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Read ids instead of pieces.")] = False,
     separator: Annotated[
@@ -24,9 +25,8 @@ def decode(
 ) -> None:
     """Undo `volt encode`."""
     from volt.encoder import Encoder
-    from volt.vocabulary import Vocabulary
 
-    encoder, done = Encoder(Vocabulary.load(model)), 0
+    encoder, done = Encoder(load_model(model)), 0
     if separator and (ids or encoder.vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
     with open_output(out) as file:

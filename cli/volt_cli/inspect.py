@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from volt_cli.console import output
+from volt_cli.models import load_model
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A vocabulary file.")],
+    model: Annotated[Path, typer.Argument(help="A vocabulary file, VOLT's or another.")],
     text: Annotated[list[str] | None, typer.Argument(help="Text to cut.")] = None,
     n: Annotated[int, typer.Option("-n", help="How many tokens to list.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
@@ -20,9 +21,8 @@ def inspect(
     """Show a vocabulary's sizes, provenance, longest and most frequent tokens, and how it cuts a text."""
     from volt.encoder import Encoder
     from volt.report import vocabulary_data
-    from volt.vocabulary import Vocabulary
 
-    vocabulary = Vocabulary.load(model)
+    vocabulary = load_model(model)
     line = " ".join(text or [])
     counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
     data = {

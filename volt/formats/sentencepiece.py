@@ -7,8 +7,8 @@ piece has one last join, which is its merge:
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
 Scaffolding goes behind the tokens as pieces of type UNUSED, which sentencepiece splits back into what they were joined
-from. With whitespace pre-tokens the marker is a prefix; with metaspace pre-tokens there is none, as the pre-tokens start
-with "▁" already.
+from. With whitespace pre-tokens the marker is a prefix; with metaspace pre-tokens there is none: these start with "▁"
+already.
 
 >>> _last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
 ('lo', 'w')
@@ -17,9 +17,11 @@ with "▁" already.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +61,10 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that starts so is a sentencepiece model: a piece of some length, whose first field is a string."""
-    return len(head) > 3 and head.startswith(FIRST_BYTE) and head[2:3] == b"\x0a" and head[3] <= head[1]
+    """Whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a type."""
+    if len(head) < 4 or not head.startswith(FIRST_BYTE) or head[2:3] != FIRST_BYTE:
+        return False
+    return head[4 + head[3] :][:1] in (b"\x15", b"\x18")
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -109,8 +113,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     except (VocabularyError, ConfigError) as error:
         raise VocabularyError(f"{path}: {error}") from None
     lost = list(_losses(model, vocabulary, joins))
-    vocabulary.provenance.update(format="sentencepiece", lost=lost)  # type: ignore[attr-defined]
-    return vocabulary
+    return replace(vocabulary, provenance={"format": "sentencepiece", "lost": lost})
 
 
 def peer(path: Path) -> Peer:
@@ -123,8 +126,8 @@ def peer(path: Path) -> Peer:
     shared = [piece.piece for piece in model.pieces if piece.type != _UNUSED] == list(vocabulary.pieces)
 
     def encode(lines: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
-        for line in lines:
-            pieces, ids = processor.encode(line, out_type=str), processor.encode(line, out_type=int)
+        both = (processor.encode(list(lines), out_type=kind) for kind in (str, int))
+        for pieces, ids in zip(*both, strict=True):
             yield _one_by_one(pieces, ids, unknown=processor.unk_id())
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
@@ -257,7 +260,7 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     normalizer = vocabulary.normalizer
     if vocabulary.pretokenizer.name == "whitespace":
-        yield "Only U+0020 separates words for sentencepiece; tabs, no-break and other spaces become characters of words."
+        yield "Only U+0020 separates words for sentencepiece; tabs, no-break and other spaces become part of words."
         yield f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
     if normalizer.form == "nfkc":
         yield "NFKC is that of sentencepiece's own tables, whose Unicode version differs for rare characters."
@@ -301,7 +304,7 @@ def _last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | Non
     never makes it."""
     parts = list(piece)
     while len(parts) > 2:
-        joint = [left + right for left, right in zip(parts, parts[1:])]
+        joint = [left + right for left, right in pairwise(parts)]
         values = [scores.get(text, -math.inf) for text in joint]
         best = max(values)
         if best == -math.inf:
@@ -345,8 +348,8 @@ class _Joins:
             else:
                 dropped.append(piece)
         late = [piece for piece in ranks if ranks[piece] != scores[piece]]
-        values = list(scores.values())
-        tied = [piece for piece in scores if len(set(values)) < len(values) and values.count(scores[piece]) > 1]
+        n_with = Counter(scores.values())
+        tied = [piece for piece in scores if n_with[scores[piece]] > 1]
         return cls(tuple(merges), late, tied, dropped)
 
 
@@ -382,7 +385,8 @@ def _checked(path: Path, model: Any) -> Any:
             )
         if piece.type == _USER and PREFIX in piece.piece:
             raise VocabularyError(
-                f"{path}: piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; train without it"
+                f"{path}: piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; "
+                "train without it"
             )
     return model
 
@@ -406,19 +410,26 @@ def _losses(model: Any, vocabulary: Vocabulary, joins: _Joins) -> Iterator[str]:
     if control:
         yield f"Control symbols are dropped, as VOLT has four: {', '.join(control[:5])}."
     if spec.name not in ("identity", "", "nfkc", *_volt_normalizers()):
-        yield f"The normalisation {spec.name!r} becomes {vocabulary.normalizer.name!r}, which differs for some characters."
+        yield f"The normalisation {spec.name!r} becomes {vocabulary.normalizer.name!r}: {_unlike(spec.name)}."
     if not spec.add_dummy_prefix:
         yield f"VOLT puts {PREFIX!r} before every line; this model does not."
     inner = [piece for piece in names if PREFIX in piece[1:]]
     if inner:
         yield f"{_such(inner)} a space inside and never occurs here: VOLT cuts before every space."
     if joins.dropped:
-        yield f"No two pieces spell {joins.dropped[0]!r} (one of {len(joins.dropped)} such): dropped, as it never occurs."
+        yield f"{joins.dropped[0]!r} (one of {len(joins.dropped)} such) is dropped: no two pieces spell it."
     if joins.late or joins.tied:
         yield (
             f"{_such(joins.late or joins.tied, 'has')} the score of another piece or a better one than its parts: "
             "sentencepiece then goes by place, VOLT by rank."
         )
+
+
+def _unlike(name: str) -> str:
+    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it."""
+    unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
+    unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
+    return ", and ".join(unlike) or "text that it changes differs"
 
 
 def _volt_normalizers() -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """subword-nmt, both ways: codes at PATH, one merge a line behind a version line; tokens and counts at PATH.vocab.
 
-Codes write the end of a word as "</w>", as VOLT does; the vocabulary writes "@@" behind a piece that does not end a word.
+Codes write the end of a word as "</w>", as VOLT does; the vocabulary writes "@@" behind a piece that does not end one.
 Given both files (`subword-nmt apply-bpe -c PATH --vocabulary PATH.vocab`), subword-nmt splits what the vocabulary lacks
 back into the parts of its merge, as VOLT does.
 
@@ -13,7 +13,7 @@ back into the parts of its merge, as VOLT does.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -82,8 +82,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     pairs = tuple(_codes(codes).pairs)
-    rows = _listing(listing) if merges is not None or listing.exists() else None
-    tokens, counts = zip(*rows, strict=True) if rows else (_all_tokens(pairs), ())
+    if merges is not None or listing.exists():
+        pieces, counts = zip(*_listing(listing), strict=True)
+        tokens = _ours(pieces, made=set(map("".join, pairs)))
+    else:
+        tokens, counts = _all_tokens(pairs), ()
     try:
         return Vocabulary(
             merges=pairs,
@@ -100,7 +103,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 def peer(path: Path) -> Peer:
     """The library with these codes and the vocabulary beside them. Raises as `read` does, MissingLibraryError."""
     try:
-        from subword_nmt.apply_bpe import BPE, read_vocabulary
+        from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     except ImportError:
         raise MissingLibraryError("subword-nmt needs: pip install 'volt-vocab[interop]'") from None
     read(path)
@@ -123,12 +126,21 @@ def _theirs(token: str) -> str:
     return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
 
 
-def _ours(piece: str) -> str:
+def _ours(pieces: Iterable[str], *, made: Collection[str]) -> tuple[str, ...]:
+    """The tokens that a vocabulary file means. What ends with "@@" ends no word, unless only that can be meant.
+
+    >>> _ours(["lo@@", "w", "w@@", "a@@"], made={"lo", "a@@</w>", "w@@</w>"})
+    ('lo', 'w</w>', 'w', 'a')
+    >>> _ours(["a@@", "a@@", "bc@@"], made={"a@@</w>", "bc@@</w>"})
+    ('a', 'a@@</w>', 'bc@@</w>')
     """
-    >>> _ours("lo@@"), _ours("w")
-    ('lo', 'w</w>')
-    """
-    return piece.removesuffix(_JOINED) if piece.endswith(_JOINED) else piece + SUFFIX
+    tokens, seen = list[str](), set[str]()
+    for piece in pieces:
+        inner, final = piece.removesuffix(_JOINED), piece + SUFFIX
+        joined = inner != piece and (final not in made or (inner not in seen and (inner in made or len(inner) == 1)))
+        tokens.append(inner if joined else final)
+        seen.add(tokens[-1])
+    return tuple(tokens)
 
 
 def _beside(path: Path) -> Path:
@@ -167,7 +179,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     if vocabulary.normalizer.name != "none":
         yield f"The normaliser {vocabulary.normalizer.name!r} is not carried: apply it before subword-nmt."
     if vocabulary.pretokenizer.name == "whitespace":
-        yield "Only U+0020 separates words for subword-nmt; tabs, no-break and other spaces become characters of words."
+        yield "Only U+0020 separates words for subword-nmt; tabs, no-break and other spaces become part of words."
     else:
         yield (
             f"The pre-tokeniser {vocabulary.pretokenizer.name!r} is not carried: give subword-nmt pre-tokens with a "
@@ -192,7 +204,7 @@ def _spelling_differences(vocabulary: Vocabulary) -> Iterator[str]:
     marked = [token for token in made if SUFFIX in token.removesuffix(SUFFIX)]
     marked += [left for left, _ in vocabulary.merges if left.endswith(SUFFIX)]
     if marked:
-        yield f"{marked[0]!r} holds the text '</w>' inside a word, which subword-nmt cannot tell from the end of a word."
+        yield f"{marked[0]!r} holds the text '</w>' inside a word, which subword-nmt cannot tell from a word's end."
 
 
 def _codes(path: Path) -> MergeList:
@@ -210,7 +222,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _listing(path: Path) -> list[tuple[str, int]]:
-    """The tokens and counts of a vocabulary file."""
+    """The pieces and counts of a vocabulary file, as it spells them."""
     data = _bytes(path)
     try:
         lines = data.decode().split("\n")
@@ -227,7 +239,7 @@ def _row(path: Path, number: int, line: str) -> tuple[str, int]:
     piece, _, count = line.rstrip("\r").partition(" ")
     if not piece or not count.isdecimal():
         raise VocabularyError(f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}")
-    return _ours(piece), int(count)
+    return piece, int(count)
 
 
 def _all_tokens(pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:

@@ -1,0 +1,125 @@
+"""`volt export`, `volt import`, and foreign files where a MODEL is asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_cli import TEXT, Run, run  # noqa: F401  (a fixture)
+
+from volt.formats import FORMATS, format_module
+from volt.vocabulary import Vocabulary
+
+LISTS = ("fairseq", "marian", "opennmt", "tokens")
+OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "prefix"]}
+
+
+def exported(run: Run, name: str, *options: str) -> Path:  # noqa: F811
+    """Search, then export closed; where that went."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens", *OPTIONS.get(name, []))
+    if name == "tiktoken":
+        complete(Path("v.volt"))
+    out = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}.get(name, "out.txt")
+    done = run("export", "v.volt", "--to", name, "-o", out, "--closed", *options)
+    assert f"wrote {out}".encode() in done.stderr
+    return Path(out)
+
+
+def complete(path: Path) -> None:
+    """Give a byte-level vocabulary all bytes, which formats for bytes ask for."""
+    from volt.bytelevel import ALPHABET
+
+    found = Vocabulary.load(path)
+    missing = tuple(byte for byte in ALPHABET if byte not in found.tokens)
+    replace(found, tokens=missing + found.tokens, counts=()).save(path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_export_then_import_encodes_alike(name: str, run: Run) -> None:  # noqa: F811
+    """import(export(v)) cuts the corpus as v does; lists take the merges from v."""
+    out = exported(run, name)
+    merges = ["--merges", "v.volt"] if name in LISTS else []
+    run("import", str(out), "-o", "again.volt", *merges)
+    run("import", str(out), "-o", "named.volt", "--from", name, *merges)
+    run("export", "v.volt", "--to", "tokens", "-o", "all", "--closed")
+    run("import", "all", "--from", "tokens", "--merges", "v.volt", "-o", "closed.volt")
+    pieces = [run("encode", "-m", f"{model}.volt", "corpus.txt").stdout for model in ("again", "named", "closed")]
+    assert pieces[0] == pieces[1] == pieces[2]
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
+def test_foreign_files_are_models(name: str, run: Run) -> None:  # noqa: F811
+    """encode, decode, inspect and export take a foreign file where they take ours."""
+    out = str(exported(run, name))
+    pieces = run("encode", "-m", out, "corpus.txt").stdout
+    assert run("decode", "-m", out, stdin=pieces).stdout.decode() == TEXT
+    assert json.loads(run("inspect", out, "the", "cat", "--json").stdout)["pieces"]
+    run("export", out, "--to", "tokens", "-o", "tokens.txt")
+    assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
+
+
+def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:  # noqa: F811
+    """What a format does differently is told on stderr; stdout stays empty."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    done = run("export", "v.volt", "--to", "fairseq", "-o", "dict.txt")
+    assert done.stdout == b""
+    assert b"note: ids from 4 up equal VOLT's" in done.stderr
+
+
+@pytest.mark.parametrize("text", [["corpus.txt"], []])
+def test_check_prints_agreement(text: list[str], run: Run) -> None:  # noqa: F811
+    """--check compares TEXT, or text made of the vocabulary, and exits 0 where all lines agree."""
+    pytest.importorskip("subword_nmt")
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    done = run("export", "v.volt", *text, "--to", "subword-nmt", "-o", "codes", "--check", "--closed")
+    assert b"lines have equal pieces" in done.stdout
+    if text:
+        n = TEXT.count("\n")
+        assert f"{n} of {n}".encode() in done.stdout
+
+
+def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """An export with merges missing: the first differences on stdout, exit status 1."""
+    pytest.importorskip("subword_nmt")
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
+    module = format_module("subword-nmt")
+    write = module.write
+
+    def corrupted(vocabulary: Vocabulary, path: Path) -> list[str]:
+        first = vocabulary.merges[:1]
+        notes: list[str] = write(replace(vocabulary, merges=first, tokens=vocabulary.atoms, counts=()), path)
+        return notes
+
+    monkeypatch.setattr(module, "write", corrupted)
+    options = ["--to", "subword-nmt", "-o", "codes", "--check", "--closed"]
+    done = run("export", "v.volt", "corpus.txt", *options, status=1)
+    assert b"  ours " in done.stdout
+    assert b"  theirs " in done.stdout
+    assert f"0 of {TEXT.count(chr(10))}".encode() in done.stdout
+
+
+def test_wrong_usage_is_told_and_nothing_is_written(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """Unknown formats, TEXT without --check, --check of a list, lists without merges: exit 1 or 2, no file."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    export = ["export", "v.volt", "-o", "x"]
+    assert b"did you mean marian" in run(*export, "--to", "marina", status=2).stderr
+    assert b"add --check" in run(*export, "corpus.txt", "--to", "tokens", status=2).stderr
+    assert b"no library" in run(*export, "--to", "tokens", "--check", status=2).stderr
+    (tmp_path / "list").write_text("t\nh\n", encoding="utf-8")
+    assert b"--merges FILE" in run("import", "list", "--from", "tokens", "-o", "x", status=1).stderr
+    assert b"--merges FILE" in run("encode", "-m", "list", stdin=b"th\n", status=1).stderr
+    assert b"nor, by its content" in run("import", "corpus.txt", "-o", "x", status=1).stderr
+    assert b"choose another place" in run("import", "list", "-o", "no/x", status=1).stderr.lower()
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_missing_library_is_told_with_the_pip_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """--check without the library: exit 1 and the pip command."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    for name in ("subword_nmt", "subword_nmt.apply_bpe"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = run("export", "v.volt", "--to", "subword-nmt", "-o", "codes", "--check", status=1)
+    assert b"pip install" in done.stderr

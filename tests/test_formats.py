@@ -1,0 +1,138 @@
+"""Laws of all formats together: each has its module, is told from others by content, agrees with its library."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from volt.bpe import learn_bpe
+from volt.errors import ConfigError, MissingLibraryError, VocabularyError
+from volt.formats import FORMATS, Peer, check, format_module, guess_format, read_vocabulary, write_vocabulary
+from volt.formats.check import Agreement, probe_lines
+from volt.searching import search
+from volt.text import PreTokenizer
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+LISTS = ("fairseq", "marian", "opennmt", "tokens")
+WORDS = {"the": 90, "cat": 40, "sat": 30, "mat": 20, "hat": 20, "that": 40, "had": 20, "on": 30, "höre": 3}
+
+
+def made(level: str = "characters", **options: object) -> Vocabulary:
+    """A small vocabulary; for bytes, with every byte, as the formats for bytes want it."""
+    if level == "bytes":
+        from volt.bytelevel import ALPHABET, to_characters
+
+        words = {to_characters(f" {word}".encode()): count for word, count in WORDS.items()}
+        words |= dict.fromkeys(ALPHABET, 1)
+        counts = WordCounts.from_pairs(words, pretokenizer=PreTokenizer("bytes"))
+    else:
+        counts = WordCounts.from_pairs(WORDS)
+    return search(learn_bpe(counts, 20, **options), select="tokens").vocabulary.closed()  # type: ignore[arg-type]
+
+
+def fitting(name: str) -> Vocabulary:
+    """A vocabulary that this format is for."""
+    if name == "tiktoken":
+        return made("bytes")
+    return made(marker="prefix") if name == "sentencepiece" else made()
+
+
+def place(folder: Path, name: str) -> Path:
+    return folder / {"marian": "out.yml", "sentencepiece": "out.model", "huggingface": "out"}.get(name, "out.txt")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_has_its_parts(name: str) -> None:
+    """Each module writes, reads and recognises; those that are no lists have a library to compare with."""
+    module = format_module(name)
+    assert all(callable(getattr(module, part)) for part in ("write", "read", "recognises"))
+    assert hasattr(module, "peer") == (name not in LISTS)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_are_recognised_by_content(name: str, tmp_path: Path) -> None:
+    """What a format writes is read back without naming the format, lists with their merges."""
+    vocabulary, path = fitting(name), place(tmp_path, name)
+    vocabulary.save(tmp_path / "v.volt")
+    write_vocabulary(vocabulary, path, format=name)
+    found = read_vocabulary(path, merges=tmp_path / "v.volt" if name in LISTS else None)
+    assert set(vocabulary.tokens) <= set(found.pieces)
+    head = b"" if path.is_dir() else path.read_bytes()[:4096]
+    if name != "fairseq":
+        assert guess_format(path, head) == name
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
+def test_the_library_agrees_on_text_made_of_the_vocabulary(name: str, tmp_path: Path) -> None:
+    """The real library cuts probe lines as we do, or the notes say why not."""
+    vocabulary, path = fitting(name), place(tmp_path, name)
+    notes = write_vocabulary(vocabulary, path, format=name)
+    agreement = check.check(vocabulary, path, name, probe_lines(vocabulary))
+    assert agreement.is_complete or notes, agreement.differences[:1]
+    assert agreement.n_lines > 50
+
+
+def test_a_volt_file_needs_no_format(tmp_path: Path) -> None:
+    """read_vocabulary reads VOLT's own files."""
+    vocabulary = made()
+    vocabulary.save(tmp_path / "v.volt")
+    assert read_vocabulary(tmp_path / "v.volt") == vocabulary
+
+
+def test_unknown_formats_and_files_are_told(tmp_path: Path) -> None:
+    """A format that is none: ConfigError with the near one; a file in none: VocabularyError with all names."""
+    with pytest.raises(ConfigError, match="did you mean fairseq"):
+        write_vocabulary(made(), tmp_path / "x", format="fairsec")
+    with pytest.raises(ConfigError, match="choose from subword-nmt, sentencepiece"):
+        write_vocabulary(made(), tmp_path / "x", format="qqq")
+    (tmp_path / "x").write_bytes(b"two words\nand three more\n\xff\xfe\x00")
+    with pytest.raises(VocabularyError, match=r"neither a VOLT vocabulary nor.*subword-nmt.*tokens"):
+        read_vocabulary(tmp_path / "x")
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        read_vocabulary(tmp_path / "nowhere")
+
+
+def test_differences_have_lines_and_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that differs in one line's pieces and another's ids: counted, and the first are shown."""
+    vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "o</w>"))
+
+    def cut(lines: object) -> list[list[str]]:
+        return [["lo", "o</w>"], ["l", "o", "o</w>"], ["lo", "o</w>"]]
+
+    peer = Peer("someone", cut, lambda lines: [[6, 7], [4, 5, 7], [6, 5]])
+    monkeypatch.setattr(check, "load_peer", lambda path, format: peer)
+    found = check.check(vocabulary, "x", "subword-nmt", ["loo"] * 3)
+    assert (found.n_equal_pieces, found.n_equal_ids, found.is_complete) == (2, 1, False)
+    assert [(row.line, row.ours, row.theirs) for row in found.differences] == [
+        (2, ["lo", "o</w>"], ["l", "o", "o</w>"]),
+        (3, ["6", "7"], ["6", "5"]),
+    ]
+    assert Agreement("someone", 3, 3, None, ()).is_complete
+
+
+def test_lists_have_no_library(tmp_path: Path) -> None:
+    """Checking a list of tokens is refused, and the formats that can be checked are named."""
+    with pytest.raises(ConfigError, match="subword-nmt, sentencepiece, huggingface, tiktoken"):
+        check.check(made(), tmp_path / "x", "tokens", ["a"])
+
+
+LIBRARIES = {
+    "subword-nmt": ["subword_nmt", "subword_nmt.apply_bpe"],
+    "sentencepiece": ["sentencepiece"],
+    "huggingface": ["tokenizers"],
+    "tiktoken": ["tiktoken"],
+}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_missing_library_gives_the_pip_command(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the library, the peer is a MissingLibraryError that holds the pip command."""
+    path = place(tmp_path, name)
+    write_vocabulary(fitting(name), path, format=name)
+    for library in LIBRARIES[name]:
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingLibraryError, match="pip install"):
+        check.load_peer(path, name)

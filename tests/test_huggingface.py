@@ -1,0 +1,364 @@
+"""Laws of the Hugging Face format: what is exported encodes alike in tokenizers and transformers; what tokenizers trains
+is read and encodes alike in VOLT; what cannot be carried is named; what is damaged is refused."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from volt.bpe import learn_bpe
+from volt.encoder import Encoder
+from volt.errors import OutputError, VocabularyError
+from volt.formats import huggingface
+from volt.special import SpecialTokens
+from volt.text import Normalizer, PreTokenizer
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+tokenizers = pytest.importorskip("tokenizers")
+
+FEW = settings(deadline=None, max_examples=40)
+LINES = [
+    "the lower the newest, the widest: don't 42 </s> <s> <unk> a</w> x▁y ▁▁z",
+    "low lower lowest new newer newest wide wider widest  two  spaces   three",
+    "größer größte Äpfel naïve café cafe\u0301 ÑANDÚ ΑΣ ΌΔΥΣΣΕΎΣ и мир миром",
+    "我们 在 这里 السلام عليكم שלום 😀👍🏽 e\u0301\u0327 \u200b\u200d \x1c \x85 \u3000 \t ﬁ ½",
+] * 3
+KINDS = {
+    "suffix": ("suffix", "whitespace"),
+    "prefix": ("prefix", "whitespace"),
+    "metaspace": ("none", "metaspace"),
+    "unicode": ("none", "unicode"),
+    "gpt2": ("none", "gpt2"),
+    "gpt2 suffix": ("suffix", "gpt2"),
+    "regex": ("suffix", r"regex:[\p{L}\p{M}]+|[^\s\p{L}\p{M}]+"),
+    "regex spaces": ("none", r"regex: ?[\p{L}\p{M}]+|[^\s\p{L}\p{M}]+|\s+"),
+    "bytes": ("none", "bytes"),
+}
+NORMALIZERS = ["none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase"]
+NEWER = "the Unicode version of tokenizers"
+hidden = {chr(code) for code in range(0x10EFFF, 0x10FFFE)}  # what VOLT reserves
+fragments = st.sampled_from([word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"])
+characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
+texts = st.lists(fragments | characters, max_size=10).map("".join)
+
+
+def learn(lines, marker, pretokenizer, normalizer="none", *, n_merges=150, user=(), byte_fallback=False, counts=False):
+    """A vocabulary of all tokens that BPE learns."""
+    cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
+    words = Counter(word for line in lines for word in cut.split(normal.normalize(line)))
+    word_counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
+    candidates = learn_bpe(word_counts, n_merges, marker=marker)
+    special = SpecialTokens(user=user)
+    kept = [token not in special.all and token != "</w>" for token in candidates.tokens]
+    return Vocabulary(
+        merges=tuple(candidates.merges),
+        tokens=tuple(token for token, keep in zip(candidates.tokens, kept, strict=True) if keep),
+        counts=tuple(candidates.counts_at(candidates.n_tokens)[kept].tolist()) if counts else (),
+        marker=marker,
+        normalizer=normal,
+        pretokenizer=cut,
+        special=special,
+        byte_fallback=byte_fallback,
+    )
+
+
+@cache
+def case(kind, normalizer="none", user=(), byte_fallback=False):
+    """A vocabulary, its encoder, what writing it returns, the library with it, and what is read back."""
+    vocabulary = learn(LINES, *KINDS[kind], normalizer, user=user, byte_fallback=byte_fallback)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokenizer.json")
+        notes = huggingface.write(vocabulary, path)
+        return vocabulary, Encoder(vocabulary), notes, huggingface.peer(path), huggingface.read(path), path.read_text()
+
+
+def assert_agree(encoder, peer, lines):
+    """Piece for piece and id for id."""
+    pieces = encoder.encode_lines(lines)
+    for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
+        assert ours == theirs, line
+    for line, ours, theirs in zip(lines, pieces, peer.ids(lines), strict=True):
+        assert encoder.ids(ours).tolist() == theirs, line
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(texts, min_size=1, max_size=8), st.sampled_from(NORMALIZERS[:2] + NORMALIZERS[3:5]), st.booleans())
+@example(["", " ", "  a", "▁a ▁", "<s> </s> <unk> <pad>", "low\x1clow", "ΑΣ Σ ΑΣ.Α"], "lowercase", False)
+@settings(deadline=None, max_examples=25)
+def test_the_export_encodes_alike(kind, lines, normalizer, byte_fallback):
+    """Any text gives the same pieces and ids in tokenizers, unknown characters and spelled-out special tokens included.
+    (nfkc: below; the byte fallback of a word's last character: named in the notes.)"""
+    _, encoder, notes, peer, *_ = case(kind, normalizer, (), byte_fallback and KINDS[kind][0] != "suffix")
+    assert all("another engine" in note for note in notes)
+    assert_agree(encoder, peer, lines)
+
+
+@pytest.mark.parametrize("normalizer", ["nfkc", "nfkc+lowercase"])
+@given(st.lists(texts, min_size=1, max_size=8))
+@FEW
+def test_nfkc_differs_only_where_the_note_says(normalizer, lines):
+    """With NFKC the same holds of text whose normal form the library knows; that it knows fewer is named."""
+    _, encoder, notes, peer, *_ = case("suffix", normalizer)
+    assert [note for note in notes if NEWER in note]
+    known = tokenizers.normalizers.NFKC()
+    fine = [
+        line
+        for line in lines
+        if all(known.normalize_str(char) == Normalizer("nfkc").normalize(char) for char in set(line))
+    ]
+    assert_agree(encoder, peer, fine)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "metaspace"])
+@given(st.lists(texts | st.sampled_from(["<url>", "x<url>y", "<url><url>", "<u"]), min_size=1, max_size=6))
+@example(["a <url> b", "a  <url>  b", "<url>\u0301", "a<url>'s", "\U0010f000"])
+@FEW
+def test_user_tokens_survive(kind, parts):
+    """Byte level: text with user tokens encodes alike, wherever they stand. Metaspace: in a line that starts with
+    neither a space nor one of them, which the note excludes."""
+    _, encoder, notes, peer, *_ = case(kind, "none", ("<url>", "<u", "é!"))
+    assert [note for note in notes if "user token" in note.lower()] == notes[: kind != "bytes"]
+    line = " ".join(["a", *parts])
+    if kind == "metaspace":
+        assert_agree(encoder, peer, [line])
+    else:
+        assert_agree(encoder, peer, [line, "".join(parts), *parts])
+
+
+@pytest.mark.parametrize("kind", ["suffix", "prefix"])
+def test_user_tokens_that_mark_words_are_named(kind):
+    """Where words carry a marker, what differs at user tokens is named, and nothing differs without one in the line."""
+    _, encoder, notes, peer, *_ = case(kind, "none", ("<url>",))
+    assert "<url>" in notes[0]
+    assert_agree(encoder, peer, [line for line in LINES if "<url>" not in line])
+
+
+def test_byte_fallback_at_a_word_s_end_is_named():
+    """Suffix and byte fallback: the one difference is named; elsewhere pieces and ids agree."""
+    _, encoder, notes, peer, *_ = case("suffix", "none", (), True)
+    assert len(notes) == 1
+    assert "bytes" in notes[0]
+    assert_agree(encoder, peer, ["Ж§low", "low Ж§low", *LINES])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@pytest.mark.parametrize("user", [(), ("<url>", "é!")])
+@pytest.mark.parametrize("byte_fallback", [False, True])
+def test_export_and_read_give_an_equal_fingerprint(kind, normalizer, user, byte_fallback):
+    """The format carries all but the counts."""
+    vocabulary, *_, again, _ = case(kind, normalizer, user, byte_fallback)
+    assert again.fingerprint == vocabulary.fingerprint
+
+
+def test_counts_and_role_names(tmp_path):
+    """Counts are lost, and named; roles with other names are read from the folder and from the file alone."""
+    vocabulary = learn(LINES, "suffix", "whitespace", counts=True)
+    special = SpecialTokens("[UNK]", "[B]", "[E]", "[P]", ("[X]",))
+    vocabulary = replace(vocabulary, special=special)
+    for path in (tmp_path / "folder", tmp_path / "one.json"):
+        notes = huggingface.write(vocabulary, path)
+        assert "counts" in notes[0]
+        again = huggingface.read(path)
+        assert again.special == special
+        assert (again.merges, again.tokens, again.counts) == (vocabulary.merges, vocabulary.tokens, ())
+        assert huggingface.recognises(path, b"" if path.is_dir() else path.read_bytes()[:4096])
+
+
+@pytest.mark.parametrize("kind", ["suffix", "prefix", "metaspace", "bytes"])
+def test_decoding_in_the_library_gives_the_same_line(kind):
+    """Ids decode in tokenizers to what they decode to in VOLT."""
+    *_, encoder, _, peer, _, text = case(kind)
+    real = tokenizers.Tokenizer.from_str(text)
+    for line in [*LINES, "a", " a  b ", "▁", ""]:
+        ids = encoder.encode_ids(line).tolist()
+        if 0 not in ids:
+            assert real.decode(ids, skip_special_tokens=False) == encoder.decode_ids(ids)
+
+
+def test_a_pruned_vocabulary_is_refused_and_its_closure_is_not(tmp_path):
+    """Tokens that are split back cannot be carried: nothing is written, the way out is named, and it is exact."""
+    full = learn(LINES, "suffix", "whitespace")
+    pruned = replace(full, tokens=tuple(dict.fromkeys([*full.atoms, *full.tokens[::3]])))
+    with pytest.raises(VocabularyError, match="pruned.*split back.*--closed"):
+        huggingface.write(pruned, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert huggingface.write(pruned.closed(), tmp_path / "out") == []
+    assert_agree(Encoder(pruned.closed()), huggingface.peer(tmp_path / "out"), LINES)
+    assert huggingface.read(tmp_path / "out").fingerprint == pruned.closed().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "text"),
+    [
+        (Vocabulary((("a", "b"),), ("a", "ab")), "'b', which is no token"),
+        (Vocabulary((), ("▁a"[0],), marker="prefix", pretokenizer=PreTokenizer("gpt2")), "--marker none"),
+    ],
+)
+def test_what_cannot_be_held_is_refused(vocabulary, text, tmp_path):
+    """The error says what and what to do, and nothing is written."""
+    with pytest.raises(VocabularyError, match=text):
+        huggingface.write(vocabulary, tmp_path / "out")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_merges_that_make_a_token_again_are_named(tmp_path):
+    """VOLT merges all occurrences of a pair first, tokenizers one at a time: where that shows, a note says so."""
+    merges = (("y", "z"), ("x", "yz"), ("xyz", "xy"), ("x", "y"), ("xy", "z"))
+    tokens = ("x", "y", "z", "yz", "xyz", "xy", "xyzxy")
+    assert not list(huggingface._remade([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")]))
+    assert list(huggingface._remade([("a", "b"), ("x", "y"), ("xy", "x"), ("a", "b")])) == []
+    with pytest.raises(VocabularyError):
+        Vocabulary(merges, tokens, marker="none")
+    assert list(huggingface._remade([("b", "c"), ("a", "bc"), ("a", "b"), ("abc", "ab"), ("ab", "c")])) == [("ab", "c")]
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    """A folder that cannot be made is an OutputError that names it."""
+    with pytest.raises(OutputError, match="missing"):
+        huggingface.write(learn(LINES, "suffix", "whitespace"), tmp_path / "missing" / "out")
+
+
+@pytest.mark.parametrize("kind", ["suffix", "prefix", "metaspace", "bytes"])
+def test_auto_tokenizer_agrees(kind, tmp_path):
+    """AutoTokenizer.from_pretrained(folder) gives the same ids, and the special tokens their roles."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # transformers warns of what it misses when it is imported
+        transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    vocabulary = case(kind)[0]
+    huggingface.write(vocabulary, tmp_path / "m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        real = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "m"))
+        found = real(LINES, add_special_tokens=False)["input_ids"]
+    assert isinstance(real, transformers.PreTrainedTokenizerFast)
+    assert (real.unk_token_id, real.bos_token_id, real.eos_token_id, real.pad_token_id) == (0, 1, 2, 3)
+    encoder = Encoder(vocabulary)
+    assert found == [encoder.encode_ids(line).tolist() for line in LINES]
+
+
+# ---- files that the real library makes
+
+
+def _train(kind):
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    special = ["<|end|>"] if kind == "bytes" else ["<unk>", "[MASK]"]
+    options = {"vocab_size": 420, "special_tokens": special, "show_progress": False}
+    suffix = {"end_of_word_suffix": "</w>"} if kind == "suffix" else {}
+    real = Tokenizer(models.BPE(**({} if kind == "bytes" else {"unk_token": "<unk>"}), **suffix))
+    if kind == "bytes":
+        real.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        real.decoder = decoders.ByteLevel()
+        options["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
+    elif kind == "suffix":
+        real.pre_tokenizer, real.normalizer = pre_tokenizers.WhitespaceSplit(), normalizers.NFC()
+    elif kind == "bert":
+        real.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    elif kind == "words":
+        real.pre_tokenizer = pre_tokenizers.Whitespace()
+    else:
+        real.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never" if kind == "never" else "always")
+    real.train_from_iterator(LINES, trainers.BpeTrainer(**options, **suffix))
+    return real
+
+
+@pytest.mark.parametrize("kind", ["bytes", "suffix", "metaspace", "never", "bert", "words"])
+def test_trained_files_are_read_and_agree(kind, tmp_path):
+    """What tokenizers trains and saves encodes in VOLT to the same pieces; merges written as strings too."""
+    real = _train(kind)
+    real.save(str(tmp_path / "tokenizer.json"))
+    data = json.loads((tmp_path / "tokenizer.json").read_text())
+    data["model"]["merges"] = [" ".join(pair) for pair in data["model"]["merges"]]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    peer = huggingface.peer(tmp_path)
+    new = ["other words: newlow wideest Größe 😀 Ж", "the [MASK] is", "the", "a  <|end|>b <|end|>"]
+    lines = [line.replace("\x1c ", "").replace("<unk> ", "") for line in LINES] + new[: None if kind == "bytes" else 1]
+    for path in (tmp_path, tmp_path / "old.json"):
+        assert Encoder(huggingface.read(path)).encode_lines(lines) == peer.pieces(lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'"),
+        (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'"),
+        (lambda data: data.update(version="9.0"), "version '9.0'"),
+        (lambda data: data.pop("model"), "'model' is missing"),
+        (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),
+        (lambda data: data["model"]["merges"].append("a b c"), "no pair of strings"),
+        (lambda data: data["model"].pop("merges"), "model.merges is missing"),
+        (lambda data: data["model"]["merges"].reverse(), r"merges, entry \d+: no character and no earlier merge"),
+        (lambda data: data["model"]["vocab"].update(t=5), "the same id 5"),
+        (lambda data: data["model"]["vocab"].update(t=-1), "'t' has the id -1"),
+        (lambda data: data["model"]["vocab"].update(t="1"), "'t' has the id '1'"),
+        (lambda data: data["model"].update(continuing_subword_prefix="##"), "start with '##'"),
+        (lambda data: data["model"].update(end_of_word_suffix="@@"), "end in '@@'"),
+        (lambda data: data.update(normalizer={"type": "NFD"}), "normalizer NFD"),
+        (lambda data: data.update(pre_tokenizer={"type": "Digits"}), "pre_tokenizer.*Digits"),
+        (lambda data: data.update(added_tokens=[{"content": "x y", "id": 999}]), "white space"),
+        (lambda data: data.update(added_tokens=[{"id": 999}]), "added_tokens must be"),
+        (lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]), "not its own"),
+    ],
+)
+def test_damaged_files_are_refused(change, text, tmp_path):
+    """Each fault gives an error that names the file and what is wrong."""
+    data = json.loads(case("suffix")[-1])
+    change(data)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=f"tokenizer.json: .*{text}"):
+        huggingface.read(path)
+
+
+def test_files_that_are_no_json_are_refused(tmp_path):
+    """Cut at any place, in another encoding, absent: the error names the file and, where there is one, the line."""
+    text, path = case("suffix")[-1], tmp_path / "tokenizer.json"
+    for cut in range(0, len(text) - 2, len(text) // 12):
+        path.write_text(text[:cut])
+        with pytest.raises(VocabularyError, match=r"tokenizer.json:\d+: damaged"):
+            huggingface.read(path)
+    path.write_bytes(text.encode("utf-16"))
+    with pytest.raises(VocabularyError, match="no UTF-8"):
+        huggingface.read(path)
+    path.write_text(text.replace('"l": ', '"o": ', 1))
+    with pytest.raises(VocabularyError, match="'o' occurs twice"):
+        huggingface.read(path)
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        huggingface.read(tmp_path / "none.json")
+    with pytest.raises(VocabularyError, match="cannot load"):
+        huggingface.peer(tmp_path / "none.json")
+
+
+# ---- real text
+
+
+def corpora(lines):
+    """Multi30k (val and some of train), TED, the Bible."""
+    names = ("cs", "de", "en", "fr")
+    yield "multi30k", [line for name in names for line in lines(f"multi30k/val.{name}.gz")]
+    yield "multi30k train", [line for name in names for line in lines(f"multi30k/train.{name}.gz", 500)]
+    ted = "Cantonese Catalan Estonian Finnish Georgian Latvian Marathi Urdu"
+    yield "ted", [line for name in ted.split() for line in lines(f"ted/{name}.txt.gz", 1500)]
+    yield "bible", [line for name in "et eu hy lv sw uk".split() for line in lines(f"bible/{name}.tsv.gz", 1500)]
+
+
+@pytest.mark.parametrize("kind", ["suffix", "prefix", "metaspace", "bytes"])
+def test_real_text_encodes_alike(kind, lines, tmp_path):
+    """Multi30k, TED, Bible: every piece and id agrees; the vocabulary is learned from a part of the lines."""
+    texts = dict(corpora(lines))
+    vocabulary = learn([line for text in texts.values() for line in text[::23]], *KINDS[kind], n_merges=4000)
+    huggingface.write(vocabulary, tmp_path / "m")
+    encoder, peer = Encoder(vocabulary), huggingface.peer(tmp_path / "m")
+    for text in texts.values():
+        assert_agree(encoder, peer, text)

@@ -1,0 +1,333 @@
+"""Laws of sentencepiece models: what is written encodes as VOLT does in the real library, what is read too."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from volt.bpe import learn_bpe
+from volt.encoder import Encoder
+from volt.errors import VocabularyError
+from volt.formats import sentencepiece as module
+from volt.offsets import split_lines
+from volt.special import BYTE_TOKENS, SpecialTokens
+from volt.text import Normalizer, PreTokenizer
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+pytest.importorskip("sentencepiece")
+pytest.importorskip("google.protobuf")
+
+FEW = settings(deadline=None, max_examples=40)
+USER = ("<url>", "ab", "abc", "🦙")
+SCHEMES = [("whitespace", "prefix"), ("metaspace", "none")]
+KINDS = ["full", "pruned", "closed", "user", "bytes"]
+CORPUS = [
+    "the lower the newest, the widest lowest low aaaaaaaa abababab",
+    "zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich",
+    "см. ниже: нижний, нижнего", "שלום עולם שלום", "مرحبا بالعالم", "東京都に行く 東京 京都",
+    "👩\u200d👩\u200d👧 👩🏽 e\u0301tude ne\u0301e 각 한국어",
+    "<url> see <url>! <unk> </s> <0x41> a▁b \ufeffbom zero\u200bwidth con\x07trol",
+]  # fmt: skip
+MARKUP = """the lowest ab abc abab aaaa <unk> </s> </w> ▁ @@ <url> <0xE2> ▁▁ е 
+    👩\u200d👩\u200d👧 нижн 東京 שלו e\u0301 \ufeff \x07 \x01"""
+fragments = st.sampled_from(MARKUP.split())
+texts = st.lists(
+    fragments | st.just(" ") | st.characters(codec="utf-8", exclude_characters=map(chr, range(0x10F000, 0x10FFFE))),
+    max_size=14,
+).map("".join)
+
+
+def candidates_of(lines, scheme, special, *, n_merges, normalizer="none"):
+    cut = {"normalizer": Normalizer.parse(normalizer), "pretokenizer": PreTokenizer(scheme[0])}
+    words = split_lines(Vocabulary((), (), marker=scheme[1], special=special, **cut), lines)
+    return learn_bpe(WordCounts.from_pairs(Counter(chain.from_iterable(words)), **cut), n_merges, marker=scheme[1])
+
+
+def made_of(candidates, scheme, kind, special, *, normalizer="none") -> Vocabulary:
+    """A vocabulary of some kind; "pruned" and those behind it keep a random half of what merges make."""
+    made, keep = set(map("".join, candidates.merges)), Random(1)
+    reserved = {*special.all, *BYTE_TOKENS}
+    vocabulary = Vocabulary(
+        merges=tuple(candidates.merges),
+        tokens=tuple(
+            token
+            for token in candidates.tokens
+            if token not in reserved and (kind == "full" or token not in made or keep.random() < 0.5)
+        ),
+        marker=scheme[1], normalizer=Normalizer.parse(normalizer), pretokenizer=PreTokenizer(scheme[0]),
+        special=special, byte_fallback=kind == "bytes",
+    )  # fmt: skip
+    return vocabulary.closed() if kind == "closed" else vocabulary
+
+
+def learned(lines, scheme, kind, *, n_merges=300, normalizer="none") -> Vocabulary:
+    special = SpecialTokens(user=USER * (kind == "user"))
+    candidates = candidates_of(lines, scheme, special, n_merges=n_merges, normalizer=normalizer)
+    return made_of(candidates, scheme, kind, special, normalizer=normalizer)
+
+
+def plain(line: str, vocabulary: Vocabulary) -> str:
+    """The line without what `write` says that sentencepiece treats otherwise."""
+    return line if vocabulary.pretokenizer.keeps_spaces else " ".join(line.split()).rstrip("▁ ")
+
+
+def written(vocabulary: Vocabulary):
+    """What write says, what read gives back, and the library with the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.model")
+        said = module.write(vocabulary, path)
+        return said, module.read(path), module.peer(path)
+
+
+def assert_agree(vocabulary: Vocabulary, peer, lines) -> None:
+    encoder, lines = Encoder(vocabulary), [plain(line, vocabulary) for line in lines]
+    ours = encoder.encode_lines(lines)
+    assert peer.pieces(lines) == ours
+    assert peer.ids(lines) == [encoder.ids(pieces).tolist() for pieces in ours]
+
+
+@cache
+def small(scheme, kind):
+    lines = [line for line in CORPUS if "▁" not in line]
+    vocabulary = learned(lines, scheme, kind)
+    return vocabulary, *written(vocabulary)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@FEW
+@given(lines=st.lists(texts, max_size=4))
+@example(lines=["", " ", "aaaaaaa", *CORPUS])
+def test_pieces_and_ids_are_those_of_the_library(scheme, kind, lines):
+    """On any text: characters that are unknown, that combine, that control, that run right to left."""
+    vocabulary, _, _, peer = small(scheme, kind)
+    assert_agree(vocabulary, peer, lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_reading_undoes_writing(scheme, kind):
+    """All comes back: merges, tokens, ids, special tokens, scheme. Nothing of an import is lost."""
+    vocabulary, _, back, _ = small(scheme, kind)
+    assert back.fingerprint == vocabulary.fingerprint
+    assert back.provenance["lost"] == []
+
+
+CORPORA = [
+    *(f"multi30k/{part}.{language}.gz" for language in ("en", "de", "fr", "cs") for part in ("train", "val")),
+    *(f"ted/{name}.txt.gz" for name in ("Cantonese", "Finnish", "Georgian", "Marathi", "Urdu")),
+    *(f"bible/{name}.tsv.gz" for name in ("et", "eu", "hy", "lv", "sw", "uk")),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_pieces_and_ids_on_real_text(lines, corpus):
+    """Learned on half of the lines, encoded on all: every kind of vocabulary; corpora take turns with schemes."""
+    text, scheme = lines(corpus, 2_000 if "train" in corpus else 1_500), SCHEMES[CORPORA.index(corpus) // 2 % 2]
+    for special in (SpecialTokens(), SpecialTokens(user=USER)):
+        candidates = candidates_of(text[::2], scheme, special, n_merges=1_000)
+        for kind in [kind for kind in KINDS if (kind == "user") == bool(special.user)]:
+            vocabulary = made_of(candidates, scheme, kind, special)
+            _, back, peer = written(vocabulary)
+            assert back.fingerprint == vocabulary.fingerprint
+            assert_agree(vocabulary, peer, text)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8),
+    st.lists(st.text("▁abc", max_size=9)),
+    st.data(),
+)
+@settings(deadline=None, max_examples=100)
+def test_arbitrary_merges_agree_or_are_named(choices, lines, data):
+    """Merges that nothing learned, of which some make one string twice or cannot apply: sentencepiece encodes as VOLT
+    does, or write says that it joins other parts. What is read back encodes as the file does."""
+    strings, merges = ["a", "b", "c"], []
+    for i, j in choices:
+        merges.append((strings[i % len(strings)], strings[j % len(strings)]))
+        strings += ["".join(merges[-1])] * ("".join(merges[-1]) not in strings)
+    kept = tuple(data.draw(st.permutations(strings))[: data.draw(st.integers(0, len(strings)))])
+    vocabulary = Vocabulary(tuple(merges), kept, marker="none", pretokenizer=PreTokenizer("metaspace"))
+    said, back, peer = written(vocabulary)
+    if not any("joins other parts" in sentence for sentence in said):
+        assert_agree(vocabulary, peer, lines)
+    if not any("goes by place" in sentence for sentence in back.provenance["lost"]):
+        assert Encoder(back).encode_lines(lines) == peer.pieces(lines)
+
+
+def trained(**options) -> bytes:
+    """A model that the library itself trains."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    text = [" ".join(line.split()) for line in CORPUS[:-1] * 3]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text), model_writer=model, hard_vocab_limit=False, minloglevel=2,
+        **{"model_type": "bpe", "vocab_size": 250, "normalization_rule_name": "identity"} | options,
+    )  # fmt: skip
+    return model.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [
+        ({}, "Ids differ"),
+        ({"pad_id": 3}, None),
+        ({"pad_id": 3, "byte_fallback": True, "vocab_size": 500}, None),
+        ({"pad_id": 3, "user_defined_symbols": ["<url>", "ab", "abc"]}, None),
+        ({"pad_id": 3, "control_symbols": ["<mask>"]}, "<mask>"),
+        ({"pad_id": 0, "unk_id": 3, "bos_id": -1}, "Ids differ"),
+        ({"pad_id": 3, "remove_extra_whitespaces": False}, None),
+        ({"pad_id": 3, "normalization_rule_name": "nfkc"}, None),
+        ({"normalization_rule_name": "nmt_nfkc"}, "'nmt_nfkc'"),
+        ({"pad_id": 3, "character_coverage": 0.98}, None),
+        ({"pad_id": 3, "unk_piece": "[UNK]", "bos_piece": "[BOS]"}, None),
+        ({"pad_id": 3, "split_by_whitespace": False}, "a space inside"),
+        ({"pad_id": 3, "add_dummy_prefix": False}, "before every line"),
+    ],
+)
+def test_models_of_the_library_are_read(tmp_path, options, lost):
+    """A trained model encodes in VOLT as in the library, with the ids that it has where VOLT's layout allows; what
+    differs is named."""
+    path = tmp_path / "a.model"
+    path.write_bytes(trained(**options))
+    assert module.recognises(path, path.read_bytes()[:4096])
+    vocabulary, peer = module.read(path), module.peer(path)
+    if lost is None:
+        assert vocabulary.provenance["lost"] == []
+        assert peer.ids is not None
+    else:
+        assert any(lost in sentence for sentence in vocabulary.provenance["lost"])
+        assert (peer.ids is None) == (lost in ("Ids differ", "<mask>", "'nmt_nfkc'"))
+    if lost not in ("a space inside", "before every line"):
+        lines = [plain(line, vocabulary) for line in [*CORPUS[:-1], "lowering ＶＯＬＴ unseen ßê"]]
+        assert peer.pieces(lines) == Encoder(vocabulary).encode_lines(lines)
+    if lost is None:
+        again = tmp_path / "b"
+        module.write(vocabulary, again)
+        assert module.read(again).fingerprint == vocabulary.fingerprint
+
+
+def test_unigram_is_refused(tmp_path):
+    """With its use as a source of candidates; other types too."""
+    path = tmp_path / "a.model"
+    for kind, named in (("unigram", "unigram model.*candidates"), ("char", "character model")):
+        path.write_bytes(trained(model_type=kind, vocab_size=120))
+        with pytest.raises(VocabularyError, match=named):
+            module.read(path)
+
+
+BASE = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("l", "o", "▁", "▁lo"), marker="prefix")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"normalizer": Normalizer("nfc")}, "NFC"),
+        ({"normalizer": Normalizer("nfkc")}, "NFKC"),
+        ({"normalizer": Normalizer("none", lowercase=True)}, "lower-case"),
+        ({}, "U+0020"),
+        ({}, "run of characters"),
+        ({"counts": (1, 2, 3, 4)}, "counts"),
+        ({"special": SpecialTokens(user=("<url>",))}, "U+FFFD"),
+        ({"merges": (("l", "▁"),), "tokens": ("l▁",)}, "a '▁' inside"),
+        ({"merges": (("o", "o"), ("l", "oo"), ("l", "o"), ("lo", "o")), "tokens": ("loo",)}, None),
+        ({"merges": (("o", "l"), ("l", "o"), ("l", "ol"), ("lo", "l")), "tokens": ("lol",)}, None),
+        ({"merges": (("l", "o"), ("o", "l"), ("l", "ol")), "tokens": ("lol",)}, "joins other parts"),
+    ],
+)
+def test_what_is_lost_is_named(change, named):
+    """A vocabulary that does not come back as it was, or encodes otherwise, has a sentence that says why."""
+    vocabulary = replace(BASE, **change)
+    said, back, _ = written(vocabulary)
+    assert any(named in sentence for sentence in said) if named else not any("joins" in sentence for sentence in said)
+    assert replace(back, counts=vocabulary.counts).tokens == vocabulary.tokens
+
+
+def test_an_unknown_run_is_one_in_the_library(tmp_path):
+    """What write says of unknown characters is so; with byte fallback there are none."""
+    import sentencepiece
+
+    module.write(BASE, tmp_path / "a.model")
+    library = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "a.model"))
+    assert library.encode("loéüo") == [BASE.ids["▁lo"], 0, BASE.ids["o"]]
+    assert Encoder(BASE).encode_ids("loéüo").tolist() == [BASE.ids["▁lo"], 0, 0, BASE.ids["o"]]
+    assert not any("run of" in sentence for sentence in written(replace(BASE, byte_fallback=True))[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"marker": "suffix", "merges": (), "tokens": ("a",)}, "--marker prefix"),
+        ({"pretokenizer": PreTokenizer("metaspace")}, "--marker none"),
+        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "--pretokenizer metaspace"),
+        ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),
+        ({"merges": (("<", "s"), ("<s", ">")), "tokens": ("<",)}, "rename the special token"),
+        ({"merges": (), "tokens": ("\0",)}, r"U\+0000"),
+    ],
+)
+def test_what_the_format_cannot_hold_is_refused(tmp_path, change, named):
+    """With the reason and a way out, and nothing is written."""
+    with pytest.raises(VocabularyError, match=named):
+        module.write(replace(BASE, **change), tmp_path / "a.model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def damaged(change) -> bytes:
+    """A good model's bytes after a change to the message."""
+    with tempfile.TemporaryDirectory() as folder:
+        module.write(BASE, Path(folder, "a"))
+        model = module._load(Path(folder, "a.model"))
+    change(model)
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda model: model.pieces.add(piece="l", score=-9, type=1), "piece 9, 'l', repeats piece 4"),
+        (lambda model: model.pieces.add(piece="x", score=float("nan")), "piece 9 is empty or has no score"),
+        (lambda model: model.pieces.add(piece="", score=0), "piece 9 is empty"),
+        (lambda model: model.pieces.add(piece="a b", score=0, type=4), "special token 'a b'"),
+        (lambda model: model.pieces.add(piece="▁b", score=0, type=4), "piece 9: user token"),
+        (lambda model: model.ClearField("trainer_spec"), "damaged"),
+        (lambda model: model.pieces[0].ClearField("type"), "damaged"),
+        (lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True), "do not start with"),
+        (lambda model: model.ClearField("pieces"), "damaged"),
+    ],
+)
+def test_damage_is_named(tmp_path, change, named):
+    """Repeated, empty and unscored pieces, missing parts: VocabularyError with file and piece."""
+    path = tmp_path / "a.model"
+    path.write_bytes(damaged(change))
+    with pytest.raises(VocabularyError, match=named) as caught:
+        module.read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_truncated_model_is_named(tmp_path):
+    """Cut anywhere, a model is refused."""
+    path = tmp_path / "a.model"
+    whole = damaged(lambda model: None)
+    for length in range(len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(VocabularyError, match="damaged"):
+            module.read(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    """With the reason."""
+    with pytest.raises(VocabularyError, match=r"absent.model: cannot be read"):
+        module.read(tmp_path / "absent")

@@ -1,0 +1,190 @@
+"""Laws of the tiktoken format: ranks that are ids, the same pieces in the real library, merges that come back."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+import warnings
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_huggingface import LINES, assert_agree, corpora, learn, texts
+
+from volt.encoder import Encoder
+from volt.errors import VocabularyError
+from volt.formats import tiktoken as format_
+from volt.special import SpecialTokens
+from volt.vocabulary import Vocabulary
+
+tiktoken = pytest.importorskip("tiktoken")
+
+FEW = settings(deadline=None, max_examples=80)
+PAT = format_.GPT2_PATTERN
+
+
+@cache
+def case():
+    """A byte-level vocabulary, its encoder, what writing returns, the library with the file, the file's bytes."""
+    vocabulary = learn(LINES, "none", "bytes")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "ranks.tiktoken")
+        notes = format_.write(vocabulary, path)
+        return vocabulary, Encoder(vocabulary), notes, format_.peer(path), path.read_bytes()
+
+
+@given(st.lists(texts, min_size=1, max_size=8))
+@example(["", " ", "  a", "<|endoftext|> <s> </s> <unk>", "x \u2028\n\n y", "don't 42!"])
+@FEW
+def test_the_export_encodes_alike(lines):
+    """Any text gives the same pieces and ids in tiktoken, spelled-out special tokens included."""
+    _, encoder, notes, peer, _ = case()
+    assert len(notes) == 1
+    assert_agree(encoder, peer, lines)
+
+
+def test_the_snippet_loads_the_file(tmp_path):
+    """The lines that the note gives build an Encoding that has the special tokens and VOLT's ids."""
+    vocabulary = learn(LINES, "none", "bytes", user=("<url>",))
+    notes = format_.write(vocabulary, tmp_path / "r.tiktoken")
+    code = "\n".join(line.strip() for line in notes[0].split("\n")[1:]).replace("\nEncoding", "\nfound = Encoding")
+    names: dict = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            exec(code, names)
+        except ImportError as error:
+            pytest.skip(f"tiktoken's own loader needs another library: {error}")
+    line = "see <url>, the <url>lower  <url>"
+    found = names["found"].encode(line, allowed_special={"<url>"}, disallowed_special=())
+    assert found == Encoder(vocabulary).encode_ids(line).tolist()
+    assert "<url>" in notes[1]
+
+
+def test_the_file_reads_back_to_an_equal_fingerprint(tmp_path):
+    """Merges come back from ranks alone; with counts, other special tokens, a normaliser, the loss is named."""
+    vocabulary, *_, data = case()
+    path = tmp_path / "r.tiktoken"
+    path.write_bytes(data)
+    assert format_.recognises(path, data[:4096])
+    assert format_.read(path).fingerprint == vocabulary.fingerprint
+    other = learn(LINES, "none", "bytes", "nfc", user=("<url>",), byte_fallback=True, counts=True)
+    notes = " ".join(format_.write(other, path))
+    again = format_.read(path)
+    assert (again.merges, again.tokens) == (other.merges, other.tokens)
+    for lost in ("counts", "special tokens and the user tokens (<url>)", "nfc", "Byte fallback"):
+        assert lost in notes
+
+
+def pruned():
+    """A vocabulary without some of its tokens in the middle."""
+    full = learn(LINES, "none", "bytes")
+    tokens = tuple(token for number, token in enumerate(full.tokens) if number < 256 or number % 7)
+    return replace(full, tokens=tokens)
+
+
+def test_a_pruned_vocabulary_is_refused_and_its_closure_agrees(tmp_path):
+    """Nothing is written; the closure has the same pieces, and that its ids are numbered anew is named."""
+    with pytest.raises(VocabularyError, match="pruned.*--closed"):
+        format_.write(pruned(), tmp_path / "r")
+    assert not [*tmp_path.iterdir()]
+    closed = pruned().closed()
+    assert "Ids differ" in format_.write(closed, tmp_path / "r")[1]
+    peer = format_.peer(tmp_path / "r")
+    assert peer.ids is None
+    assert peer.pieces(LINES) == Encoder(closed).encode_lines(LINES)
+    assert format_.read(tmp_path / "r").merges == closed.merges
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "text"),
+    [
+        (learn(LINES, "suffix", "whitespace"), "--level bytes"),
+        (Vocabulary((), ("a",), marker="none", pretokenizer=case()[0].pretokenizer), "every byte"),
+    ],
+)
+def test_what_tiktoken_cannot_hold_is_refused(vocabulary, text, tmp_path):
+    """Characters as atoms, or bytes without a token: the error says what to do, and nothing is written."""
+    with pytest.raises(VocabularyError, match=text):
+        format_.write(vocabulary, tmp_path / "r")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_merges_that_ranks_cannot_tell_are_named(tmp_path):
+    """A merge that earlier merges starve, or that makes a token again, differs in tiktoken: notes say so."""
+    full = case()[0]
+    starved = (("b", "c"), ("a", "b"), ("ab", "c"))
+    vocabulary = Vocabulary(
+        starved, (*full.atoms, "bc", "ab", "abc"), marker="none", pretokenizer=full.pretokenizer
+    )  # fmt: skip
+    assert "'abc'" in format_.write(vocabulary, tmp_path / "r")[-1]
+    twice = (("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc"))
+    vocabulary = Vocabulary(twice, (*full.atoms, "ab", "bc", "abc"), marker="none", pretokenizer=full.pretokenizer)
+    assert any("again" in note for note in format_.write(vocabulary, tmp_path / "r"))
+
+
+@given(st.lists(st.text("abc", min_size=2, max_size=12), min_size=1, max_size=12))
+@FEW
+def test_merges_come_back_from_ranks(words):
+    """For any corpus: first merges of learned tokens are what their bytes fall into by the ranks below."""
+    full = learn(words, "none", "bytes", n_merges=40)
+    first: dict = {}
+    for left, right in full.merges:
+        first.setdefault(left + right, (left, right))
+    tokens = [token.encode("latin-1") for token in dict.fromkeys([*"abc", *first])]
+    found = {token.decode("latin-1"): parts for token, parts in format_._recovered(tokens)}
+    assert found == {token: tuple(part.encode() for part in parts) for token, parts in first.items()}
+
+
+def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
+    """A file made by tiktoken's own trainer encodes in VOLT to the same pieces."""
+    educational = pytest.importorskip("tiktoken._educational")
+    ranks = educational.bpe_train(data="\n".join(LINES[:3]), vocab_size=330, pat_str=PAT, visualise=None)
+    path = tmp_path / "r"
+    path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items()))
+    peer, vocabulary = format_.peer(path), format_.read(path)
+    assert peer.ids is None
+    assert vocabulary.special == SpecialTokens()
+    assert Encoder(vocabulary).encode_lines(LINES) == peer.pieces(LINES)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda rows: rows[:200], "no token for the byte"),
+        (lambda rows: [*rows, b"IQ== 999"], r":\d+: repeats the token"),
+        (lambda rows: [*rows, b"IUFC 20"], r":\d+: repeats the rank 20"),
+        (lambda rows: [rows[0], b"!!! 5", *rows[2:]], ":2: found '!!! 5'"),
+        (lambda rows: [rows[0], b"IQ", *rows[2:]], ":2: found 'IQ'"),
+        (lambda rows: [rows[0], b"IQ== -3", *rows[2:]], ":2: found 'IQ== -3'"),
+        (lambda rows: [rows[0], b"\xff\xfe", *rows[2:]], ":2: found"),
+        (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999"], "not made of two"),
+    ],
+)
+def test_damaged_files_are_refused(change, text, tmp_path):
+    """Each fault gives an error that names file and line, where there is one."""
+    path = tmp_path / "r.tiktoken"
+    path.write_bytes(b"\n".join(change(case()[-1].splitlines())) + b"\n")
+    with pytest.raises(VocabularyError, match=rf"r.tiktoken:.*{text.lstrip(':')}"):
+        format_.read(path)
+
+
+def test_other_files_are_not_recognised(tmp_path):
+    """Counts that fall, text, and nothing are no ranks."""
+    for head in (b"", b"the 100\nofof 90\n", b"#version: 0.2\nt h\n", b"{\n", b"IQ== x\n"):
+        assert not format_.recognises(tmp_path / "x", head)
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        format_.read(tmp_path / "none")
+
+
+def test_real_text_encodes_alike(lines, tmp_path):
+    """Multi30k, TED, Bible: every piece and id agrees."""
+    found = dict(corpora(lines))
+    vocabulary = learn([line for text in found.values() for line in text[::23]], "none", "bytes", n_merges=4000)
+    format_.write(vocabulary, tmp_path / "r")
+    encoder, peer = Encoder(vocabulary), format_.peer(tmp_path / "r")
+    for text in found.values():
+        assert_agree(encoder, peer, text)

@@ -1,0 +1,107 @@
+"""Does the real library cut text as we do? Pieces and ids of both, line by line.
+
+`probe_lines` makes text from the vocabulary itself, for use where there is no other.
+
+>>> from volt.vocabulary import Vocabulary
+>>> probe_lines(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))[:3]
+['l', 'o', 'lo']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+
+from volt.decoder import decode
+from volt.encoder import Encoder
+from volt.errors import ConfigError
+from volt.formats import FORMATS, Peer, format_module
+from volt.vocabulary import Vocabulary
+
+N_SHOWN = 5
+N_PROBED = 2_000  # tokens; each gives a few lines
+_UNKNOWN = ("\u0e01", "😀", "é", "e\u0301", "\u0645\u0631", "中文", "\u200b", "\ue000", "1234567", "ÆØÅ")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A line that the library cuts in another way; pieces, or ids where the pieces are equal."""
+
+    line: int
+    ours: list[str]
+    theirs: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """n_equal_ids: None if the library has no ids of its own; differences: the first few."""
+
+    library: str
+    n_lines: int
+    n_equal_pieces: int
+    n_equal_ids: int | None
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every line agrees in all that was compared."""
+        return self.n_equal_pieces == self.n_lines and self.n_equal_ids in (None, self.n_lines)
+
+
+def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str]) -> Agreement:
+    """Encode lines with our encoder and with the library that loads `path`, and compare.
+
+    Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
+    """
+    peer, encoder = load_peer(path, format), Encoder(vocabulary)
+    ours, theirs = encoder.encode_lines(lines), peer.pieces(lines)
+    our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
+    their_ids = our_ids if peer.ids is None else peer.ids(lines)
+    rows = list(zip(ours, theirs, our_ids, their_ids, strict=True))
+    return Agreement(
+        library=peer.library,
+        n_lines=len(lines),
+        n_equal_pieces=sum(row[0] == row[1] for row in rows),
+        n_equal_ids=None if peer.ids is None else sum(row[2] == row[3] for row in rows),
+        differences=tuple(islice(_differences(rows), N_SHOWN)),
+    )
+
+
+def load_peer(path: str | Path, format: str) -> Peer:
+    """The real library with an exported file loaded. Raises ConfigError if the format has none."""
+    module = format_module(format)
+    if not hasattr(module, "peer"):
+        able = ", ".join(name for name in FORMATS if hasattr(format_module(name), "peer"))
+        raise ConfigError(f"{format} is a list of tokens, which no library cuts text with; check one of: {able}")
+    peer: Peer = module.peer(Path(path))
+    return peer
+
+
+def probe_lines(vocabulary: Vocabulary) -> list[str]:
+    """Lines made of the vocabulary's tokens: each alone, two with a space between, two glued, then unknown characters.
+
+    Of a long vocabulary, tokens at even distances are taken.
+    """
+    step = max(1, len(vocabulary.tokens) // N_PROBED)
+    texts = [_text(vocabulary, token) for token in vocabulary.tokens[::step]]
+    texts = list(dict.fromkeys(text for text in texts if text.strip()))
+    others = [*vocabulary.special.user, *_UNKNOWN]
+    pairs = [f"{left} {right}" for left, right in pairwise(texts)]
+    glued = [left + right for left, right in pairwise(texts)]
+    mixed = [f"{text}{other} {other}" for text, other in zip(texts, others * len(texts), strict=False)]
+    return [*texts, *pairs, *glued, *others, *mixed[: N_PROBED // 4], *(f"{a}{b}" for a, b in pairwise(others))]
+
+
+def _text(vocabulary: Vocabulary, token: str) -> str:
+    """The text that a token alone spells, on one line."""
+    return " ".join(decode(vocabulary, [token]).splitlines())
+
+
+def _differences(rows: Sequence[tuple[list[str], list[str], list[int], list[int]]]) -> Iterator[Difference]:
+    for line, (ours, theirs, our_ids, their_ids) in enumerate(rows, 1):
+        if ours != theirs:
+            yield Difference(line, ours, theirs)
+        elif our_ids != their_ids:
+            yield Difference(line, list(map(str, our_ids)), list(map(str, their_ids)))

@@ -1,0 +1,65 @@
+"""OpenNMT vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT puts its own special tokens before them.
+
+That is what onmt_build_vocab writes and OpenNMT-py reads; the other order, "count<TAB>piece", is read as well.
+
+>>> import tempfile
+>>> from volt.vocabulary import Vocabulary
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder, "vocab.txt")
+...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
+...     path.read_text().split("\\n")
+['l@@\\t7', 'lo@@\\t3', '']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from volt.errors import VocabularyError
+from volt.formats import tokens as lists
+from volt.vocabulary import Vocabulary
+
+_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(r"\d+\t\S+")
+_WHITE_SPACE = "".join(map(chr, (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
+                                 0x2029, 0x202F, 0x205F, 0x3000)))  # fmt: skip
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write the list. Raises VocabularyError if a token holds white space or two would be spelled alike."""
+    pieces = lists.joined_spelling(vocabulary)
+    counts = (0,) * (len(pieces) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size)
+    lists.refuse_characters(pieces, _WHITE_SPACE, path, "OpenNMT, which cuts lines there,")
+    lists.check_unique(vocabulary, pieces, path)
+    lists.write_lines(path, (f"{piece}\t{count}" for piece, count in zip(pieces, counts, strict=True)))
+    return list(_notes(vocabulary))
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    return lists.vocabulary_of(path, _rows(path), merges=merges, joined=True)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether every line is a piece, a tab and a count, or all are the other way round."""
+    return any(lists.all_lines(head, lambda line, row=row: row.fullmatch(line) is not None) for row in (_ROW, _SWAPPED))  # type: ignore[misc]
+
+
+def _rows(path: Path) -> Iterator[lists.Row]:
+    lines = list(lists.lines_of(path))
+    swapped = all(_SWAPPED.fullmatch(line) for _, line in lines) and not all(_ROW.fullmatch(line) for _, line in lines)
+    for number, line in lines:
+        parts = line.split("\t")
+        if len(parts) != 2 or not all(parts):
+            raise VocabularyError(f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}")
+        piece, count = reversed(parts) if swapped else parts
+        yield lists.Row(number, piece, lists.count_of(path, number, count))
+
+
+def _notes(vocabulary: Vocabulary) -> Iterator[str]:
+    yield "ids are OpenNMT's: its own special tokens, then the pieces in the order of VOLT's ids"
+    yield from lists.spelling_notes(vocabulary)
+    yield from lists.not_listed(vocabulary)
+    if not vocabulary.counts:
+        yield "the vocabulary has no counts: all are written as 0"

@@ -1,0 +1,230 @@
+"""Token list ⇄ vocabulary: one token a line, in the order of ids; the four tokens with roles are left out.
+
+A list holds no merges: `read` takes them from elsewhere, and what is not listed becomes scaffolding. Dictionaries of
+fairseq, Marian and OpenNMT are token lists too, and share what is here. They go with text that subword-nmt cut, so
+tokens that end no word are spelled with its "@@" there, and no token with "</w>".
+
+>>> from volt.vocabulary import Vocabulary
+>>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
+>>> joined_spelling(vocabulary)
+['l@@', 'low']
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from volt.atoms import SUFFIX, atom_code
+from volt.errors import VocabularyError
+from volt.formats import HEAD_SIZE, read_merges
+from volt.special import BYTE_TOKENS
+from volt.vocabulary import Vocabulary
+from volt.writer import write_atomic
+
+SEPARATOR = "@@"
+N_ROLES = 4
+_LINE_ENDS = "\n\r"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A token of a foreign list, as it is spelled there; repeats: whether it may be spelled like an earlier one."""
+
+    line: int
+    piece: str
+    count: int = 0
+    repeats: bool = False
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write the list. Raises VocabularyError if a token holds a line end."""
+    pieces = vocabulary.pieces[N_ROLES:]
+    refuse_characters(pieces, _LINE_ENDS, path, "a line of a token list")
+    write_lines(path, pieces)
+    return [
+        "ids are line numbers + 3: the four tokens with roles are not listed",
+        *not_listed(vocabulary, counts=bool(vocabulary.counts)),
+    ]
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    return vocabulary_of(path, (Row(*numbered) for numbered in lines_of(path)), merges=merges)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether every line holds one word and nothing else; the last resort."""
+    return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, lambda line: line.split() == [line])
+
+
+def joined_spelling(vocabulary: Vocabulary) -> list[str]:
+    """All pieces but those with roles, as subword-nmt spells them where "</w>" marks ends; elsewhere as they are."""
+    n_reserved = len(vocabulary.pieces) - vocabulary.size
+    reserved = list(vocabulary.pieces[N_ROLES:n_reserved])
+    if vocabulary.marker != "suffix":
+        return reserved + list(vocabulary.tokens)
+    return reserved + [_joined(token) for token in vocabulary.tokens]
+
+
+def _joined(token: str) -> str:
+    return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) and token != SUFFIX else token + SEPARATOR
+
+
+def vocabulary_of(path: Path, rows: Iterable[Row], *, merges: Path | None, joined: bool = False) -> Vocabulary:
+    """Listed tokens and a file of merges → vocabulary. joined: the list is spelled as `joined_spelling` does it."""
+    rows, base = list(rows), _base(path, merges)
+    if set(BYTE_TOKENS) <= {row.piece for row in rows}:
+        base = replace(base, byte_fallback=True)
+    tokens = list(_tokens(path, rows, base, joined=joined and base.marker == "suffix"))
+    if not tokens:
+        raise VocabularyError(f"{path}: lists no token; restore the file")
+    names = tuple(name for name, _ in tokens)
+    counts = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
+    if not counts and set(names) == set(base.tokens) and base.counts:
+        known = dict(zip(base.tokens, base.counts, strict=True))
+        counts = tuple(known[name] for name in names)
+    return replace(base, tokens=names, counts=counts, provenance={**base.provenance, "imported": path.name})
+
+
+def _base(path: Path, merges: Path | None) -> Vocabulary:
+    """The merges, and the settings where a VOLT vocabulary holds them."""
+    if merges is None:
+        raise VocabularyError(
+            f"{path}: lists tokens but holds no merges, which are needed to cut text; name the subword-nmt codes, "
+            f"sentencepiece model or VOLT vocabulary that has them: volt import {path} --merges FILE -o MODEL"
+        )
+    if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
+        return Vocabulary.load(merges)
+    found = read_merges(merges)
+    return Vocabulary(merges=tuple(dict.fromkeys(found.pairs)), tokens=(), marker=found.marker)
+
+
+def _tokens(path: Path, rows: Sequence[Row], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
+    """Every listed token with its count, in our spelling; raises where one is listed twice or cannot be made."""
+    reserved = {*base.pieces[: len(base.pieces) - base.size]}
+    reserved |= {user + SEPARATOR for user in base.special.user} if joined else set()
+    made, lines = set(map("".join, base.merges)), dict[str, int]()
+    for row in rows:
+        fitting = [name for name in _names(row.piece, reserved, joined=joined) if _fits(name, made, reserved, base)]
+        if not fitting:
+            raise VocabularyError(
+                f"{path}:{row.line}: no merge makes {row.piece!r}; give the merges that this list was made with, as a "
+                "VOLT vocabulary if it holds user tokens, or remove the line"
+            )
+        free = [name for name in fitting if name not in lines]
+        if not free or (free != fitting and not row.repeats and not _may_share(row.piece, rows)):
+            raise VocabularyError(f"{path}:{row.line}: {row.piece!r} repeats line {lines[fitting[0]]}; remove one")
+        lines[free[0]] = row.line
+        if free[0] not in reserved:
+            yield free[0], row.count
+
+
+def _may_share(piece: str, rows: Sequence[Row]) -> bool:
+    """Whether the piece is listed once, so that another spelling has taken its first reading."""
+    return sum(row.piece == piece for row in rows) == 1
+
+
+def _names(piece: str, reserved: set[str], *, joined: bool) -> list[str]:
+    """What a spelling may stand for, the likeliest first."""
+    if not joined:
+        return [piece]
+    own = [piece] if piece in reserved else []
+    if piece.endswith(SEPARATOR) and piece != SEPARATOR:
+        return [*own, piece.removesuffix(SEPARATOR), piece + SUFFIX]
+    return [*own, piece + SUFFIX]
+
+
+def _fits(name: str, made: set[str], reserved: set[str], base: Vocabulary) -> bool:
+    return name in reserved or name in made or atom_code(name, marker=base.marker) is not None
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or no UTF-8."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise VocabularyError(f"{path}:{line}: not UTF-8 text; convert or restore the file") from None
+    if not data:
+        raise VocabularyError(f"{path}: empty; restore the file")
+    for number, text in enumerate(lines if lines[-1] else lines[:-1], 1):
+        if not text.rstrip("\r"):
+            raise VocabularyError(f"{path}:{number}: an empty line where a token belongs; remove it")
+        yield number, text.removesuffix("\r")
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write these lines, all or none."""
+    with write_atomic(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
+    """Raise VocabularyError if a piece holds one of these characters, which would end it."""
+    bad = set(characters)
+    for piece in pieces:
+        if not bad.isdisjoint(piece):
+            raise VocabularyError(
+                f"{path}: token {piece!r} holds white space that {where} cannot hold; export to marian or huggingface, "
+                "or search with --pretokenizer whitespace"
+            )
+
+
+def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
+    """What no list carries, a sentence each. counts: whether there are counts that this list leaves out."""
+    yield "no merges: reading the list back takes --merges FILE"
+    if counts:
+        yield "no counts"
+    if vocabulary.scaffolding:
+        yield (
+            f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back, as volt "
+            "encode and subword-nmt's --vocabulary do; --closed lists them"
+        )
+
+
+def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What `joined_spelling` changes."""
+    if vocabulary.marker == "suffix":
+        yield 'spelled as subword-nmt does, "@@" behind what ends no word: cut text with volt encode --separator @@'
+
+
+def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
+    """Whether the file is UTF-8 text and every whole line of its head, of which there is one, fits."""
+    complete = len(head) < HEAD_SIZE
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=complete)
+    except UnicodeDecodeError:
+        return False
+    lines = text.split("\n")
+    lines = lines if complete and lines[-1] else lines[:-1]
+    return bool(lines) and all(fits(line.removesuffix("\r")) for line in lines)
+
+
+def count_of(path: Path, line: int, text: str) -> int:
+    """A count. Raises VocabularyError if it is no whole number from 0 up.
+
+    >>> count_of(Path("dict.txt"), 1, "17")
+    17
+    """
+    if not (text.isascii() and text.isdecimal()):
+        raise VocabularyError(f"{path}:{line}: {text[:40]!r} is no count; give a whole number from 0 up")
+    return int(text)
+
+
+def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:
+    """Raise VocabularyError if two pieces are spelled alike."""
+    first = dict[str, str]()
+    for piece, text in zip(vocabulary.pieces[N_ROLES:], spelled, strict=True):
+        if text in first:
+            raise VocabularyError(
+                f"{path}: {first[text]!r} and {piece!r} would both be spelled {text!r}; export to fairseq, tokens or "
+                "huggingface, which can tell them apart"
+            )
+        first[text] = piece
