@@ -123,6 +123,10 @@ def test_user_tokens_are_never_split(run: Run) -> None:
     encoded = run("encode", "-m", "v.volt", stdin=b"see<url>the <url> cat\n").stdout.decode()
     assert encoded.split().count("<url>") == 2
     assert run("decode", "-m", "v.volt", stdin=encoded.encode()).stdout == b"see<url>the <url> cat\n"
+    joined = run("encode", "-m", "v.volt", "--separator", "@@", stdin=b"see<url>the <url> cat\n").stdout
+    assert b" <url>@@ " in joined
+    assert b" <url> " in joined
+    assert run("decode", "-m", "v.volt", "--separator", "@@", stdin=joined).stdout == b"see<url>the <url> cat\n"
 
 
 def test_candidates_from_subword_nmt_codes(run: Run, tmp_path: Path) -> None:

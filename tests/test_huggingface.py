@@ -1,5 +1,5 @@
-"""Laws of the Hugging Face format: what is exported encodes alike in tokenizers and transformers; what tokenizers trains
-is read and encodes alike in VOLT; what cannot be carried is named; what is damaged is refused."""
+"""Laws of the Hugging Face format: exports encode alike in tokenizers and transformers; what tokenizers trains is read
+and encodes alike in VOLT; what cannot be carried is named; what is damaged is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KINDS = {
 }
 NORMALIZERS = ["none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase"]
 NEWER = "the Unicode version of tokenizers"
-hidden = {chr(code) for code in range(0x10EFFF, 0x10FFFE)}  # what VOLT reserves
+hidden = {chr(code) for code in range(0x10FFFF, 0x110000)}  # what VOLT reserves
 fragments = st.sampled_from([word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"])
 characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
 texts = st.lists(fragments | characters, max_size=10).map("".join)
@@ -178,7 +178,7 @@ def test_counts_and_role_names(tmp_path):
 @pytest.mark.parametrize("kind", ["suffix", "prefix", "metaspace", "bytes"])
 def test_decoding_in_the_library_gives_the_same_line(kind):
     """Ids decode in tokenizers to what they decode to in VOLT."""
-    *_, encoder, _, peer, _, text = case(kind)
+    _, encoder, *_, text = case(kind)
     real = tokenizers.Tokenizer.from_str(text)
     for line in [*LINES, "a", " a  b ", "▁", ""]:
         ids = encoder.encode_ids(line).tolist()
@@ -190,7 +190,7 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_is_not(tmp_path):
     """Tokens that are split back cannot be carried: nothing is written, the way out is named, and it is exact."""
     full = learn(LINES, "suffix", "whitespace")
     pruned = replace(full, tokens=tuple(dict.fromkeys([*full.atoms, *full.tokens[::3]])))
-    with pytest.raises(VocabularyError, match="pruned.*split back.*--closed"):
+    with pytest.raises(VocabularyError, match=r"pruned.*split back.*--closed"):
         huggingface.write(pruned, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert huggingface.write(pruned.closed(), tmp_path / "out") == []
@@ -350,7 +350,8 @@ def corpora(lines):
     yield "multi30k train", [line for name in names for line in lines(f"multi30k/train.{name}.gz", 500)]
     ted = "Cantonese Catalan Estonian Finnish Georgian Latvian Marathi Urdu"
     yield "ted", [line for name in ted.split() for line in lines(f"ted/{name}.txt.gz", 1500)]
-    yield "bible", [line for name in "et eu hy lv sw uk".split() for line in lines(f"bible/{name}.tsv.gz", 1500)]
+    bible = ("et", "eu", "hy", "lv", "sw", "uk")
+    yield "bible", [line for name in bible for line in lines(f"bible/{name}.tsv.gz", 1500)]
 
 
 @pytest.mark.parametrize("kind", ["suffix", "prefix", "metaspace", "bytes"])

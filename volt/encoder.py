@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.atoms import SUFFIX, atom_code, atom_codes, atom_text
+from volt.bytelevel import to_characters
 from volt.decoder import decode
 from volt.errors import ConfigError, VocabularyError
 from volt.offsets import encode_offsets, split_lines
@@ -189,6 +190,8 @@ class Encoder:
         user = self.vocabulary.special.revealed(ord(character))
         if user is not None:
             return (user, SUFFIX)[: 1 + final]
+        if self.vocabulary.pretokenizer.is_bytes:  # a private character, which stands apart from the bytes around it
+            return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
         return (atom_text(code),)

@@ -62,7 +62,7 @@ class Interop:
         return self.export(path, to="marian")
 
     def to_opennmt(self, path: str | Path) -> list[str]:
-        """Counts and tokens, a tab between them."""
+        """Tokens and counts, a tab between them."""
         return self.export(path, to="opennmt")
 
     def to_tokens(self, path: str | Path) -> list[str]:
@@ -101,7 +101,7 @@ class Interop:
 
     @classmethod
     def from_opennmt(cls, path: str | Path, *, merges: str | Path) -> Self:
-        """From counts and tokens, and the merges that make the tokens."""
+        """From tokens and counts, and the merges that make the tokens."""
         return cls.read_as(path, format="opennmt", merges=merges)
 
     @classmethod

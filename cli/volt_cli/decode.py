@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -25,10 +26,12 @@ def decode(
 ) -> None:
     """Undo `volt encode`."""
     from volt.encoder import Encoder
+    from volt.special import BYTE_TOKENS
 
     encoder, done = Encoder(load_model(model)), 0
     if separator and (ids or encoder.vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
+    whole = {*encoder.vocabulary.special.user, *BYTE_TOKENS}
     with open_output(out) as file:
         for lines in read_lines(files, errors=encoding_errors):
             for number, line in enumerate(lines, done + 1):
@@ -36,7 +39,7 @@ def decode(
                 if ids:
                     text = encoder.decode_ids(_numbers(row, number))
                 else:
-                    text = encoder.decode(marked(row, separator) if separator else row)
+                    text = encoder.decode(marked(row, separator, whole=whole) if separator else row)
                 file.write(text.encode() + b"\n")
             done += len(lines)
     sys.stdout.flush()
@@ -49,12 +52,18 @@ def _numbers(row: list[str], line: int) -> list[int]:
     return [int(text) for text in row]
 
 
-def marked(pieces: list[str], separator: str) -> list[str]:
-    """Pieces in subword-nmt's convention → ours: "</w>" follows those that end their word.
+def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:
+    """Pieces in subword-nmt's convention → ours: "</w>" follows what ends a word, by itself behind `whole` ones.
 
-    >>> marked(["lo@@", "w"], "@@")
-    ['lo', 'w</w>']
+    >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
+    ['lo', 'w</w>', '<url>', '</w>']
     """
     from volt.atoms import SUFFIX
 
-    return [piece.removesuffix(separator) if piece.endswith(separator) else piece + SUFFIX for piece in pieces]
+    spelled: list[str] = []
+    for piece in pieces:
+        if piece.endswith(separator):
+            spelled.append(piece.removesuffix(separator))
+        else:
+            spelled += [piece, SUFFIX] if piece in whole else [piece + SUFFIX]
+    return spelled

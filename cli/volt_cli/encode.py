@@ -52,4 +52,10 @@ def joined(pieces: list[str], separator: str) -> list[str]:
     """
     from volt.atoms import SUFFIX
 
-    return [piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator for piece in pieces]
+    spelled: list[str] = []
+    for piece in pieces:
+        if piece == SUFFIX and spelled:  # the word ends behind a user token or a byte
+            spelled[-1] = spelled[-1].removesuffix(separator)
+        else:
+            spelled.append(piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator)
+    return spelled

@@ -211,8 +211,8 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         )
     if scheme.pretokenizer.startswith("regex:"):
         yield (
-            "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such as "
-            "'¼': check your text with --check."
+            "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "
+            "as '¼': check your text with --check."
         )
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' in front."
