@@ -41,7 +41,8 @@ _GPT2 = (
     rf"|{SPACE}?[^\s{SPACE}\p{{L}}\p{{N}}]+|[\s{SPACE}--[ ]]+"
 )
 _LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": _GPT2}
-# The same over bytes: a "▁" of the text itself steps aside meanwhile (to U+10FFFF, no character), and hidden user tokens (U+10F000 on) stand alone.
+# The same over bytes: a "▁" of the text steps aside meanwhile (to U+10FFFF, no character), and hidden user tokens
+# (U+10F000 on) stand alone.
 _ASIDE, _HIDDEN = "\U0010ffff", r"\x{10F000}-\x{10FFFD}"
 _BYTES_RUN = rf"([\s{SPACE}])([\s{SPACE}][^\s{SPACE}{_HIDDEN}])"
 _BYTES = f"[{_HIDDEN}]|" + _GPT2.replace(rf"[^\s{SPACE}\p{{L}}", rf"[^\s{SPACE}{_HIDDEN}\p{{L}}")

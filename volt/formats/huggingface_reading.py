@@ -1,0 +1,279 @@
+"""tokenizer.json → the parts of a vocabulary, each checked: merges, tokens, special tokens, how text becomes words.
+
+>>> vocab = {"l": 0, "o": 1, "w": 2, "lo": 3, "low": 4}
+>>> list(model_merges(Path("tokenizer.json"), {"vocab": vocab, "merges": ["l o", ["lo", "w"]]}))
+[('l', 'o'), ('lo', 'w')]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from volt.atoms import PREFIX, SUFFIX, Marker, atom_code
+from volt.encoder import Encoder
+from volt.errors import ConfigError, VocabularyError
+from volt.formats.huggingface_pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
+from volt.special import BYTE_TOKENS, SpecialTokens
+from volt.text import Normalizer
+from volt.vocabulary import Vocabulary
+
+FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+ROLES = ("unk", "bos", "eos", "pad")
+_BERT_WORDS = r"[!-/:-@\[-`{-~\p{P}]|[^\s!-/:-@\[-`{-~\p{P}]+"
+_SMALL = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
+
+
+def load(path: Path) -> Json:
+    """The JSON object in a file."""
+    try:
+        data = json.loads(path.read_bytes().decode(), object_pairs_hook=_without_repeats)
+    except OSError as error:
+        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError as error:
+        raise VocabularyError(f"{path}: byte {error.start} is no UTF-8, so this is no JSON; restore the file") from None
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise VocabularyError(f"{path}:{line}: damaged or cut short ({error}); restore the file") from None
+    if not isinstance(data, dict):
+        raise VocabularyError(f"{path}:1: no tokenizer.json: it holds no JSON object; give the file of a tokenizer")
+    return data
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for number, name in enumerate(names) if name in names[:number])
+        raise ValueError(f"{repeated!r} occurs twice in one object")
+    return data
+
+
+def model_section(path: Path, data: Json) -> Json:
+    """The model of the file, if it is one that VOLT can be."""
+    model, version = data.get("model"), data.get("version", "1.0")
+    if not isinstance(model, dict):
+        raise VocabularyError(f"{path}: no tokenizer.json: 'model' is missing; give the tokenizer.json of a tokenizer")
+    if version != "1.0":
+        raise VocabularyError(f"{path}: version {version!r} of the format, and VOLT reads '1.0'; restore the file")
+    kind = model.get("type", "BPE" if "merges" in model else None)
+    if kind != "BPE":
+        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE'")
+    if model.get("continuing_subword_prefix"):
+        raise VocabularyError(
+            f"{path}: tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do; "
+            "train one without continuing_subword_prefix"
+        )
+    if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
+        raise VocabularyError(f"{path}: words end in {model['end_of_word_suffix']!r}, and VOLT reads {SUFFIX!r} only")
+    return model
+
+
+def model_vocab(path: Path, model: Json) -> dict[str, int]:
+    """The ids of the model's tokens, in their order."""
+    vocab, of_id = model.get("vocab"), dict[int, str]()
+    if not isinstance(vocab, dict):
+        raise VocabularyError(f"{path}: model.vocab is missing or no object; restore the file")
+    for token, number in vocab.items():
+        if type(number) is not int or number < 0:
+            raise VocabularyError(f"{path}: model.vocab: token {token!r} has the id {number!r}; give 0 or more")
+        if number in of_id:
+            raise VocabularyError(
+                f"{path}: model.vocab: tokens {of_id[number]!r} and {token!r} have the same id {number}; restore one"
+            )
+        of_id[number] = token
+    return {of_id[number]: number for number in sorted(of_id)}
+
+
+def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
+    """The merges, each of two strings that are tokens and make a token."""
+    rows, vocab = model.get("merges"), model["vocab"]
+    if not isinstance(rows, list):
+        raise VocabularyError(f"{path}: model.merges is missing or no list; restore the file")
+    for number, row in enumerate(rows, 1):
+        pair = row.split(" ") if isinstance(row, str) else row
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
+            raise VocabularyError(f"{path}: model.merges, entry {number}: {row!r} is no pair of strings; restore it")
+        for token in (*pair, "".join(pair)):
+            if token not in vocab:
+                raise VocabularyError(
+                    f"{path}: model.merges, entry {number}: {pair[0]!r} + {pair[1]!r}, but {token!r} is not in "
+                    "model.vocab; restore it, or remove the merge"
+                )
+        yield pair[0], pair[1]
+
+
+def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
+    """The added tokens, in the order of their ids."""
+    rows = data.get("added_tokens") or []
+    shapes = isinstance(rows, list) and all(
+        isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int for row in rows
+    )
+    if not shapes:
+        raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; restore the file")
+    for row in rows:
+        flags = [flag for flag in ("single_word", "lstrip", "rstrip") if row.get(flag) and not row.get("special")]
+        if flags:
+            raise VocabularyError(f"added token {row['content']!r} has {flags[0]}, which VOLT cannot do; remove it")
+        if row["id"] < 0 or vocab.get(row["content"], row["id"]) != row["id"]:
+            raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; restore it")
+    return [row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))]
+
+
+def role_tokens(path: Path, model: Json) -> dict[str, str]:
+    """The tokens with a role that the model and the files beside it name."""
+    found = {"unk": model.get("unk_token")}
+    for name in (MAP, CONFIG):
+        beside = path.with_name(name)
+        if path.name == FILE and beside.exists():
+            found |= {role: value for role, value in _role_names(load(beside)) if not found.get(role)}
+    return {role: token for role, token in found.items() if isinstance(token, str)}
+
+
+def _role_names(config: Json) -> Iterator[tuple[str, Any]]:
+    for role in ROLES:
+        value = config.get(f"{role}_token")
+        yield role, value.get("content") if isinstance(value, dict) else value
+
+
+def read_scheme(data: Json, model: Json, vocab: Mapping[str, int]) -> Scheme:
+    """The scheme that makes these normalizer and pre_tokenizer sections, or does what they do."""
+    normalizer, cut = data.get("normalizer"), data.get("pre_tokenizer")
+    suffix = model.get("end_of_word_suffix") == SUFFIX
+    names = ["whitespace", "metaspace", "unicode", "gpt2", "bytes", *_patterns(cut)]
+    markers: tuple[Marker, ...] = ("suffix",) if suffix else ("none", "prefix")
+    for marker, name, form, lower, hides in product(markers, names, _FORMS, (False, True), (False, True)):
+        scheme = Scheme(marker, Normalizer(form, lower).name, name, hides)
+        sections = sequence("normalizers", normalizers(scheme)), sequence("pretokenizers", pre_tokenizers(scheme))
+        if sections == (normalizer, cut):
+            return scheme
+    steps = _flat(normalizer, "normalizers")
+    if cut is None and [step.get("type") for step in steps[-2:]] == ["Prepend", "Replace"]:
+        return Scheme("none", _read_normalizer(steps[:-2]), _read_unsplit(steps[-2:], vocab), False)
+    return Scheme("suffix" if suffix else "none", _read_normalizer(steps), _read_cut(cut), False)
+
+
+_FORMS = ("none", "nfc", "nfkc")
+
+
+def _patterns(cut: Any) -> Iterator[str]:
+    """The regex pre-tokenisers that a pre_tokenizer section may have come from."""
+    for step in _flat(cut, "pretokenizers"):
+        pattern = step.get("pattern")
+        if step.get("type") == "Split" and step.get("invert") and isinstance(pattern, dict) and "Regex" in pattern:
+            yield f"regex:{pattern['Regex']}"
+
+
+def _flat(section: Any, name: str) -> list[Json]:
+    """The steps of a section."""
+    if section is None:
+        return []
+    if not isinstance(section, dict):
+        raise VocabularyError(f"{name}: found {section!r} where an object belongs; restore the file")
+    if section.get("type") == "Sequence" and isinstance(section.get(name), list):
+        return [step for part in section[name] for step in _flat(part, name)]
+    return [section]
+
+
+def _read_normalizer(steps: Sequence[Json]) -> str:
+    """The name of the normaliser that does these steps."""
+    kinds = [str(step.get("type")) for step in steps]
+    name = "+".join(_SMALL.get(kind, kind) for kind in kinds) or "none"
+    try:
+        return Normalizer.parse(name).name
+    except ConfigError:
+        raise VocabularyError(
+            f"the normalizer {' + '.join(kinds)} is none of VOLT's; choose a tokenizer with NFC, NFKC, Lowercase, "
+            "NFC or NFKC and then Lowercase, or none"
+        ) from None
+
+
+def _read_unsplit(steps: Sequence[Json], vocab: Mapping[str, int]) -> str:
+    """Llama's way: "▁" for spaces, and no cut at all, which is a cut at every "▁" if no token has one inside."""
+    inside = next((token for token in vocab if PREFIX in token[1:]), None)
+    if steps != [{"type": "Prepend", "prepend": PREFIX}, replace_step(" ", PREFIX)] or inside is not None:
+        raise VocabularyError(
+            f"no pre_tokenizer, and tokens such as {inside!r} span words, which VOLT's do not; choose another tokenizer"
+        )
+    return "metaspace"
+
+
+def _read_cut(section: Any) -> str:
+    """The name of the pre-tokeniser that cuts as a foreign section does."""
+    kind = section.get("type") if isinstance(section, dict) else None
+    if kind == "ByteLevel" and not section.get("add_prefix_space", True) and section.get("use_regex", True):
+        return "bytes"
+    if kind == "Metaspace" and section.get("replacement") == PREFIX:
+        scheme = section.get("prepend_scheme", "always" if section.get("add_prefix_space", True) else "never")
+        if scheme == "never":
+            return "regex: [^ ]*|[^ ]+" if section.get("split", True) else "regex:(?s).+"
+        if section.get("split", True):
+            return "metaspace"
+    simple = {
+        "WhitespaceSplit": "whitespace",
+        "Whitespace": r"regex:\w+|[^\w\s]+",
+        "BertPreTokenizer": f"regex:{_BERT_WORDS}",
+    }
+    if kind in simple:
+        return simple[kind]
+    shown = json.dumps(section, ensure_ascii=False)
+    raise VocabularyError(
+        f"the pre_tokenizer {shown if len(shown) < 300 else shown[:300] + '…'} cuts text in a way VOLT cannot; VOLT "
+        "reads ByteLevel (GPT-2's regex, add_prefix_space false), Metaspace, WhitespaceSplit, Whitespace, "
+        "BertPreTokenizer, and what it writes itself"
+    )
+
+
+def read_tokens(
+    scheme: Scheme, model: Json, vocab: dict[str, int], merges: list[tuple[str, str]], named: dict[str, str],
+    added: list[str],
+) -> Json:  # fmt: skip
+    """The arguments of Vocabulary."""
+    made = set(map("".join, merges))
+    fallback = bool(model.get("byte_fallback"))
+    atoms = {token for token in vocab if atom_code(token, marker=scheme.marker) is not None}
+    orphans = [token for token in vocab if token not in made and token not in atoms and token not in added]
+    special = _special(named, orphans, added, vocab)
+    reserved = {*special.all, *BYTE_TOKENS * fallback}
+    if scheme.marker == "suffix" and (fallback or special.user):
+        reserved.add(SUFFIX)
+    last = {pair: rank for rank, pair in enumerate(merges)}  # of equal merges tokenizers takes the last
+    return {
+        "merges": tuple(sorted(last, key=last.__getitem__)),
+        "tokens": tuple(token for token in vocab if (token in made or token in atoms) and token not in reserved),
+        "marker": scheme.marker,
+        "normalizer": Normalizer.parse(scheme.normalizer),
+        "pretokenizer": scheme.cut,
+        "special": special,
+        "byte_fallback": fallback,
+    }
+
+
+def _special(
+    named: dict[str, str], orphans: Sequence[str], added: Sequence[str], vocab: Mapping[str, int]
+) -> SpecialTokens:
+    """Roles: those named; in a file of VOLT's alone ids 0 to 3; otherwise the usual names, or free ones."""
+    if [*vocab][:4] == [*orphans][:4] == [token for token, number in vocab.items() if number < 4]:
+        named = dict(zip(ROLES, orphans[:4], strict=True)) | named
+    roles = dict[str, str]()
+    for role, usual in zip(ROLES, SpecialTokens().all, strict=True):
+        token, known = named.get(role), {*orphans, *added}
+        if token is None or token in roles.values():
+            token = usual if usual in known or usual not in vocab else f"<volt-{role}>"
+        roles[role] = token
+    user = tuple(token for token in added if token not in roles.values())
+    return SpecialTokens(**roles, user=user)
+
+
+def check_whole_words(path: Path, vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if taking a word that is a token whole, as the file demands, gives another encoding."""
+    words = Encoder(vocabulary).encode_words(vocabulary.tokens) if vocabulary.marker == "none" else [()]
+    for token, pieces in zip(vocabulary.tokens, words, strict=False):
+        if pieces != (token,):
+            raise VocabularyError(
+                f"{path}: with ignore_merges the word {token!r} is a token that its merges do not make; VOLT cannot "
+                "encode so. Choose a tokenizer without ignore_merges"
+            )
