@@ -229,6 +229,18 @@ def test_unigram_is_refused(tmp_path):
             module.read(path)
 
 
+def test_unigram_pieces_are_candidates(tmp_path):
+    """Every piece of a unigram model is made by the merges read from it, each from parts made before."""
+    path = tmp_path / "a.model"
+    path.write_bytes(trained(model_type="unigram", vocab_size=120))
+    made = set()
+    for left, right in module.read_merges(path, path.read_bytes()).pairs:
+        assert all(len(part) == 1 or part in made for part in (left, right))
+        made.add(left + right)
+    pieces = [piece.piece for piece in module._load(path).pieces if piece.type == 1]
+    assert all(len(piece) == 1 or piece in made for piece in pieces)
+
+
 BASE = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("l", "o", "▁", "▁lo"), marker="prefix")
 
 

@@ -25,7 +25,7 @@ def search(
         Path | None, typer.Option("-o", "--output", help="Where to write; default: CORPUS.volt, here.")
     ] = None,
     candidates: Annotated[
-        str, typer.Option(help="Merges to learn, or a file of merges: subword-nmt codes, sentencepiece BPE .model.")
+        str, typer.Option(help="Merges to learn, or a file of merges: subword-nmt codes, sentencepiece .model.")
     ] = "",
     sizes: Annotated[str, typer.Option(help="START:STOP:STEP; default: about thirty round sizes.")] = "",
     select: Annotated[str, typer.Option(help="knee, muv, f95, renyi, tokens or fixed:N.")] = "knee",

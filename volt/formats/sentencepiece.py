@@ -55,20 +55,44 @@ _NORMALIZERS = {
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    """The merges that a model's pieces imply, where a piece can be cut in several ways one merge for each.
+    """The merges that a model's pieces imply, as candidates for a search.
 
-    Raises CandidateError if this is no BPE model, MissingLibraryError if sentencepiece or protobuf is not installed.
+    BPE: where a piece can be cut in several ways, one merge for each. Unigram: no merges make its pieces, so each is
+    built from the longest pieces before it, the most probable piece first; intermediate tokens come with them.
+    Raises CandidateError if this is neither, MissingLibraryError if sentencepiece or protobuf is not installed.
     """
     model = _model(path, data)
+    pieces = [
+        piece for _, piece in sorted((-piece.score, piece.piece) for piece in model.pieces if piece.type == NORMAL)
+    ]
+    if model.trainer_spec.model_type == _UNIGRAM:
+        return MergeList(list(_built(pieces)), "prefix")
     if model.trainer_spec.model_type != BPE:
-        raise CandidateError(f"{path}: a sentencepiece model, but not of type BPE; train one with --model_type=bpe")
-    pieces = sorted((-piece.score, piece.piece) for piece in model.pieces if piece.type == NORMAL)
+        raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
     made, pairs = set[str](), list[tuple[str, str]]()
-    for _, piece in pieces:
+    for piece in pieces:
         cuts = ((piece[:i], piece[i:]) for i in range(1, len(piece)))
         pairs += [cut for cut in cuts if all(len(part) == 1 or part in made for part in cut)]
         made.add(piece)
     return MergeList(pairs, "prefix")
+
+
+def _built(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Merges that make these pieces in this order: each from the longest strings made before, from left to right.
+
+    >>> list(_built(["lo", "lower"]))
+    [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]
+    """
+    made = set[str]()
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            ends = range(len(piece), start + 1, -1)
+            end = next((end for end in ends if piece[start:end] in made), start + 1)
+            if start and piece[:end] not in made:
+                yield piece[:start], piece[start:end]
+                made.add(piece[:end])
+            start = end
 
 
 def recognises(path: Path, head: bytes) -> bool:
