@@ -8,10 +8,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from volt.atoms import PREFIX, SUFFIX
 from volt.bytelevel import to_bytes
+from volt.errors import VocabularyError
 from volt.special import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
@@ -30,6 +34,27 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
         text = text.replace(PREFIX, " ")
     starts_with_space = vocabulary.marker == "prefix" or vocabulary.pretokenizer.dummy_prefix
     return text.removeprefix(" ") if starts_with_space else text
+
+
+def decode_lines(vocabulary: Vocabulary, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> list[str]:
+    """The lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]].
+
+    Raises VocabularyError if an id is out of range.
+
+    >>> import numpy as np
+    >>> vocabulary = Vocabulary(merges=(), tokens=("a</w>", "b"))
+    >>> decode_lines(vocabulary, np.array([5, 4, 4], np.int32), np.array([0, 2, 2, 3]))
+    ['ba', '', 'a']
+    """
+    pieces = vocabulary.pieces
+    if len(ids) and not 0 <= ids.min() <= ids.max() < len(pieces):
+        place = int(np.flatnonzero((ids < 0) | (ids >= len(pieces)))[0])
+        raise VocabularyError(f"id {ids[place]} at position {place}: ids go from 0 to {len(pieces) - 1}")
+    numbers = ids.tolist()
+    return [
+        decode(vocabulary, [pieces[number] for number in numbers[start:end]])
+        for start, end in pairwise(offsets.tolist())
+    ]
 
 
 def _decode_bytes(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:

@@ -14,84 +14,83 @@ stays as it is among pieces, and becomes bytes or `<unk>` among ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import SUFFIX, atom_code, atom_codes, atom_text
-from volt.bytelevel import to_characters
-from volt.decoder import decode
+from volt.batches import NEWLINE, BatchEncoder, Chunk, Dropout, Part, chunks_of
+from volt.decoder import decode, decode_lines
 from volt.errors import ConfigError, VocabularyError
 from volt.offsets import encode_offsets, split_lines
-from volt.special import BYTE_TOKENS
+from volt.reader import Errors, prefetch, read_blocks
+from volt.rendering import Rendering, as_id_text, as_ids, as_pieces
+from volt.tables import Tables
+from volt.text import check_text
 from volt.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from volt.kernels.encode import Merges
-
-CACHE_WORDS = 1 << 20  # the cache of encoded words is emptied when it holds more
+CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
+_BLOCK_SIZE = 4 << 20  # bytes read at a time
+_NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 Ids = NDArray[np.int32]
+Form = Literal["pieces", "ids"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """What the kernel needs: tokens numbered with atoms first, then in the order in which merges make them.
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """The ids of many lines, flat.
 
-    symbol_of: (n_codes,) int32 atom of each code, −1 − code where there is none;  codes: the code of each atom
+    ids: (n_ids,) int32;  offsets: (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. Both are plain numpy
+    arrays, so `torch.from_numpy(encoded.ids)` shares their memory.
+
+    >>> encoded = Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 2, 3]))
+    >>> len(encoded), encoded[0]
+    (3, array([5, 6], dtype=int32))
     """
 
-    symbol_of: NDArray[np.int32]
-    codes: list[int]
-    merges: Merges
-    kept: NDArray[np.uint8]
-    parts: NDArray[np.int64]
-    tokens: tuple[str, ...]
+    ids: Ids
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, line: int) -> Ids:
+        if not -len(self) <= line < len(self):
+            raise IndexError(f"line {line} of {len(self)}")
+        line %= len(self)
+        return self.ids[self.offsets[line] : self.offsets[line + 1]]
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> _Tables:
-        from volt.kernels.encode import ranked_merges
-
-        codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
-        numbers = {token: number for number, token in enumerate(vocabulary.atoms)}
-        rows, parts = [], [-1] * len(numbers)
-        for left, right in vocabulary.merges:
-            row = numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))
-            if row[2] == len(parts):
-                parts.append((row[0] << 32) | row[1])
-            rows.append(row)
-        table = np.array(rows, np.int32).reshape(-1, 3)
-        kept = set(vocabulary.tokens)
-        return cls(
-            symbol_of=_symbols(codes),
-            codes=codes,
-            merges=ranked_merges(table[:, 0], table[:, 1], table[:, 2]),
-            kept=np.array([token in kept for token in numbers], np.uint8),
-            parts=np.array(parts, np.int64),
-            tokens=tuple(numbers),
-        )
-
-
-def _symbols(codes: Sequence[int]) -> NDArray[np.int32]:
-    """The symbol of every possible atom code, of which these are the known ones."""
-    symbols = -1 - np.arange(2 * 0x110000, dtype=np.int32)
-    symbols[codes] = np.arange(len(codes), dtype=np.int32)
-    return symbols
+    def of(cls, parts: Iterable[Part]) -> Encoded:
+        """The parts' lines, one after the other."""
+        found = list(parts)
+        starts = np.cumsum([0, *(len(part.values) for part in found)])
+        ends = [part.ends + start for part, start in zip(found, starts, strict=False)]
+        ids = np.concatenate([np.zeros(0, np.int32), *(part.values for part in found)])
+        return cls(ids, np.concatenate([np.zeros(1, np.int64), *ends]))
 
 
 class Encoder:
-    """Applies one vocabulary. Safe to share between threads and to pickle."""
+    """Applies one vocabulary. Safe to share between threads, to pickle and to fork.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    cache_words: the most words whose pieces each thread remembers, about 100 bytes each; then it forgets them all.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, *, cache_words: int = CACHE_WORDS) -> None:
+        if cache_words < 1:
+            raise ConfigError(f"cache_words is {cache_words}; give a positive number")
         self.vocabulary = vocabulary
-        self._tables = _Tables.of(vocabulary)
+        self._tables = Tables.of(vocabulary)
+        self._cache_words = cache_words
         self._cache: dict[str, tuple[str, ...]] = {}
+        self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
 
-    def __reduce__(self) -> tuple[type[Encoder], tuple[Vocabulary]]:
-        return Encoder, (self.vocabulary,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.vocabulary, self._cache_words)
 
     def encode(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> list[str]:
         """The pieces of one line. With dropout, each merge is passed over with that probability; give a seed then.
@@ -108,19 +107,92 @@ class Encoder:
         self, lines: Sequence[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
     ) -> list[list[str]]:
         """The pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped."""
-        if not 0.0 <= dropout <= 1.0:
-            raise ConfigError(f"dropout is {dropout}; give a probability from 0 to 1")
-        if dropout and (seed is None or seed < 0):
-            raise ConfigError(f"dropout draws at random: give a seed, a whole number from 0 up (it is {seed})")
-        split = split_lines(self.vocabulary, lines)
-        if dropout and seed is not None:
-            return [self._sampled(words, dropout, (seed, first + number)) for number, words in enumerate(split)]
+        drops, split = Dropout.of(dropout, seed), split_lines(self.vocabulary, lines)
+        if drops:
+            return [self._sampled(words, drops, first + number) for number, words in enumerate(split)]
         known = self._known(set(chain.from_iterable(split)))
         return [list(chain.from_iterable(known[word] for word in words)) for words in split]
 
     def encode_words(self, words: Sequence[str]) -> list[tuple[str, ...]]:
         """The pieces of each pre-token, taken as it stands: not normalised, not cut."""
-        return self._run(words, 0.0, np.zeros(1, np.int64))
+        return self._spelled(*self._tables.encode(words)) if words else []
+
+    def encode_batch(
+        self, lines: Sequence[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
+    ) -> Encoded:
+        """The ids of many lines at once; a line may hold line ends. n_threads: by default one for each core.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
+        >>> encoder.encode_batch(["low", "", "low low"]).ids
+        array([6, 7, 6, 7, 6, 7], dtype=int32)
+        """
+        text, separator = _joined(lines)
+        return Encoded.of(self._run("ids", chunks_of(text, separator=separator), dropout, seed, n_threads))
+
+    def encode_bytes(
+        self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
+    ) -> Encoded:
+        """The ids of the lines of UTF-8 text, which end at "\\n".
+
+        Raises CorpusError, with the line, if the text is not UTF-8.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
+        3
+        """
+        return Encoded.of(self._run("ids", chunks_of(text), dropout, seed, n_threads))
+
+    def encode_file(
+        self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
+        errors: Errors = "strict", n_threads: int | None = None,
+    ) -> Encoded:  # fmt: skip
+        """The ids of a file's lines, plain or compressed; lines end at "\\n" or "\\r\\n".
+
+        errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
+        Raises CorpusError, with file and line, if the file cannot be read or is not text.
+        """
+        return Encoded.of(self._run("ids", file_chunks(os.fspath(path), errors=errors), dropout, seed, n_threads))
+
+    def encode_text(
+        self, text: bytes, *, form: Form = "pieces", separator: str = "", dropout: float = 0.0, seed: int | None = None,
+        first: int = 0, n_threads: int | None = None,
+    ) -> bytes:  # fmt: skip
+        """Lines of UTF-8 text → lines of pieces, or of ids, with a space between two.
+
+        separator: mark pieces that do not end a word, as subword-nmt does with "@@";  first: number of the first line.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
+        >>> encoder.encode_text(b"low low\\n", separator="@@")
+        b'lo@@ w lo@@ w\\n'
+        """
+        parts = self.encode_chunks(
+            chunks_of(text, first=first),
+            form=form,
+            separator=separator,
+            dropout=dropout,
+            seed=seed,
+            n_threads=n_threads,
+        )
+        return b"".join(parts)
+
+    def encode_chunks(
+        self, chunks: Iterable[Chunk], *, form: Form = "pieces", separator: str = "", dropout: float = 0.0,
+        seed: int | None = None, n_threads: int | None = None,
+    ) -> Iterator[bytes]:  # fmt: skip
+        """What `encode_text` does, chunk by chunk, in order."""
+        if form not in get_args(Form) or (separator and form != "pieces"):
+            raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
+        kind = "pieces" if form == "pieces" else "id text"
+        for part in self._run(kind, chunks, dropout, seed, n_threads, separator):
+            yield part.values.tobytes()
+
+    def encode_parts(
+        self, chunks: Iterable[Chunk], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
+    ) -> Iterator[Part]:
+        """Ids, chunk by chunk, in order."""
+        return self._run("ids", chunks, dropout, seed, n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Each piece with the span of the original line that it came from, in characters; a marker has no width.
@@ -149,49 +221,85 @@ class Encoder:
                 raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
         return self.decode(pieces[number] for number in numbers)
 
+    def decode_batch(self, encoded: Encoded) -> list[str]:
+        """The lines that ids spell. Raises VocabularyError if an id is out of range.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
+        >>> encoder.decode_batch(encoder.encode_batch(["low", "", "low"]))
+        ['low', '', 'low']
+        """
+        return decode_lines(self.vocabulary, encoded.ids, encoded.offsets)
+
+    def _run(
+        self, kind: str, chunks: Iterable[Chunk], dropout: float, seed: int | None, n_threads: int | None,
+        separator: str = "",
+    ) -> Iterator[Part]:  # fmt: skip
+        drops = Dropout.of(dropout, seed)
+        key = kind, separator, drops is not None
+        if key not in self._batches:
+            self._batches[key] = BatchEncoder(
+                self._tables, self._rendering(kind, separator), sampled=key[2], limit=self._cache_words
+            )
+        return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
+
+    def _rendering(self, kind: str, separator: str) -> Rendering:
+        if kind == "pieces":
+            return as_pieces(self._tables, separator=separator)
+        return as_ids(self._tables) if kind == "ids" else as_id_text(self._tables)
+
     def _known(self, words: set[str]) -> dict[str, tuple[str, ...]]:
         """The pieces of these words, from the cache where it has them."""
         cache = self._cache
         known = {word: cache[word] for word in words if word in cache}
         missing = list(words.difference(known))
         new = dict(zip(missing, self.encode_words(missing), strict=True))
-        if len(cache) + len(new) > CACHE_WORDS:
+        if len(cache) + len(new) > self._cache_words:
             self._cache = new
         else:
             cache.update(new)
         return known | new
 
-    def _sampled(self, words: Sequence[str], dropout: float, key: tuple[int, int]) -> list[str]:
-        """The pieces of one line's words, with dropout drawn from a generator that starts from the key."""
-        state = np.random.SeedSequence(key).generate_state(1, np.uint64).view(np.int64)
-        return list(chain.from_iterable(self._run(words, dropout, state)))
-
-    def _run(self, words: Sequence[str], dropout: float, state: NDArray[np.int64]) -> list[tuple[str, ...]]:
-        """Have the kernel encode each word."""
-        from volt.kernels.encode import encode_words
+    def _sampled(self, words: Sequence[str], dropout: Dropout, line: int) -> list[str]:
+        """The pieces of one line's words, with dropout drawn from the line's own generator."""
+        from volt.kernels.encode import line_state
 
         if not words:
             return []
-        tables = self._tables
-        codes, ends = atom_codes(words, marker=self.vocabulary.marker)
-        numbers, piece_ends = encode_words(
-            tables.symbol_of[codes], ends, tables.merges, tables.kept, tables.parts, dropout, state
-        )
-        spelled = [self._spell(number) for number in numbers.tolist()]
-        bounds = [0, *piece_ends.tolist()]
-        return [tuple(chain.from_iterable(spelled[start:end])) for start, end in pairwise(bounds)]
+        state = line_state(dropout.seed, line)
+        found = self._tables.encode(words, dropout=dropout.probability, state=state)
+        return list(chain.from_iterable(self._spelled(*found)))
 
-    def _spell(self, number: int) -> tuple[str, ...]:
-        """The pieces that a token number stands for; one below 0 is an atom that the vocabulary does not know."""
-        if number >= 0 and (self._tables.kept[number] or not self.vocabulary.byte_fallback):
-            return (self._tables.tokens[number],)
-        code = -1 - number if number < 0 else self._tables.codes[number]
-        character, final = chr(code >> 1), code & 1
-        user = self.vocabulary.special.revealed(ord(character))
-        if user is not None:
-            return (user, SUFFIX)[: 1 + final]
-        if self.vocabulary.pretokenizer.is_bytes:  # a private character, which stands apart from the bytes around it
-            return tuple(to_characters(character.encode()))
-        if self.vocabulary.byte_fallback:
-            return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
-        return (atom_text(code),)
+    def _spelled(self, symbols: Ids, ends: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """The pieces of each word."""
+        spelled = [self._tables.spell(symbol) for symbol in symbols.tolist()]
+        return [tuple(chain.from_iterable(spelled[start:end])) for start, end in pairwise([0, *ends.tolist()])]
+
+
+def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
+    return Encoder(vocabulary, cache_words=cache_words)
+
+
+def file_chunks(path: str, *, errors: Errors = "strict", size: int = _BLOCK_SIZE) -> Iterator[Chunk]:
+    """The chunks of a file, or of stdin ("-"), plain or compressed; it is read ahead in a thread.
+
+    >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
+    True
+    """
+    first = 0
+    for block in prefetch(read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")):
+        yield from chunks_of(block.data, first=first, whole=block)
+        first += block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+
+
+def _joined(lines: Sequence[str]) -> tuple[bytes, int]:
+    """Lines as one text, each with a separator byte behind it, and that byte: "\\n", unless a line holds one."""
+    text = "\n".join(lines) + "\n" if lines else ""
+    try:
+        if text.count("\n") == len(lines):
+            return text.encode(), NEWLINE
+        return b"".join(line.encode() + b"\xff" for line in lines), _NO_BYTE_OF_TEXT
+    except UnicodeEncodeError:
+        for line in lines:
+            check_text(line)
+        raise

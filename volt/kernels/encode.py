@@ -52,6 +52,20 @@ def _room(n: int) -> Word:
     )  # fmt: skip
 
 
+class Room(NamedTuple):
+    """Room for encoding a word: while it is merged, the positions of one merge, and tokens yet to be split back."""
+
+    word: Word
+    positions: IntArray
+    stack: IntArray
+
+
+@njit(cache=True)
+def _encoding_room(n: int) -> Room:
+    """Room for encoding words of at most n symbols."""
+    return Room(_room(n), np.empty(n, np.int32), np.empty(2 * n + 2, np.int32))
+
+
 @njit(cache=True)
 def _rank(left: int, right: int, merges: Merges) -> int:
     """The rank of the merge of two tokens, or NO_MERGE. Unknown characters (−1) never merge."""
@@ -183,6 +197,35 @@ def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_
     return n_out
 
 
+@njit(cache=True)
+def line_state(seed: int, line: int) -> int:
+    """Where the generator of a line starts: a function of the seed and the line's number alone."""
+    state = np.full(1, seed)
+    _random(state)
+    state[0] ^= line * np.int64(-4417276706812531889)
+    _random(state)
+    return int(state[0])
+
+
+@njit(cache=True)
+def _encode_word(
+    symbols: IntArray, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
+    dropout: float, state: LongArray, out: IntArray, n_out: int,
+) -> int:  # fmt: skip
+    """Write the pieces of one word to `out`; how many pieces `out` then has."""
+    size = _load(symbols, room.word, merges)
+    while size > 0:
+        rank, n, size = _next_merge(size, room.word, merges, dropout, state, room.positions)
+        if rank == NO_MERGE:
+            break
+        n, size = _apply(rank, size, room.positions[:n], room.word, merges)
+    p = 0
+    while p >= 0:
+        n_out = _split_back(room.word.symbols[p], kept, parts, out, n_out, room.stack)
+        p = room.word.follows[p]
+    return n_out
+
+
 @njit(cache=True, nogil=True)
 def encode_words(
     symbols: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray,
@@ -198,22 +241,44 @@ def encode_words(
     longest, start = 1, 0
     for end in ends:
         longest, start = max(longest, end - start), end
-    word, positions, stack = _room(longest), np.empty(longest, np.int32), np.empty(2 * longest + 2, np.int32)
+    room = _encoding_room(longest)
     out, piece_ends = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64)
     n_out = start = 0
     for i, end in enumerate(ends):
         if end > start:
-            size = _load(symbols[start:end], word, merges)
-            while size > 0:
-                rank, n, size = _next_merge(size, word, merges, dropout, state, positions)
-                if rank == NO_MERGE:
-                    break
-                n, size = _apply(rank, size, positions[:n], word, merges)
-            p = 0
-            while p >= 0:
-                n_out = _split_back(word.symbols[p], kept, parts, out, n_out, stack)
-                p = word.follows[p]
+            n_out = _encode_word(symbols[start:end], room, merges, kept, parts, dropout, state, out, n_out)
         piece_ends[i], start = n_out, end
+    return out[:n_out], piece_ends
+
+
+@njit(cache=True, nogil=True)
+def encode_sampled(
+    numbers: IntArray, line_ends: LongArray, starts: LongArray, atoms: IntArray, merges: Merges, kept: FlagArray,
+    parts: LongArray, dropout: float, seed: int, first_line: int,
+) -> tuple[IntArray, LongArray]:  # fmt: skip
+    """Encode lines of numbered units with dropout, line i by the generator of (seed, first_line + i).
+
+    numbers, line_ends: as `volt.kernels.units.scan` gives them;  atoms: (…,) int32, unit u has those from starts[u] to
+    starts[u + 1], each 2 · symbol, + 1 for the last of a word.
+    Returns the pieces (n_pieces,) int32 and where each line's pieces end (n_lines,) int64.
+    """
+    longest, total = 1, 0
+    for number in numbers:
+        n = starts[number + 1] - starts[number]
+        longest, total = max(longest, n), total + n
+    room, word, state = _encoding_room(longest), np.empty(longest, np.int32), np.zeros(1, np.int64)
+    out, piece_ends = np.empty(total, np.int32), np.empty(len(line_ends), np.int64)
+    n_out = done = 0
+    for line in range(len(line_ends)):
+        state[0] = line_state(seed, first_line + line)
+        for number in numbers[done : line_ends[line]]:
+            n = 0
+            for i in range(starts[number], starts[number + 1]):
+                word[n], n = atoms[i] >> 1, n + 1
+                if atoms[i] & 1:
+                    n_out = _encode_word(word[:n], room, merges, kept, parts, dropout, state, out, n_out)
+                    n = 0
+        done, piece_ends[line] = line_ends[line], n_out
     return out[:n_out], piece_ends
 
 

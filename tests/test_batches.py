@@ -1,0 +1,311 @@
+"""Bytes in, ids or text out, by chunks and threads: always what the plain path gives, line by line."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.batches import BatchEncoder, Chunk, chunks_of, in_order
+from volt.bpe import learn_bpe
+from volt.encoder import Encoder, file_chunks
+from volt.errors import ConfigError, CorpusError, VocabularyError
+from volt.rendering import as_ids, joined
+from volt.special import SpecialTokens
+from volt.tables import Tables
+from volt.unit_table import UnitTable
+from volt.units import UnitRule
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace", "bytes", r"regex:\w+|\s", r"regex:[a-z]+")
+MARKERS = {"whitespace": "suffix", r"regex:[a-z]+": "prefix"}
+TEXT = "low lower newest widest slow-lowest «est» <url> ab ba ae\u0301 über ΣΑΣ it's 42 20 ... // naïve 中文"
+# What is hard: spaces of all kinds, marks, what normal forms turn into spaces, the marker, user tokens, final sigma.
+HARD = (
+    *" \t\r\x0b\x0c\x1c\x1f\x01\x00\x85\xa0\u2003\u2028\u3000\u200b", "▁", "\u0301", "´", "¨", "ﬁ", "Σ", "ς", "İ",
+    "</w>", "<url>", "<ur", "\U0010f000", "\U0010ffff", "it's", "'ll", "12", "!?", "é", "中", "😀", "a", "b", "est", "lo",
+    "w", "x" * 17, "lowestlowestlowest",
+)  # fmt: skip
+
+
+def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool) -> Vocabulary:
+    special = SpecialTokens(user=("<url>",) if user else ())
+    empty = Vocabulary((), (), pretokenizer=_parsed(pretokenizer), normalizer=_normal(normalizer), special=special)
+    from volt.offsets import split_lines
+
+    words = [word for word in chain.from_iterable(split_lines(empty, [TEXT] * 3)) if not word.startswith("\U0010f000")]
+    counts = WordCounts.from_pairs({word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer)
+    candidates = learn_bpe(counts, 40, marker=MARKERS.get(pretokenizer, "none"), min_pair_count=1)
+    tokens = candidates.tokens[:: 2 if pruned else 1] + candidates.tokens[: candidates.n_atoms]
+    return Vocabulary(
+        tuple(candidates.merges), tuple(dict.fromkeys(tokens)), marker=candidates.marker, special=special,
+        pretokenizer=_parsed(pretokenizer), normalizer=_normal(normalizer),
+        byte_fallback=byte_fallback and pretokenizer != "bytes",
+    )  # fmt: skip
+
+
+def _parsed(name: str):
+    from volt.text import PreTokenizer
+
+    return PreTokenizer.parse(name)
+
+
+def _normal(name: str):
+    from volt.text import Normalizer
+
+    return Normalizer.parse(name)
+
+
+def _encoders() -> list[Encoder]:
+    plain = [
+        Encoder(_vocabulary(name, "none", user=False, byte_fallback=False, pruned=False)) for name in PRETOKENIZERS
+    ]
+    others = [
+        Encoder(_vocabulary(name, normal, user=True, byte_fallback=True, pruned=True))
+        for name, normal in zip(
+            PRETOKENIZERS, ("nfkc+lowercase", "nfkc", "nfkc+lowercase", "nfc", "lowercase", "nfkc", "nfc"), strict=True
+        )
+    ]
+    return plain + others
+
+
+ENCODERS = _encoders()
+lines_of_text = st.lists(st.lists(st.sampled_from(HARD), max_size=12).map("".join), max_size=6)
+any_lines = lines_of_text | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4)
+
+
+def _ids(encoder: Encoder, lines: Sequence[str]) -> list[list[int]]:
+    return [encoder.ids(pieces).tolist() for pieces in encoder.encode_lines(lines)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines)
+def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> None:
+    """Whatever the text, pre-tokeniser, normaliser, pruning and special tokens: the same ids; also when met again."""
+    encoder = ENCODERS[which]
+    for batch in (lines, lines + lines[::-1]):
+        encoded = encoder.encode_batch(batch, n_threads=1)
+        assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, batch)
+
+
+@settings(max_examples=200, deadline=None)
+@given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, separator=st.sampled_from(["", "@@"]))
+def test_text_gives_the_pieces_of_the_plain_path(which: int, lines: list[str], separator: str) -> None:
+    """Pieces as text and ids as text are what the plain path's pieces and ids are when joined by spaces."""
+    encoder, lines = ENCODERS[which], [line.replace("\n", "") for line in lines]
+    separator = separator if encoder.vocabulary.marker == "suffix" else ""
+    text = "".join(line + "\n" for line in lines).encode()
+    pieces = [joined(row, separator) if separator else row for row in encoder.encode_lines(lines)]
+    expected = "".join(" ".join(row) + "\n" for row in pieces)
+    assert encoder.encode_text(text, separator=separator, n_threads=1).decode() == expected
+    numbers = "".join(" ".join(map(str, row)) + "\n" for row in _ids(encoder, lines))
+    assert encoder.encode_text(text, form="ids", n_threads=1).decode() == numbers
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, seed=st.integers(0, 2**70),
+    dropout=st.sampled_from([0.1, 0.5, 1.0]), cut=st.integers(0, 6),
+)  # fmt: skip
+def test_dropout_depends_on_seed_and_line_alone(
+    which: int, lines: list[str], seed: int, dropout: float, cut: int
+) -> None:
+    """With dropout too: line i has the same pieces in a batch, in two batches, and on the plain path."""
+    encoder, lines = ENCODERS[which], [line.replace("\n", "") for line in lines]
+    expected = encoder.encode_lines(lines, dropout=dropout, seed=seed)
+    encoded = encoder.encode_batch(lines, dropout=dropout, seed=seed, n_threads=1)
+    assert [encoded[i].tolist() for i in range(len(lines))] == [encoder.ids(row).tolist() for row in expected]
+    parts = [
+        encoder.encode_text(
+            "".join(line + "\n" for line in part).encode(), dropout=dropout, seed=seed, first=first, n_threads=1
+        )
+        for part, first in ((lines[:cut], 0), (lines[cut:], min(cut, len(lines))))
+    ]
+    assert b"".join(parts).decode() == "".join(" ".join(row) + "\n" for row in expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines)
+def test_decode_batch_is_decode_of_each_line(which: int, lines: list[str]) -> None:
+    """Decoding a batch gives what decoding each line's pieces gives, where all are in the vocabulary."""
+    encoder = ENCODERS[which]
+    encoded = encoder.encode_batch(lines, n_threads=1)
+    assert encoder.decode_batch(encoded) == [encoder.decode_ids(encoded[i]) for i in range(len(encoded))]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda encoder: encoder.vocabulary.pretokenizer.name)
+def test_chunks_and_threads_change_nothing(encoder: Encoder) -> None:
+    """Chunks of any size on any number of threads, with tables that forget, give the same."""
+    lines = [TEXT, "", *HARD, TEXT[::-1], "".join(HARD), " ".join(HARD).replace("\n", "")] * 3
+    lines = [line.replace("\n", "") for line in lines]
+    text = "".join(line + "\n" for line in lines).encode()
+    expected = list(chain.from_iterable(_ids(encoder, lines)))
+    tables = Tables.of(encoder.vocabulary)
+    for size, n_threads, limit in ((1, 1, 1), (7, 2, 10), (100, 16, 5), (1 << 20, 3, 1 << 20)):
+        batches = BatchEncoder(tables, as_ids(tables), limit=limit)
+        parts = batches.encode(chunks_of(text, size=size), n_threads=n_threads)
+        assert np.concatenate([part.values for part in parts]).tolist() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(words=st.lists(st.binary(max_size=40), max_size=200), limit=st.integers(1, 50))
+def test_units_have_their_own_numbers(words: list[bytes], limit: int) -> None:
+    """Units are numbered as a dictionary would, whatever their bytes and length, while the table grows."""
+    table, texts = UnitTable(UnitRule(1 << 32), np.int32), [b" ".join(words), b" ".join(words[::-1])]
+    numbers: dict[bytes, int] = {}
+    for text in texts:
+        lines = table.scan(text.replace(b"\xff", b"."), 0xFF)
+        expected = [numbers.setdefault(word, len(numbers)) for word in text.replace(b"\xff", b".").split(b" ") if word]
+        assert lines.numbers.tolist() == expected
+    assert table.new_units() == list(numbers)
+
+
+def test_many_units_share_one_table() -> None:
+    """A table that has grown many times still finds every unit, long and short."""
+    words = [f"{i:x}".encode() * (1 + i % 5) for i in range(60_000)]
+    table = UnitTable(UnitRule(1 << 32), np.int32)
+    first = table.scan(b" ".join(words), 10).numbers
+    again = table.scan(b" ".join(words), 10).numbers
+    assert (first == again).all()
+    assert table.n_units == len(set(words))
+
+
+def test_threads_share_an_encoder() -> None:
+    """Sixteen threads on one encoder give what one gives."""
+    encoder = Encoder(ENCODERS[0].vocabulary, cache_words=20)
+    rng = np.random.default_rng(0)
+    batches = [
+        [" ".join(rng.choice(list(HARD[18:]), 8)).replace("\n", "") for _ in range(5)] + [f"low{i}"] for i in range(400)
+    ]
+    expected = [list(chain.from_iterable(_ids(ENCODERS[0], batch))) for batch in batches]
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda batch: encoder.encode_batch(batch, n_threads=1).ids.tolist(), batches))
+    assert found == expected
+
+
+def test_pickled_encoder_gives_the_same() -> None:
+    """An encoder survives pickling, with its limit."""
+    encoder = pickle.loads(pickle.dumps(Encoder(ENCODERS[0].vocabulary, cache_words=7)))
+    assert encoder.encode_batch([TEXT]).ids.tolist() == _ids(ENCODERS[0], [TEXT])[0]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_other_processes_give_the_same(method: str) -> None:
+    """A process that was forked or spawned, after threads have run here, gives the same."""
+    import multiprocessing
+
+    encoder = ENCODERS[0]
+    lines = [TEXT] * 10
+    expected = encoder.encode_batch(lines, n_threads=2).ids.tolist()
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.apply_async(_encode_elsewhere, (encoder, lines)).get(timeout=120) == expected
+
+
+def _encode_elsewhere(encoder: Encoder, lines: list[str]) -> list[int]:
+    return encoder.encode_batch(lines, n_threads=1).ids.tolist()
+
+
+def test_file_gives_what_its_lines_give(tmp_path: Path) -> None:
+    """A file, plain or compressed, with or without carriage returns and a last line end."""
+    import gzip
+
+    encoder, lines = ENCODERS[3], [TEXT, "", "low  lower ", "est"]
+    expected = _ids(encoder, lines)
+    for ending, last in (("\n", "\n"), ("\r\n", ""), ("\n", "")):
+        data = (ending.join(lines) + last).encode()
+        for name, content in (("a.txt", data), ("a.gz", gzip.compress(data))):
+            (tmp_path / name).write_bytes(content)
+            encoded = encoder.encode_file(tmp_path / name)
+            assert [encoded[i].tolist() for i in range(len(encoded))] == expected
+
+
+def test_invalid_utf8_names_file_and_line(tmp_path: Path) -> None:
+    """Bytes that are no text are an error with their place, or replaced, or dropped; and the encoder works on."""
+    encoder = Encoder(ENCODERS[0].vocabulary)
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"low\nlo\xffw\nest\n")
+    with pytest.raises(CorpusError, match=r"bad\.txt:2: invalid UTF-8 byte 0xff at column 3"):
+        encoder.encode_file(path)
+    with pytest.raises(CorpusError, match=r"text:2: invalid UTF-8"):
+        encoder.encode_bytes(path.read_bytes())
+    assert encoder.encode_file(path, errors="skip").ids.tolist() == list(chain(*_ids(encoder, ["low", "est"])))
+    replaced = list(chain(*_ids(encoder, ["low", "lo\ufffdw", "est"])))
+    assert encoder.encode_file(path, errors="replace").ids.tolist() == replaced
+
+
+def test_lone_surrogate_is_an_error() -> None:
+    """What is no text is refused with its place, in batches as elsewhere."""
+    with pytest.raises(CorpusError, match=r"lone surrogate U\+D800 at character 1"):
+        ENCODERS[0].encode_batch(["low", "x\ud800"])
+
+
+def test_bad_arguments_are_told() -> None:
+    """Dropout without a seed, a probability that is none, an unknown form, ids out of range, an empty cache."""
+    encoder = ENCODERS[0]
+    for options in ({"dropout": 0.1}, {"dropout": 1.5, "seed": 1}, {"dropout": 0.1, "seed": -1}):
+        with pytest.raises(ConfigError):
+            encoder.encode_batch(["low"], **options)
+    with pytest.raises(ConfigError, match="choose pieces, or ids"):
+        encoder.encode_text(b"low", form="ids", separator="@@")
+    with pytest.raises(ConfigError, match="cache_words"):
+        Encoder(encoder.vocabulary, cache_words=0)
+    encoded = encoder.encode_batch(["low"])
+    encoded.ids[0] = 10**6
+    with pytest.raises(VocabularyError, match="id 1000000 at position 0"):
+        encoder.decode_batch(encoded)
+
+
+def test_empty_input_gives_nothing() -> None:
+    """No lines, empty lines, and an empty file."""
+    encoder = ENCODERS[0]
+    assert encoder.encode_batch([]).offsets.tolist() == [0]
+    assert encoder.encode_batch(["", ""]).offsets.tolist() == [0, 0, 0]
+    assert encoder.encode_text(b"") == b""
+    assert encoder.encode_text(b"\n\n") == b"\n\n"
+    assert encoder.encode_batch(["", ""], dropout=0.5, seed=1).ids.tolist() == []
+
+
+def test_one_word_of_many_characters() -> None:
+    """A word of a hundred thousand characters is encoded as the plain path does."""
+    line = "lowest" * 17_000
+    assert ENCODERS[0].encode_batch([line]).ids.tolist() == _ids(ENCODERS[0], [line])[0]
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_errors_come_in_order(n_threads: int) -> None:
+    """Results before an error are delivered, then the error."""
+    results = in_order(lambda number: 1 // number, [1, 1, 0, 1], n_threads=n_threads)
+    assert [next(results), next(results)] == [1, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_chunks_of_files_know_their_first_line(tmp_path: Path) -> None:
+    """Chunks cover a file, in order, and count lines on."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"line {i}\n" for i in range(2_000)))
+    chunks = list(file_chunks(str(path), size=1_000))
+    assert b"".join(bytes(chunk.text) for chunk in chunks) == path.read_bytes()
+    firsts = [chunk.first for chunk in chunks]
+    counts = [bytes(chunk.text).count(b"\n") for chunk in chunks]
+    assert firsts == [sum(counts[:i]) for i in range(len(counts))]
+    assert len(chunks) > 10
+    assert isinstance(chunks[0], Chunk)
+
+
+@pytest.mark.parametrize("name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"])
+def test_real_corpora_agree_with_the_plain_path(name: str, lines) -> None:
+    """On real text, every pre-tokeniser gives the plain path's ids."""
+    text = lines(name, 3_000)
+    for encoder in ENCODERS:
+        encoded = encoder.encode_batch(text)
+        assert encoded.ids.tolist() == list(chain.from_iterable(_ids(encoder, text)))

@@ -1,0 +1,269 @@
+"""`BatchEncoder`: bytes in, ids or text out, by the million lines; no Python object for a word or a line.
+
+Text is cut into chunks at line ends; threads number the units of a chunk (see volt.units), look up what each stands
+for, and write that down. Units that were never met before are encoded once, together. Every thread has a table of its
+own, so there are no locks; tables that wait for work are kept.
+
+>>> from volt.tables import Tables
+>>> from volt.rendering import as_ids
+>>> from volt.vocabulary import Vocabulary
+>>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> [part] = BatchEncoder(tables, as_ids(tables)).encode([Chunk(b"low low\\n\\nlot")])
+>>> part.values.tolist(), part.ends.tolist()
+([7, 6, 7, 6, 7, 0], [4, 4, 6])
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError
+from volt.offsets import split_lines
+from volt.reader import Block, utf8_error
+from volt.rendering import Rendering
+from volt.tables import Tables
+from volt.unit_table import ROOM, NumberedLines, UnitTable
+from volt.units import UnitRule, joined_words, unit_words
+
+Longs = NDArray[np.int64]
+A = TypeVar("A")
+B = TypeVar("B")
+CHUNK_SIZE = 1 << 20  # bytes
+NEWLINE = ord("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole lines of UTF-8 text, each with the separator byte behind it (the last may lack it).
+
+    first: the number of the first line, for dropout;  strips_return: lines end at "\\r\\n" too;  whole: what it was cut
+    from, for messages.
+    """
+
+    text: bytes | memoryview
+    separator: int = NEWLINE
+    first: int = 0
+    strips_return: bool = False
+    whole: Block | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a chunk's lines became. values: ids (n,) int32, or text (n,) uint8 with a line end behind each line;
+    ends: (n_lines,) int64, where each line's ids end; of text, none."""
+
+    values: NDArray[Any]
+    ends: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """probability: of passing over a merge;  seed: a 64-bit number that, with a line's number, starts its generator."""
+
+    probability: float
+    seed: int
+
+    @classmethod
+    def of(cls, probability: float, seed: int | None) -> Dropout | None:
+        """Checked; None where nothing is dropped.
+
+        Raises ConfigError if the probability is not in [0, 1] or there is no seed.
+
+        >>> Dropout.of(0.0, None), Dropout.of(0.1, 1).probability
+        (None, 0.1)
+        """
+        if not 0.0 <= probability <= 1.0:
+            raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
+        if not probability:
+            return None
+        if seed is None or seed < 0:
+            raise ConfigError(f"dropout draws at random: give a seed, a whole number from 0 up (it is {seed})")
+        return cls(probability, np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0].item())
+
+
+class BatchEncoder:
+    """tables: of the vocabulary;  rendering: what is wanted;  sampled: whether units are kept as atoms, for dropout;
+    limit: units that a thread remembers, about."""
+
+    def __init__(self, tables: Tables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20) -> None:
+        self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
+        self._rule = UnitRule.of(tables.vocabulary.pretokenizer)
+        self._idle: list[UnitTable] = []
+
+    def encode(
+        self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
+    ) -> Iterator[Part]:
+        """What each chunk's lines became, in order. dropout: given if, and only if, `sampled`.
+
+        Raises CorpusError, with the line, where text is not UTF-8.
+        """
+        assert self.sampled == (dropout is not None)
+        return in_order(partial(self._encode, dropout=dropout), chunks, n_threads=n_threads or available_cores())
+
+    def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> Part:
+        try:
+            return self._run(chunk, self._table(), dropout)
+        except UnicodeDecodeError:  # the table, which knows units that have no values, is not used again
+            raise utf8_error(chunk.whole or Block("text", 1 + chunk.first, 0, bytes(chunk.text), 0)) from None
+
+    def _table(self) -> UnitTable:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return UnitTable(self._rule, np.int32 if self.sampled else self.rendering.dtype, limit=self._limit)
+
+    def _run(self, chunk: Chunk, table: UnitTable, dropout: Dropout | None) -> Part:
+        text, separator = self._prepared(chunk)
+        lines = table.scan(text, separator, strip_return=chunk.strips_return and not self._rule.words)
+        self._learn(table)
+        if table.n_irregular:
+            lines = self._with_irregular(lines, table)
+        part = self._sampled(lines, table, chunk.first, dropout) if dropout else self._looked_up(lines, table)
+        self._idle.append(table)
+        return part
+
+    def _prepared(self, chunk: Chunk) -> tuple[bytes | memoryview, int]:
+        """The text whose units are to be numbered; where units are pre-tokens, these with spaces between."""
+        if not self._rule.words:
+            return chunk.text, chunk.separator
+        lines = bytes(chunk.text).split(bytes([chunk.separator]))
+        lines = lines if lines[-1] else lines[:-1]
+        texts = [(line.removesuffix(b"\r") if chunk.strips_return else line).decode() for line in lines]
+        return b"".join(words.encode() + b"\xff" for words in joined_words(self.tables.vocabulary, texts)), 0xFF
+
+    def _learn(self, table: UnitTable) -> None:
+        """Encode the units that are new to the table."""
+        if table.n_known == table.n_units:
+            return
+        units = [unit.decode() for unit in table.new_units()]
+        found = unit_words(self.tables.vocabulary, units, first=table.new_firsts())
+        values, ends = self._values(found.words)
+        table.learn(values, _ends_of_groups(ends, found.n_words), found.irregular)
+
+    def _values(self, words: list[str]) -> tuple[NDArray[Any], Longs]:
+        """What words stand for, and where each one's values end; for dropout their atoms, marked where words end."""
+        if self.sampled:
+            symbols, ends = self.tables.atoms(words)
+            atoms = 2 * symbols
+            atoms[ends - 1] += 1
+            return atoms, ends
+        symbols, ends = self.tables.encode(words)
+        values, symbol_ends = self.rendering.expand(symbols)
+        return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
+
+    def _with_irregular(self, lines: NumberedLines, table: UnitTable) -> NumberedLines:
+        """The same, with the numbers of every line that holds an irregular unit replaced by one for the whole line."""
+        places = np.flatnonzero(table.irregular[lines.numbers])
+        rows = np.unique(np.searchsorted(lines.ends, places, side="right"))
+        if not len(rows):
+            return lines
+        split = split_lines(self.tables.vocabulary, [lines.line(row).decode() for row in rows])
+        values, ends = self._values(list(chain.from_iterable(split)))
+        first = table.lend(values, _ends_of_groups(ends, np.array([len(words) for words in split])))
+        parts, done = [], 0
+        sizes = np.diff(lines.ends, prepend=0)
+        for number, row in enumerate(rows.tolist(), first):
+            parts += [lines.numbers[done : lines.ends[row] - sizes[row]], np.array([number], np.int32)]
+            done = lines.ends[row]
+        sizes[rows] = 1
+        return lines.renumbered(np.concatenate([*parts, lines.numbers[done:]]), np.cumsum(sizes))
+
+    def _looked_up(self, lines: NumberedLines, table: UnitTable) -> Part:
+        return _expanded(lines.numbers, lines.ends, table.starts, table.values)
+
+    def _sampled(self, lines: NumberedLines, table: UnitTable, first: int, dropout: Dropout) -> Part:
+        from volt.kernels.encode import encode_sampled
+
+        tables = self.tables
+        symbols, ends = encode_sampled(
+            lines.numbers, lines.ends, table.starts, table.values, tables.merges, tables.kept, tables.parts,
+            dropout.probability, dropout.seed, first,
+        )  # fmt: skip
+        numbers, rows = self.rendering.numbered(symbols)
+        return _expanded(numbers, ends, rows.starts, np.append(rows.values, np.zeros(ROOM, rows.values.dtype)))
+
+
+def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> Part:
+    """Write down what numbers stand for."""
+    from volt.kernels.units import expand_ids, expand_text, n_values
+
+    total = n_values(numbers, starts)
+    if values.dtype == np.uint8:
+        out = np.empty(total + len(ends) + ROOM, np.uint8)
+        return Part(out[: expand_text(numbers, ends, starts, values, out)], np.zeros(0, np.int64))
+    out, out_ends = np.empty(total + ROOM, np.int32), np.empty(len(ends), np.int64)
+    expand_ids(numbers, ends, starts, values, out, out_ends)
+    return Part(out[:total], out_ends)
+
+
+def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
+    """Where groups of things end, given where things end and how many are in each group.
+
+    >>> _ends_of_groups(np.array([2, 3, 7]), np.array([1, 0, 2])).tolist()
+    [2, 2, 7]
+    """
+    return np.concatenate([[0], ends])[np.cumsum(sizes)]
+
+
+def chunks_of(
+    text: bytes, *, separator: int = NEWLINE, first: int = 0, whole: Block | None = None, size: int = CHUNK_SIZE
+) -> Iterator[Chunk]:
+    """Cut text behind separators into chunks of about `size` bytes.
+
+    >>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\nthree", size=5)]
+    [b'one\\n', b'two\\n', b'three']
+    """
+    view, start, mark = memoryview(text), 0, bytes([separator])
+    while start < len(text):
+        end = len(text) if start + size >= len(text) else text.rfind(mark, start, start + size) + 1
+        end = end or text.find(mark, start + size) + 1 or len(text)
+        yield Chunk(view[start:end], separator, first, strips_return=whole is not None, whole=whole)
+        first += text.count(mark, start, end)
+        start = end
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) -> Iterator[B]:
+    """Map in threads, a few items ahead; results come in the order of the items, an error in its place.
+
+    >>> list(in_order(str.upper, "abc", n_threads=2))
+    ['A', 'B', 'C']
+    """
+    if n_threads == 1:
+        yield from map(function, items)
+        return
+    waiting: deque[Future[B]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > 2 * n_threads:
+                    yield _result(waiting.popleft())
+            while waiting:
+                yield _result(waiting.popleft())
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _result(future: Future[B]) -> B:
+    """A future's result, in short waits: after a Polars query, SIGINT no longer ends a wait by itself."""
+    while True:
+        try:
+            return future.result(timeout=0.1)
+        except TimeoutError:
+            if future.done():
+                raise

@@ -1,0 +1,129 @@
+"""`Rendering`: symbols → what is wanted of them: ids, pieces as text, or ids as text.
+
+>>> from volt.tables import Tables
+>>> from volt.vocabulary import Vocabulary
+>>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> symbols, _ = tables.encode(["low", "lot"])
+>>> values, ends = as_pieces(tables, separator="@@").expand(symbols)
+>>> bytes(values), ends.tolist()
+(b'lo@@ w lo@@ t ', [5, 7, 12, 14])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from volt.atoms import SUFFIX
+from volt.errors import ConfigError
+from volt.tables import Tables
+
+Longs = NDArray[np.int64]
+Spell = Callable[[int], Sequence[int] | bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Row r stands for values[starts[r]:starts[r + 1]]; known: the rows of symbols below 0."""
+
+    starts: Longs
+    values: NDArray[Any]
+    known: dict[int, int]
+
+    def extended(self, symbols: Sequence[int], spelled: Sequence[NDArray[Any]]) -> _Rows:
+        first = len(self.starts) - 1
+        ends = self.starts[-1] + np.cumsum([len(values) for values in spelled])
+        known = self.known | {symbol: first + i for i, symbol in enumerate(symbols)}
+        return _Rows(
+            np.concatenate([self.starts, ends]).astype(np.int64), np.concatenate([self.values, *spelled]), known
+        )
+
+
+class Rendering:
+    """What each symbol stands for. Rows for characters that the vocabulary does not know are added as they are met:
+    a new state takes the place of the old one at once, so threads need no lock."""
+
+    def __init__(self, tables: Tables, spell: Spell, *, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
+        self._spell = spell
+        occur = ((tables.kept != 0) | (tables.parts < 0)).tolist()  # all else is split back
+        nothing = np.zeros(0, self.dtype)
+        empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
+        self._rows = empty.extended(
+            [], [self._values(symbol) if occurs else nothing for symbol, occurs in enumerate(occur)]
+        )
+
+    def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
+        """The values of symbols, one after the other, and where each symbol's end."""
+        numbers, rows = self.numbered(symbols)
+        starts = rows.starts[numbers]
+        sizes = rows.starts[numbers + 1] - starts
+        ends = np.cumsum(sizes)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+        return rows.values[places], ends
+
+    def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
+        """The row of each symbol, and the rows."""
+        rows, unknown = self._rows, symbols < 0
+        if not unknown.any():
+            return symbols, rows
+        met = np.unique(symbols[unknown])
+        if missing := [symbol for symbol in met.tolist() if symbol not in rows.known]:
+            rows = rows.extended(missing, [self._values(symbol) for symbol in missing])
+            self._rows = rows
+        numbers = symbols.copy()
+        numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[
+            np.searchsorted(met, symbols[unknown])
+        ]
+        return numbers, rows
+
+    def _values(self, symbol: int) -> NDArray[Any]:
+        values = self._spell(symbol)
+        return np.frombuffer(values, np.uint8) if isinstance(values, bytes) else np.array(values, self.dtype)
+
+
+def as_ids(tables: Tables) -> Rendering:
+    """Ids, int32; that of `unk` for what is no piece of the vocabulary."""
+    ids = tables.vocabulary.ids
+    return Rendering(tables, lambda symbol: [ids.get(piece, 0) for piece in tables.spell(symbol)], dtype=np.int32)
+
+
+def as_pieces(tables: Tables, *, separator: str = "") -> Rendering:
+    """UTF-8 text: pieces, each with a space behind it. separator: see `joined`."""
+    if separator and tables.vocabulary.marker != "suffix":
+        raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
+
+    def spell(symbol: int) -> bytes:
+        pieces = tables.spell(symbol)
+        return "".join(piece + " " for piece in (joined(pieces, separator) if separator else pieces)).encode()
+
+    return Rendering(tables, spell, dtype=np.uint8)
+
+
+def as_id_text(tables: Tables) -> Rendering:
+    """ASCII text: ids, each with a space behind it."""
+    ids = tables.vocabulary.ids
+    return Rendering(
+        tables,
+        lambda symbol: "".join(f"{ids.get(piece, 0)} " for piece in tables.spell(symbol)).encode(),
+        dtype=np.uint8,
+    )
+
+
+def joined(pieces: Iterable[str], separator: str) -> list[str]:
+    """Pieces in subword-nmt's convention: the separator follows those that do not end their word.
+
+    >>> joined(["lo", "w</w>"], "@@")
+    ['lo@@', 'w']
+    """
+    spelled: list[str] = []
+    for piece in pieces:
+        if piece == SUFFIX and spelled:  # the word ends behind a user token or a byte
+            spelled[-1] = spelled[-1].removesuffix(separator)
+        else:
+            spelled.append(piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator)
+    return spelled

@@ -1,0 +1,124 @@
+"""Units: what stands between spaces. They are what encoding and counting remember, so that each is looked at once.
+
+A line's pre-tokens are those of its units, one after the other, for every pre-tokeniser that cuts at each space (or
+white space) and looks no further. A regex may look further, so its pre-tokens themselves are the units. The few units
+whose neighbours could matter, such as one that ends with a no-break space where white space is kept, are `irregular`:
+lines that hold them are cut as a whole.
+
+>>> from volt.vocabulary import Vocabulary
+>>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)).pretokenizer)
+>>> rule.keeps_breaks, rule.breaks == sum(1 << byte for byte in b"\\t\\n\\v\\f\\r\\x1c\\x1d\\x1e\\x1f ")
+(False, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.text import SPACE, PreTokenizer
+from volt.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SEPARATORS = b"\t\n\v\f\r\x1c\x1d\x1e\x1f "  # where str.split() cuts, in ASCII
+_SPACES = (
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRule:
+    """breaks: bit b is set if byte b ≤ 32 parts units;  keeps_breaks: breaks belong to the unit behind them;
+    marks_first: a line's first unit is cut differently;  words: units are pre-tokens, found beforehand."""
+
+    breaks: int
+    keeps_breaks: bool = False
+    marks_first: bool = False
+    words: bool = False
+
+    @classmethod
+    def of(cls, pretokenizer: PreTokenizer) -> UnitRule:
+        """The rule that fits a pre-tokeniser."""
+        if pretokenizer.name == "whitespace":
+            return cls(_bits(_SEPARATORS))
+        if pretokenizer.name in ("gpt2", "bytes"):
+            return cls(_bits(b"\t\n\v\f\r "), keeps_breaks=True)
+        if pretokenizer.name in ("unicode", "metaspace"):
+            return cls(_bits(b" "), keeps_breaks=True, marks_first=True)
+        return cls(_bits(b" "), words=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWords:
+    """The pre-tokens of units. words: all of them;  n_words: (n_units,) int64;  irregular: (n_units,) bool."""
+
+    words: list[str]
+    n_words: NDArray[np.int64]
+    irregular: NDArray[np.bool_]
+
+
+def unit_words(vocabulary: Vocabulary, units: Sequence[str], *, first: Sequence[bool] | NDArray[np.uint8]) -> UnitWords:
+    """The pre-tokens of units as they stand within lines; first: which of them start a line, where that matters."""
+    import polars as pl
+
+    rule, n = UnitRule.of(vocabulary.pretokenizer), len(units)
+    if rule.words or _are_words(vocabulary, units):
+        return UnitWords(list(units), np.ones(n, np.int64), np.zeros(n, bool))
+    frame = pl.DataFrame(
+        {"unit": units, "first": np.asarray(first, bool)}, schema={"unit": pl.String, "first": pl.Boolean}
+    ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
+    words = _words(vocabulary.pretokenizer, rule)
+    frame = frame.select(words=words, irregular=_irregular(vocabulary.pretokenizer))
+    n_words = frame["words"].list.len().to_numpy().astype(np.int64)
+    return UnitWords(list(chain.from_iterable(frame["words"].to_list())), n_words, frame["irregular"].to_numpy())
+
+
+def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
+    """Each line's pre-tokens with a space between two, for rules whose units are pre-tokens; none holds a space."""
+    import polars as pl
+
+    texts = pl.DataFrame({"text": lines}, schema={"text": pl.String})
+    normal = vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))
+    return texts.select(vocabulary.pretokenizer.extract(normal).list.join(" ")).to_series().to_list()
+
+
+def _bits(characters: bytes) -> int:
+    return sum(1 << byte for byte in characters)
+
+
+def _are_words(vocabulary: Vocabulary, units: Sequence[str]) -> bool:
+    """Whether units are their own pre-tokens: nothing to hide, to normalise or to cut."""
+    if (vocabulary.pretokenizer.name, vocabulary.normalizer.name) != ("whitespace", "none") or vocabulary.special.user:
+        return False
+    return set("".join(units)).isdisjoint(_SPACES)
+
+
+def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
+    """Column normal → pre-tokens; what does not stand first is cut behind a word that is then dropped."""
+    import polars as pl
+
+    normal, first = pl.col("normal"), pl.col("first")
+    if not rule.marks_first:
+        return pretokenizer.extract(normal)
+    words = pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal))
+    return pl.when(first).then(words).otherwise(words.list.slice(1))
+
+
+def _irregular(pretokenizer: PreTokenizer) -> pl.Expr:
+    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one."""
+    import polars as pl
+
+    unit, normal = pl.col("unit"), pl.col("normal")
+    ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(r"[\t-\r ]$")
+    if pretokenizer.name == "bytes":
+        return ends_inside
+    if pretokenizer.name in ("gpt2", "unicode"):
+        return ends_inside | normal.str.contains(SPACE, literal=True)
+    return pl.repeat(False, pl.len())
