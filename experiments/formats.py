@@ -1,12 +1,13 @@
 """Every format × vocabulary × corpus → how many lines the real library cuts as VOLT does, pieces and ids.
 
-    VOLT_DATA=DIR python experiments/formats.py [--lines N] [--json OUT]
+    VOLT_DATA=DIR python experiments/formats.py [--lines N] [--every N] [--formats F …] [--json OUT]
 
 Vocabularies are found on Multi30k, English and German, 8,000 tokens, for suffix, prefix, metaspace and bytes, with two
 user tokens; full (all candidates kept), pruned (MIN_SHARE of the transport) and closed. Corpora are all files under
-multi30k, ted and bible, and 2,000 lines with user tokens added; --lines reads the first N of each file. Lists of tokens
-have no library that cuts text: our pieces are looked up in them by readers that follow the libraries' sources (PyYAML
-for Marian), and ids compared.
+multi30k, ted and bible, and 2,000 lines with user tokens added, alone and glued to the words around them; --lines reads
+the first N of each file, --every each Nth line. For tiktoken the closed vocabulary is in the order of its merges. Lists
+of tokens have no library that cuts text: our pieces are looked up in them by readers that follow the libraries' sources
+(PyYAML for Marian), and ids compared.
 """
 
 from __future__ import annotations
@@ -58,12 +59,18 @@ class Row:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lines", type=int)
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--formats", nargs="*", default=list(FORMATS))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     start, data = time.perf_counter(), Path(os.environ["VOLT_DATA"])
-    corpora = {name: list(read_corpus(data / name, options.lines)) for name in ("multi30k", "ted", "bible")}
-    corpora["user tokens"] = [f"{line} {USER[0]}, {USER[1]}" for line in corpora["multi30k"][:2_000]]
+    corpora = {
+        name: list(read_corpus(data / name, options.lines))[:: options.every] for name in ("multi30k", "ted", "bible")
+    }
+    some = corpora["multi30k"][:2_000]
+    corpora["user tokens alone"] = [f"{line} {USER[0]} {line} {USER[1]}" for line in some]
+    corpora["user tokens before text"] = [f"{USER[0]}{line} {USER[1]}, {USER[1]}{USER[0]}" for line in some]
+    corpora["user tokens behind text"] = [f"{line}{USER[0]} ({USER[1]}" for line in some]
     rows = [
         row
         for name, vocabulary in vocabularies(data)
@@ -100,6 +107,8 @@ def vocabularies(data: Path) -> Iterator[tuple[str, Vocabulary]]:
 
 def compared(format: str, name: str, vocabulary: Vocabulary, corpora: dict[str, list[str]]) -> Iterator[Row]:
     """A row for each corpus; one row if the format refuses the vocabulary."""
+    if format == "tiktoken" and name.endswith("closed"):
+        vocabulary = vocabulary.closed(order="merges")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, {"marian": "out.yml", "sentencepiece": "out.model"}.get(format, "out"))
         try:
@@ -150,7 +159,7 @@ def marian(text: str) -> tuple[dict[str, int], int]:
 
 
 def opennmt(text: str) -> tuple[dict[str, int], int]:
-    return {line.split(None, 1)[0]: number for number, line in enumerate(text.splitlines())}, 4
+    return {line.split("\t")[1]: number for number, line in enumerate(text.split("\n")[:-1])}, 4
 
 
 def tokens(text: str) -> tuple[dict[str, int], int]:

@@ -103,7 +103,7 @@ def test_differences_have_lines_and_both_sides(tmp_path: Path, monkeypatch: pyte
         return [["lo", "o</w>"], ["l", "o", "o</w>"], ["lo", "o</w>"]]
 
     peer = Peer("someone", cut, lambda lines: [[6, 7], [4, 5, 7], [6, 5]])
-    monkeypatch.setattr(check, "load_peer", lambda path, format: peer)
+    monkeypatch.setattr(check, "load_peer", lambda path, format, special: peer)
     found = check.check(vocabulary, "x", "subword-nmt", ["loo"] * 3)
     assert (found.n_equal_pieces, found.n_equal_ids, found.is_complete) == (2, 1, False)
     assert [(row.line, row.ours, row.theirs) for row in found.differences] == [

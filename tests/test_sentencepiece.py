@@ -135,7 +135,7 @@ CORPORA = [
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_pieces_and_ids_on_real_text(lines, corpus):
     """Learned on half of the lines, encoded on all: every kind of vocabulary; corpora take turns with schemes."""
-    text, scheme = lines(corpus, 2_000 if "train" in corpus else 1_500), SCHEMES[CORPORA.index(corpus) // 2 % 2]
+    text, scheme = lines(corpus, 1_000 if "train" in corpus else 600), SCHEMES[CORPORA.index(corpus) // 2 % 2]
     for special in (SpecialTokens(), SpecialTokens(user=USER)):
         candidates = candidates_of(text[::2], scheme, special, n_merges=1_000)
         for kind in [kind for kind in KINDS if (kind == "user") == bool(special.user)]:

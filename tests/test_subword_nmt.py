@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -104,7 +105,7 @@ CORPORA = [
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_pieces_on_real_text(lines, corpus):
     """Learned on half of the lines, encoded on all: full, pruned (with counts) and closed."""
-    text = lines(corpus, 2_000 if "train" in corpus else 1_500)
+    text = lines(corpus, 1_000 if "train" in corpus else 600)
     for kind in ("full", "counted", "closed"):
         vocabulary = learned(text[::2], kind, n_merges=1_000)
         _, back, peer = written(vocabulary)
@@ -134,6 +135,70 @@ def test_files_of_the_library_are_read(tmp_path, filtered):
         assert module.read(tmp_path / "codes.vocab", merges=path) == vocabulary
 
 
+def old_codes(lines, n_merges) -> str:
+    """What subword-nmt 0.1 learned: "</w>" is a symbol of its own. Merges by count, then the greatest pair."""
+    words = {(*word, "</w>"): n for word, n in Counter(word for line in lines for word in line.split()).items()}
+    rows = []
+    for _ in range(n_merges):
+        counts = Counter()
+        for word, n in words.items():
+            for pair in pairwise(word):
+                counts[pair] += n
+        best = max(counts, key=lambda pair: (counts[pair], pair), default=None)
+        if counts[best] < 2:
+            break
+        rows.append(f"{best[0]} {best[1]}\n")
+        words = {_joined(word, best): n for word, n in words.items()}
+    return "".join(rows)
+
+
+def _joined(word, pair) -> tuple[str, ...]:
+    parts, place = [], 0
+    while place < len(word):
+        step = 1 + (word[place : place + 2] == pair)
+        parts.append("".join(word[place : place + step]))
+        place += step
+    return tuple(parts)
+
+
+@cache
+def old(n_merges, header):
+    """A vocabulary read from codes of version 0.1, and the library with them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "codes")
+        path.write_text(header + old_codes(CORPUS[:-1] * 2, n_merges), "utf-8")
+        assert module.recognises(path, path.read_bytes()[:4096])
+        return module.read(path), module.peer(path)
+
+
+@pytest.mark.parametrize(("n_merges", "header"), [(30, ""), (90, "#version: 0.1\n"), (250, "")])
+@FEW
+@given(lines=st.lists(texts, max_size=4))
+@example(lines=["", "aaaaaaa low lowest ababab abab est er", *CORPUS])
+def test_codes_of_version_01_cut_alike(n_merges, header, lines):
+    """Codes that subword-nmt takes for 0.1 give its pieces, on any text."""
+    assert_agree(*old(n_merges, header), lines)
+
+
+@cache
+def with_users():
+    """A vocabulary with user tokens, one the start of another and one a regex, and the library told of them."""
+    vocabulary = replace(learned(CORPUS, "pruned"), special=SpecialTokens(user=("#url", "#u", "é.*")))
+    with tempfile.TemporaryDirectory() as folder:
+        module.write(vocabulary, Path(folder, "codes"))
+        return vocabulary, module.peer(Path(folder, "codes"), special=vocabulary.special)
+
+
+@FEW
+@given(words=st.lists(fragments | st.sampled_from(["#url", "#u", "é.*", "#url#u", "#urlthe", "é.*lowest"])))
+@example(words=["#url", "the", "#url", "#urlx", "#uThe", "éa"])
+def test_user_tokens_are_glossaries(words):
+    """Alone and before text, user tokens come out alike; the part of a word before one is cut as a word."""
+    vocabulary, peer = with_users()
+    assert_agree(vocabulary, peer, [" ".join(words), *words])
+    assert peer.pieces(["the#url"])[0][-2:] == ["#url", "</w>"]
+
+
 BASE = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 
 
@@ -142,7 +207,7 @@ BASE = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>
     [
         ({"normalizer": Normalizer("nfc")}, "normaliser 'nfc'"),
         ({"pretokenizer": PreTokenizer("unicode")}, "pre-tokeniser 'unicode'"),
-        ({"special": SpecialTokens(user=("<url>",))}, "--glossaries <url>"),
+        ({"special": SpecialTokens(user=("<url>",))}, "--glossaries '(?:<url>)'"),
         ({"special": SpecialTokens(bos="<bos>")}, "<bos>"),
         ({"byte_fallback": True}, "Byte fallback"),
         ({"counts": (3, 0, 2, 1)}, "--vocabulary-threshold"),
@@ -184,8 +249,9 @@ def test_both_files_or_none(tmp_path):
 @pytest.mark.parametrize(
     ("codes", "listing", "named"),
     [
-        (b"l o\nlo w</w>\n", None, "codes:1: "),
-        (b"#version: 0.1\nl o\n", None, "learn them again"),
+        (b"l o\nlow w</w>\n", None, "codes:2: .*'low'"),
+        (b"#version: 0.3\nl o\n", None, "codes:1: .*learn the codes again"),
+        (b"#version: 0.1\nl o\n", b"l@@ 3\n", "codes:1: .*remove the vocabulary"),
         (b"#version: 0.2\nl o\nx\n", None, "codes:3: "),
         (b"#version: 0.2\nl o\n\xff", None, "codes:3: "),
         (b"#version: 0.2\nlo w</w>\n", None, "codes:2: .*'lo'"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_huggingface import LINES, assert_agree, corpora, learn, texts
 
 from volt.encoder import Encoder
-from volt.errors import VocabularyError
+from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
 from volt.special import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -97,6 +97,55 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_agrees(tmp_path):
     assert peer.ids is None
     assert peer.pieces(LINES) == Encoder(closed).encode_lines(LINES)
     assert format_.read(tmp_path / "r").merges == closed.merges
+
+
+def test_a_closure_in_merge_order_keeps_its_ids(tmp_path):
+    """closed(order="merges"): pieces and ids agree with tiktoken's, and the file reads back to the same ids."""
+    closed = pruned().closed(order="merges")
+    assert not any("Ids differ" in note for note in format_.write(closed, tmp_path / "r"))
+    assert_agree(Encoder(closed), format_.peer(tmp_path / "r"), LINES)
+    assert format_.read(tmp_path / "r").ids == closed.ids
+    assert set(closed.tokens) == set(pruned().closed().tokens)
+
+
+def test_closing_keeps_counts_with_their_tokens():
+    """In either order each token keeps its count, scaffolding has 0; another order is refused."""
+    counted = replace(pruned(), counts=tuple(range(len(pruned().tokens))))
+    for order in ("ids", "merges"):
+        closed = counted.closed(order=order)
+        found = dict(zip(closed.tokens, closed.counts, strict=True))
+        assert {token: found.pop(token) for token in counted.tokens} == dict(
+            zip(counted.tokens, counted.counts, strict=True)
+        )
+        assert set(found.values()) == {0}
+    with pytest.raises(ConfigError, match="choose ids or merges"):
+        counted.closed(order="rank")
+
+
+def test_scaffolding_spelled_like_a_special_token_is_refused():
+    """It cannot be kept as a token beside it; the error names it."""
+    vocabulary = Vocabulary((("<", "u"), ("<u", ">")), ("<", "u", ">"), special=SpecialTokens(user=("<u>",)))
+    with pytest.raises(VocabularyError, match=r"scaffolding '<u>' is spelled like a special token"):
+        vocabulary.closed()
+
+
+@given(st.lists(texts | st.sampled_from(["<url>", "x<url>y", "<url><url>", "é!", " <url> "]), max_size=6))
+@example(["a <url> b", "a  <url>  b", "<url>\u0301", "a<url>'s", "<s>", "</s>"])
+@FEW
+def test_user_tokens_encode_alike(parts):
+    """tiktoken, given the special tokens, has the same pieces and ids wherever user tokens stand."""
+    encoder, peer = user_case()
+    assert_agree(encoder, peer, ["".join(parts), " ".join(parts), *parts])
+
+
+@cache
+def user_case():
+    """Encoder and library of a vocabulary with user tokens."""
+    vocabulary = learn(LINES, "none", "bytes", user=("<url>", "é!"))
+    with tempfile.TemporaryDirectory() as folder:
+        notes = format_.write(vocabulary, Path(folder, "r"))
+        assert any("allowed_special=" in note for note in notes)
+        return Encoder(vocabulary), format_.peer(Path(folder, "r"), special=vocabulary.special)
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,10 @@ def marian_ids(text: str) -> dict[str, int]:
 
 
 def opennmt_ids(text: str) -> dict[str, int]:
-    """What OpenNMT-py's _read_vocab_file makes of a file: the place of each piece behind its specials, none here."""
-    lines = [line.strip("\n") for line in io.StringIO(text).read().splitlines() if line.strip("\n")]
-    assert all(line.split(None, 1)[1].isdigit() for line in lines)
-    return {line.split(None, 1)[0]: number for number, line in enumerate(lines)}
+    """What a reader of count<TAB>piece makes of a file: the place of each piece behind its specials, none here."""
+    rows = [line.split() for line in text.split("\n")[:-1]]
+    assert all(count.isdigit() for count, _ in rows)
+    return {piece: number for number, (_, piece) in enumerate(rows)}
 
 
 def line_ids(text: str) -> dict[str, int]:
@@ -160,12 +160,16 @@ def test_codes_serve_as_merges(name, tmp_path: Path) -> None:
 
 
 def test_opennmt_is_read_either_way_round(tmp_path: Path) -> None:
-    """piece<TAB>count, which OpenNMT-py reads, and count<TAB>piece give the same vocabulary; digits are pieces too."""
+    """count<TAB>piece and piece<TAB>count, as OpenNMT-py has it, give the same vocabulary; digits are pieces too, and
+    where all are, counts come first."""
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "a").write_text("l@@\t9\n1\t5\n", encoding="utf-8")
     (tmp_path / "b").write_text("9\tl@@\n5\t1\n", encoding="utf-8")
     a, b = (read_vocabulary(tmp_path / name, format="opennmt", merges=tmp_path / "codes") for name in "ab")
     assert a == b == replace(SMALL, tokens=("l", "1</w>"), counts=(9, 5))
+    (tmp_path / "c").write_text("5\t1\n", encoding="utf-8")
+    c = read_vocabulary(tmp_path / "c", format="opennmt", merges=tmp_path / "codes")
+    assert (c.tokens, c.counts) == (("1</w>",), (5,))
 
 
 def test_fairseq_tells_like_spellings_apart(tmp_path: Path) -> None:
@@ -214,8 +218,8 @@ DAMAGED = [
     ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"l@@": 3\n', 4, "repeats line 3"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"\\q": 2\n', 3, "no YAML string"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"high": 2\n', 3, "no merge makes"),
-    ("opennmt", b"l@@\t9\no@@\n", 2, "a tab"),
-    ("opennmt", b"l@@\t9\no@@\t-3\n", 2, "no count"),
+    ("opennmt", b"9\tl@@\no@@\n", 2, "a tab"),
+    ("opennmt", b"9\tl@@\n-3\to@@\n", 2, "no count"),
     ("opennmt", b"l@@\t9\nl@@\t3\n", 2, "repeats line 1"),
     ("tokens", b"l\no\nl\n", 3, "repeats line 1"),
     ("tokens", b"l\n\no\n", 2, "empty line"),

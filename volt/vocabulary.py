@@ -17,7 +17,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from volt.atoms import SUFFIX, Marker, atom_code, check_marker
 from volt.errors import ConfigError, VocabularyError
@@ -124,16 +124,32 @@ class Vocabulary(Interop):
         kept = set(self.tokens)
         return tuple(token for token in dict.fromkeys(map("".join, self.merges)) if token not in kept)
 
-    def closed(self) -> Vocabulary:
-        """The same with all scaffolding kept as tokens, behind the others, whose ids stay: nothing is split back.
+    def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
+        """The same with all scaffolding kept as tokens: nothing is split back.
 
-        Scaffolding is given the count 0, which is exact for tokens that no longer occur.
+        order: "ids" puts scaffolding behind the other tokens, whose ids stay; "merges" puts all that merges make behind
+        the others, as they first make it, which is how tiktoken must number tokens. Scaffolding is given the count 0,
+        which is exact for tokens that no longer occur.
+
+        Raises VocabularyError if scaffolding is spelled like a special token, ConfigError if there is no such order.
 
         >>> Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low")).closed().tokens
         ('l', 'o', 'w', 'low', 'lo')
         """
-        counts = self.counts + (0,) * len(self.scaffolding) * bool(self.counts)
-        return replace(self, tokens=self.tokens + self.scaffolding, counts=counts)
+        if order not in ("ids", "merges"):
+            raise ConfigError(f"unknown order {order!r}; choose ids or merges")
+        for token in self.scaffolding:
+            if token in self._reserved:
+                raise VocabularyError(
+                    f"scaffolding {token!r} is spelled like a special token, so it cannot be kept as a token; give the "
+                    "special token another spelling"
+                )
+        tokens = self.tokens + self.scaffolding
+        counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
+        if order == "merges":
+            made = {token: rank for rank, token in reversed(list(enumerate(map("".join, self.merges))))}
+            tokens = tuple(sorted(tokens, key=lambda token: made.get(token, -1)))
+        return replace(self, tokens=tokens, counts=tuple(counts.get(token, 0) for token in tokens) if counts else ())
 
     @cached_property
     def fingerprint(self) -> str:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def export(
     model: Annotated[Path, typer.Argument(help="A vocabulary file, VOLT's or another.")],
-    text: Annotated[list[str] | None, typer.Argument(help="With --check: files, globs or folders to encode.")] = None,
     to: Annotated[
         str,
         typer.Option(
             "--to", help="subword-nmt, sentencepiece, huggingface, tiktoken, fairseq, marian, opennmt or tokens."
         ),
-    ] = ...,  # type: ignore[assignment]
-    out: Annotated[Path, typer.Option("-o", "--output", help="Where to write.")] = ...,  # type: ignore[assignment]
+    ],
+    out: Annotated[Path, typer.Option("-o", "--output", help="Where to write.")],
+    text: Annotated[list[str] | None, typer.Argument(help="With --check: files, globs or folders to encode.")] = None,
     closed: Annotated[bool, typer.Option("--closed", help="Keep scaffolding as tokens.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Encode TEXT here and with the real library; fail if they differ.")
@@ -42,12 +42,25 @@ def export(
     if check and not hasattr(module, "peer"):
         raise ConfigError(f"--check: no library cuts text with {to} alone; leave it out")
     vocabulary = load_model(model)
-    vocabulary = vocabulary.closed() if closed else vocabulary
+    vocabulary = _closed(vocabulary, to) if closed else vocabulary
     for note in write_vocabulary(vocabulary, out, format=to):
         say(f"note: {note}")
     say(f"wrote {out}: {vocabulary.size:,} tokens for {to}")
     if check and not _agrees(vocabulary, out, to, text, encoding_errors):
         raise typer.Exit(1)
+
+
+def _closed(vocabulary: Vocabulary, to: str) -> Vocabulary:
+    """With scaffolding as tokens; in the order of the merges where the format cannot number tokens otherwise."""
+    if to != "tiktoken":
+        return vocabulary.closed()
+    closed = vocabulary.closed(order="merges")
+    if closed.tokens[: vocabulary.size] != vocabulary.tokens:
+        say(
+            "note: tiktoken numbers tokens in the order of the merges, so --closed gives other ids than MODEL has; "
+            "volt import of the file has them too"
+        )
+    return closed
 
 
 def _agrees(vocabulary: Vocabulary, path: Path, to: str, text: list[str] | None, errors: str) -> bool:

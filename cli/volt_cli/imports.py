@@ -12,7 +12,7 @@ from volt_cli.console import say
 
 def import_(
     path: Annotated[Path, typer.Argument(help="A file, or a folder for huggingface.")],
-    out: Annotated[Path, typer.Option("-o", "--output", help="Where to write the vocabulary.")] = ...,  # type: ignore[assignment]
+    out: Annotated[Path, typer.Option("-o", "--output", help="Where to write the vocabulary.")],
     format: Annotated[str, typer.Option("--from", help="Its format; default: told by the content.")] = "",
     merges: Annotated[
         Path | None,

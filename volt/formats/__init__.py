@@ -1,7 +1,8 @@
 """Foreign formats, one module each, named as users name them.
 
 Each module holds some of: `write(vocabulary, path)`, which returns what the format cannot carry, a sentence each;
-`read(path, merges=None)`; `recognises(path, head)`; `peer(path)`, the real library with that file loaded.
+`read(path, merges=None)`; `recognises(path, head)`; `peer(path, special=…)`, the real library with that file loaded and
+with these special tokens where it takes them from its caller.
 
 >>> import tempfile, pathlib
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -22,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from volt.atoms import Marker
 from volt.errors import CandidateError, ConfigError, VocabularyError
+from volt.special import SpecialTokens
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
+USUAL = SpecialTokens()
 HEAD_SIZE = 4096  # bytes that `recognises` is shown
 
 FORMATS = {

@@ -17,7 +17,8 @@ from pathlib import Path
 from volt.decoder import decode
 from volt.encoder import Encoder
 from volt.errors import ConfigError
-from volt.formats import FORMATS, Peer, format_module
+from volt.formats import FORMATS, USUAL, Peer, format_module
+from volt.special import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 N_SHOWN = 5
@@ -55,7 +56,7 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
 
     Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
     """
-    peer, encoder = load_peer(path, format), Encoder(vocabulary)
+    peer, encoder = load_peer(path, format, special=vocabulary.special), Encoder(vocabulary)
     ours, theirs = encoder.encode_lines(lines), peer.pieces(lines)
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
     their_ids = our_ids if peer.ids is None else peer.ids(lines)
@@ -69,13 +70,16 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
     )
 
 
-def load_peer(path: str | Path, format: str) -> Peer:
-    """The real library with an exported file loaded. Raises ConfigError if the format has none."""
+def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) -> Peer:
+    """The real library with an exported file loaded, told of these special tokens where the file does not hold them.
+
+    Raises ConfigError if the format has no library.
+    """
     module = format_module(format)
     if not hasattr(module, "peer"):
         able = ", ".join(name for name in FORMATS if hasattr(format_module(name), "peer"))
         raise ConfigError(f"{format} is a list of tokens, which no library cuts text with; check one of: {able}")
-    peer: Peer = module.peer(Path(path))
+    peer: Peer = module.peer(Path(path), special=special)
     return peer
 
 

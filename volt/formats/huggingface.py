@@ -1,6 +1,6 @@
 r"""Hugging Face tokenizer.json, alone or in a folder that transformers loads ⇄ vocabulary.
 
-Written: id for id the same strings, the same pieces on any text, but for what `write` returns. Only user tokens are
+Written: id for id the same strings, the same pieces on any text, but for what `write` returns. Only user tokens can be
 "added tokens", because tokenizers would find the others, such as "</s>", in text, and VOLT never does; transformers is
 told the same by `split_special_tokens`. Encoding adds no bos or eos.
 
@@ -32,7 +32,7 @@ from typing import Any
 
 from volt.atoms import PREFIX, SUFFIX
 from volt.errors import ConfigError, MissingLibraryError, OutputError, VocabularyError
-from volt.formats import Peer
+from volt.formats import USUAL, Peer
 from volt.formats.huggingface_pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface_reading import (
     CONFIG,
@@ -41,14 +41,17 @@ from volt.formats.huggingface_reading import (
     ROLES,
     added_tokens,
     check_whole_words,
+    file_users,
     load,
     model_merges,
     model_section,
     model_vocab,
+    not_whole,
     read_scheme,
     read_tokens,
     role_tokens,
 )  # fmt: skip
+from volt.special import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.writer import write_atomic
 
@@ -88,14 +91,13 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     model = model_section(path, data)
     vocabulary, pairs = model_vocab(path, model), list(model_merges(path, model))
     try:
-        scheme = read_scheme(data, model, vocabulary)
-        arguments = read_tokens(
-            scheme, model, vocabulary, pairs, role_tokens(path, model), added_tokens(data, vocabulary)
-        )
-        result = Vocabulary(**arguments)
+        added = added_tokens(data, vocabulary)
+        scheme = read_scheme(data, model, vocabulary, users=file_users(data, vocabulary, added))
+        added = list(scheme.users) or added
+        result = Vocabulary(**read_tokens(scheme, model, vocabulary, pairs, role_tokens(path, model), added))
     except (VocabularyError, ConfigError) as error:
         raise VocabularyError(f"{path}: {error}") from None
-    if model.get("ignore_merges"):
+    if model.get("ignore_merges") and not scheme.takes_users_as_words:
         check_whole_words(path, result)
     return result
 
@@ -107,7 +109,7 @@ def recognises(path: Path, head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and (b'"added_tokens"' in head or b'"truncation"' in head)
 
 
-def peer(path: Path) -> Peer:
+def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """tokenizers with the file loaded; it has ids in common with VOLT if VOLT wrote the file.
 
     Raises MissingLibraryError if tokenizers is not installed, VocabularyError if it refuses the file.
@@ -126,9 +128,12 @@ def peer(path: Path) -> Peer:
     except VocabularyError:
         shares_ids = False
 
+    added = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
+
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         found = tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        return [_spelled(tokenizer, line, one.tokens) for line, one in zip(lines, found, strict=True)]
+        named = [[added.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
+        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, named, strict=True)]
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
@@ -176,6 +181,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         yield "Merges that repeat an earlier one are not in the file: they have no effect."
     if special.user:
         yield from _user_notes(scheme, special.user[0])
+        yield from _word_notes(vocabulary, scheme)
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
         yield (
             "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT gives "
@@ -203,7 +209,18 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     """How text around user tokens is treated differently."""
-    if scheme.marker == "suffix":
+    if scheme.takes_users_as_words:
+        yield (
+            f"User tokens, such as {example}, are in the vocabulary but no 'added tokens'; a token with a role or a "
+            "byte token that is spelled out right behind one is found where it is all that is left of the word."
+        )
+    elif scheme.ends_users:
+        yield (
+            f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there; a "
+            f"line that is just {example} gets no lone '</w>', and a line that is just '</w>' is one; the library "
+            "shows this token as U+10FFFD."
+        )
+    elif scheme.marker == "suffix":
         yield (
             f"User tokens, such as {example}, cut the words that they touch: the part before one ends in '</w>', and "
             f"no lone '</w>' piece follows one that ends a word, as it does in VOLT."
@@ -223,6 +240,15 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
             f"Text is cut at user tokens, such as {example}, before it is cut into words, where VOLT cuts it into "
             "words with the tokens in it: white space or symbols beside one may fall into other pieces."
         )
+
+
+def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
+    """What comes of handling user tokens in normalised text, and of ignore_merges."""
+    if (scheme.takes_users_as_words or scheme.ends_users) and scheme.normalizer != "none":
+        yield "Text that the normaliser turns into the spelling of a user token is one; VOLT looks at raw text."
+    unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None
+    if unmade is not None:
+        yield f"The word {unmade!r} is taken whole, for the sake of user tokens; VOLT's merges do not make it."
 
 
 def _remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -246,12 +272,13 @@ def _remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def _tokenizer(vocabulary: Vocabulary) -> Json:
     """The content of tokenizer.json."""
     scheme, special = Scheme.of(vocabulary), vocabulary.special
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": scheme.ends_users, "special": False}
+    added = () if scheme.takes_users_as_words else special.user + (SUFFIX,) * scheme.ends_users
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": vocabulary.ids[token], "content": token, **flags} for token in special.user],
+        "added_tokens": [{"id": vocabulary.ids[token], "content": token, **flags} for token in added],
         "normalizer": sequence("normalizers", normalizers(scheme)),
         "pre_tokenizer": sequence("pretokenizers", pre_tokenizers(scheme)),
         "post_processor": None,
@@ -264,7 +291,7 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
             "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
             "fuse_unk": False,
             "byte_fallback": vocabulary.byte_fallback,
-            "ignore_merges": False,
+            "ignore_merges": scheme.takes_users_as_words,
             "vocab": vocabulary.ids,
             "merges": [list(pair) for pair in dict.fromkeys(vocabulary.merges)],
         },
@@ -287,13 +314,18 @@ def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
 
 def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
     """The symbols that tokenizers starts to merge from; an added token is one."""
-    added = sorted((one.content for one in tokenizer.get_added_tokens_decoder().values()), key=len, reverse=True)
-    parts = re.split(f"({'|'.join(map(re.escape, added))})", line) if added else [line]
+    real = tokenizer.get_added_tokens_decoder().values()
+    normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
+    whole = any(one.normalized and not one.special for one in real)
+    added = {normalize(one.content) if whole else one.content: one.content for one in real}
+    line = normalize(line) if whole else line
+    names = sorted(added, key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, names))})", line) if names else [line]
     for number, part in enumerate(parts):
         if part in added:
-            yield part
+            yield added[part]
         elif part:
-            text = tokenizer.normalizer.normalize_str(part) if tokenizer.normalizer else part
+            text = part if whole else normalize(part)
             cut = tokenizer.pre_tokenizer
             words = cut.pre_tokenize_str(text) if cut else [(text, None)]
             if (number or not parts[0]) and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:

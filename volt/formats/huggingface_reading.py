@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,10 @@ from volt.vocabulary import Vocabulary
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ROLES = ("unk", "bos", "eos", "pad")
 _BERT_WORDS = r"[!-/:-@\[-`{-~\p{P}]|[^\s!-/:-@\[-`{-~\p{P}]+"
+GPT2_PATTERNS = (
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+)
 _SMALL = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 
 
@@ -61,7 +67,7 @@ def model_section(path: Path, data: Json) -> Json:
         raise VocabularyError(f"{path}: version {version!r} of the format, and VOLT reads '1.0'; restore the file")
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
-        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE'")
+        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {_remedy(kind)}")
     if model.get("continuing_subword_prefix"):
         raise VocabularyError(
             f"{path}: tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do; "
@@ -70,6 +76,18 @@ def model_section(path: Path, data: Json) -> Json:
     if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
         raise VocabularyError(f"{path}: words end in {model['end_of_word_suffix']!r}, and VOLT reads {SUFFIX!r} only")
     return model
+
+
+def _remedy(kind: object) -> str:
+    """What to do with a tokenizer whose pieces no merges make."""
+    if kind == "Unigram":
+        return (
+            "no merges make its pieces; give the sentencepiece .model that it comes from to volt search --candidates, "
+            "or train a BPE tokenizer"
+        )
+    if kind == "WordPiece":
+        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus with volt search"
+    return "train a BPE tokenizer, or find a vocabulary with volt search"
 
 
 def model_vocab(path: Path, model: Json) -> dict[str, int]:
@@ -139,21 +157,35 @@ def _role_names(config: Json) -> Iterator[tuple[str, Any]]:
         yield role, value.get("content") if isinstance(value, dict) else value
 
 
-def read_scheme(data: Json, model: Json, vocab: Mapping[str, int]) -> Scheme:
+def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
+    """The user tokens, if VOLT wrote the file: added ones, or as many behind the four roles as the last Split names."""
+    if added:
+        return tuple(token for token in added if token != SUFFIX)
+    steps = _flat(data.get("pre_tokenizer"), "pretokenizers")
+    pattern = steps[-1].get("pattern") if len(steps) > 1 and not steps[-1].get("invert") else None
+    found = pattern.get("Regex") if isinstance(pattern, dict) else None
+    return tuple(vocab)[4 : 4 + len(_ALTERNATIVES.findall(found))] if isinstance(found, str) else ()
+
+
+_ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
+
+
+def read_scheme(data: Json, model: Json, vocab: Mapping[str, int], *, users: tuple[str, ...]) -> Scheme:
     """The scheme that makes these normalizer and pre_tokenizer sections, or does what they do."""
     normalizer, cut = data.get("normalizer"), data.get("pre_tokenizer")
     suffix = model.get("end_of_word_suffix") == SUFFIX
     names = ["whitespace", "metaspace", "unicode", "gpt2", "bytes", *_patterns(cut)]
     markers: tuple[Marker, ...] = ("suffix",) if suffix else ("none", "prefix")
-    for marker, name, form, lower, hides in product(markers, names, _FORMS, (False, True), (False, True)):
-        scheme = Scheme(marker, Normalizer(form, lower).name, name, hides)
+    hidden = dict.fromkeys((users, ()))
+    for marker, name, form, lower, found in product(markers, names, _FORMS, (False, True), hidden):
+        scheme = Scheme(marker, Normalizer(form, lower).name, name, found)
         sections = sequence("normalizers", normalizers(scheme)), sequence("pretokenizers", pre_tokenizers(scheme))
         if sections == (normalizer, cut):
             return scheme
     steps = _flat(normalizer, "normalizers")
     if cut is None and [step.get("type") for step in steps[-2:]] == ["Prepend", "Replace"]:
-        return Scheme("none", _read_normalizer(steps[:-2]), _read_unsplit(steps[-2:], vocab), False)
-    return Scheme("suffix" if suffix else "none", _read_normalizer(steps), _read_cut(cut), False)
+        return Scheme("none", _read_normalizer(steps[:-2]), _read_unsplit(steps[-2:], vocab), ())
+    return Scheme("suffix" if suffix else "none", _read_normalizer(steps), _read_cut(cut), ())
 
 
 _FORMS = ("none", "nfc", "nfkc")
@@ -212,6 +244,9 @@ def _read_cut(section: Any) -> str:
             return "regex: [^ ]*|[^ ]+" if section.get("split", True) else "regex:(?s).+"
         if section.get("split", True):
             return "metaspace"
+    steps = _flat(section, "pretokenizers")
+    if len(steps) == 2 and steps[0].get("type") == "Split" and steps[1].get("type") == "ByteLevel":
+        return _read_split_bytes(*steps)
     simple = {
         "WhitespaceSplit": "whitespace",
         "Whitespace": r"regex:\w+|[^\w\s]+",
@@ -224,6 +259,20 @@ def _read_cut(section: Any) -> str:
         f"the pre_tokenizer {shown if len(shown) < 300 else shown[:300] + '…'} cuts text in a way VOLT cannot; VOLT "
         "reads ByteLevel (GPT-2's regex, add_prefix_space false), Metaspace, WhitespaceSplit, Whitespace, "
         "BertPreTokenizer, and what it writes itself"
+    )
+
+
+def _read_split_bytes(split: Json, level: Json) -> str:
+    """Bytes behind a regex of their own, as in GPT-4, Llama 3 and Qwen: VOLT knows only that of GPT-2."""
+    pattern = split.get("pattern")
+    found = pattern.get("Regex", pattern.get("String")) if isinstance(pattern, dict) else None
+    plain = split.get("behavior") == "Isolated" and not split.get("invert")
+    if found in GPT2_PATTERNS and plain and not level.get("add_prefix_space", True):
+        return "bytes"
+    raise VocabularyError(
+        f"the pre_tokenizer cuts text by the pattern {found!r} before it takes bytes, and VOLT takes bytes of words "
+        f"cut by GPT-2's pattern only, {GPT2_PATTERNS[0]!r}; choose a tokenizer with that one (ByteLevel with "
+        "use_regex true), or find a vocabulary on your corpus with volt search --level bytes"
     )
 
 
@@ -270,10 +319,15 @@ def _special(
 
 def check_whole_words(path: Path, vocabulary: Vocabulary) -> None:
     """Raise VocabularyError if taking a word that is a token whole, as the file demands, gives another encoding."""
-    words = Encoder(vocabulary).encode_words(vocabulary.tokens) if vocabulary.marker == "none" else [()]
-    for token, pieces in zip(vocabulary.tokens, words, strict=False):
-        if pieces != (token,):
-            raise VocabularyError(
-                f"{path}: with ignore_merges the word {token!r} is a token that its merges do not make; VOLT cannot "
-                "encode so. Choose a tokenizer without ignore_merges"
-            )
+    token = next(not_whole(vocabulary) if vocabulary.marker == "none" else iter(vocabulary.tokens), None)
+    if token is not None:
+        raise VocabularyError(
+            f"{path}: with ignore_merges the word {token!r} is a token that its merges do not make; VOLT cannot "
+            "encode so. Choose a tokenizer without ignore_merges"
+        )
+
+
+def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
+    """The tokens that their own string, taken for a word as it is, does not become."""
+    words = Encoder(replace(vocabulary, marker="none")).encode_words(vocabulary.tokens)
+    return (token for token, pieces in zip(vocabulary.tokens, words, strict=True) if pieces != (token,))

@@ -1,6 +1,7 @@
-"""OpenNMT vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT puts its own special tokens before them.
+"""OpenNMT vocabulary ⇄ vocabulary: "count<TAB>piece" a line; OpenNMT puts its own special tokens before them.
 
-That is what onmt_build_vocab writes and OpenNMT-py reads; the other order, "count<TAB>piece", is read as well.
+The other order, "piece<TAB>count", which onmt_build_vocab of OpenNMT-py writes, is read as well. A list that can be
+read both ways, because all its pieces are numbers, is taken to have its counts first.
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -8,7 +9,7 @@ That is what onmt_build_vocab writes and OpenNMT-py reads; the other order, "cou
 ...     path = Path(folder, "vocab.txt")
 ...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
 ...     path.read_text().split("\\n")
-['l@@\\t7', 'lo@@\\t3', '']
+['7\\tl@@', '3\\tlo@@', '']
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from volt.errors import VocabularyError
 from volt.formats import tokens as lists
 from volt.vocabulary import Vocabulary
 
-_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(r"\d+\t\S+")
+_ROW, _SWAPPED = re.compile(r"\d+\t\S+"), re.compile(r"\S+\t\d+")
 _WHITE_SPACE = "".join(map(chr, (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
                                  0x2029, 0x202F, 0x205F, 0x3000)))  # fmt: skip
 
@@ -32,7 +33,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     counts = (0,) * (len(pieces) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size)
     lists.refuse_characters(pieces, _WHITE_SPACE, path, "OpenNMT, which cuts lines there,")
     lists.check_unique(vocabulary, pieces, path)
-    lists.write_lines(path, (f"{piece}\t{count}" for piece, count in zip(pieces, counts, strict=True)))
+    lists.write_lines(path, (f"{count}\t{piece}" for piece, count in zip(pieces, counts, strict=True)))
     return list(_notes(vocabulary))
 
 
@@ -42,7 +43,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a piece, a tab and a count, or all are the other way round."""
+    """Whether every line is a count, a tab and a piece, or all are the other way round."""
     return any(lists.all_lines(head, lambda line, row=row: row.fullmatch(line) is not None) for row in (_ROW, _SWAPPED))  # type: ignore[misc]
 
 
@@ -52,12 +53,13 @@ def _rows(path: Path) -> Iterator[lists.Row]:
     for number, line in lines:
         parts = line.split("\t")
         if len(parts) != 2 or not all(parts):
-            raise VocabularyError(f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}")
-        piece, count = reversed(parts) if swapped else parts
+            raise VocabularyError(f"{path}:{number}: expected a count, a tab and a piece, found {line[:60]!r}")
+        count, piece = reversed(parts) if swapped else parts
         yield lists.Row(number, piece, lists.count_of(path, number, count))
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
+    yield "counts come first; OpenNMT-py asks for the piece first: swap the columns with awk -F'\\t' '{print $2 FS $1}'"
     yield "ids are OpenNMT's: its own special tokens, then the pieces in the order of VOLT's ids"
     yield from lists.spelling_notes(vocabulary)
     yield from lists.not_listed(vocabulary)

@@ -23,7 +23,7 @@ from typing import Any
 
 from volt.atoms import PREFIX
 from volt.errors import CandidateError, ConfigError, VocabularyError
-from volt.formats import MergeList, Peer
+from volt.formats import USUAL, MergeList, Peer
 from volt.formats.sentencepiece_model import (
     BPE,
     CONTROL,
@@ -151,7 +151,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     return replace(vocabulary, provenance={"format": "sentencepiece", "lost": lost})
 
 
-def peer(path: Path) -> Peer:
+def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """The library with that model loaded. sentencepiece reports a run of unknown characters as one; here they are
     counted one by one, as VOLT does."""
     path = _existing(path)

@@ -13,23 +13,28 @@ back into the parts of its merge, as VOLT does.
 from __future__ import annotations
 
 import io
+import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from volt.atoms import SUFFIX
 from volt.errors import CandidateError, MissingLibraryError, VocabularyError
-from volt.formats import MergeList, Peer
+from volt.formats import USUAL, MergeList, Peer
 from volt.special import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.writer import write_atomic
 
-_VERSION = "#version: 0.2"
+_VERSION, _OLD = "#version: 0.2", "#version: 0.1"
 _JOINED = "@@"
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    """The merges in a codes file of version 0.2. Raises CandidateError, with file and line, for anything else."""
+    """The merges in a codes file; those of version 0.1 are rewritten, see `_from_01`.
+
+    Raises CandidateError, with file and line, for anything else.
+    """
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -37,13 +42,60 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         raise CandidateError(
             f"{path}:{line}: neither subword-nmt codes (UTF-8 text) nor a sentencepiece model"
         ) from None
-    if lines[0].strip() != _VERSION:
+    if not data.strip():
+        raise CandidateError(f"{path}:1: empty; restore the codes")
+    named = lines[0].startswith("#version:")
+    if named and lines[0].strip() not in (_VERSION, _OLD):
         raise CandidateError(
-            f"{path}:1: expected {_VERSION!r}, found {lines[0][:40]!r}; older codes mark word ends in another way: "
-            "learn them again with subword-nmt 0.3"
+            f"{path}:1: expected {_VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}; learn the codes again with "
+            "subword-nmt 0.3"
         )
-    rows = enumerate(lines[1 : None if lines[-1] else -1], 2)
-    return MergeList([_pair(path, number, line) for number, line in rows], "suffix")
+    rows = enumerate(lines[named : None if lines[-1] else -1], 1 + named)
+    pairs = [(number, *_pair(path, number, line)) for number, line in rows]
+    if lines[0].strip() == _VERSION:
+        return MergeList([(left, right) for _, left, right in pairs], "suffix")
+    return MergeList(list(_from_01(path, pairs)), "suffix")
+
+
+def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
+    """Merges of version 0.1 → merges of version 0.2 that cut every word alike.
+
+    In 0.1 "</w>" is a symbol of its own behind the last character, so x and "</w>" merge at some rank, or never. Until
+    then x is merged as elsewhere, afterwards only as "x</w>". In 0.2 the last symbol is "x</w>" from the start: each
+    merge of an x that can stand there unjoined is needed for it too, right behind, because the end comes last. That is
+    exact as long as no token is made by two merges, for then ranks only rise while a word is encoded.
+
+    >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
+    [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
+    """
+    joined = {left: number for number, left, right in reversed(rows) if right == SUFFIX}
+    made, unjoined, new = {SUFFIX}, set[str](), dict[tuple[str, str], None]()
+    for number, left, right in rows:
+        for part in (left, right):
+            if len(part) > 1 and part not in made:
+                raise CandidateError(f"{path}:{number}: no character and no earlier merge makes {part!r}; restore it")
+        made.add(left + right)
+        if right.endswith(SUFFIX):
+            new |= {(left, right): None} if right != SUFFIX else {}
+        else:
+            new[left, right] = None
+            if (len(right) == 1 or right in unjoined) and joined.get(right, number) >= number:
+                new[left, right + SUFFIX] = None
+                unjoined.add(left + right)
+    return _makeable(new)
+
+
+def _makeable(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The merges without those that cannot apply, because nothing makes a part of theirs.
+
+    >>> list(_makeable([("l", "o"), ("lo", "w</w>"), ("a", "bc</w>")]))
+    [('l', 'o'), ('lo', 'w</w>')]
+    """
+    made = set[str]()
+    for pair in pairs:
+        if all(len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in made for part in pair):
+            made.add("".join(pair))
+            yield pair
 
 
 def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
@@ -55,7 +107,17 @@ def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
 
 def recognises(path: Path, head: bytes) -> bool:
     """Whether a file that starts so holds subword-nmt codes that name their version."""
-    return head.startswith(b"#version: 0.")
+    return head.startswith(b"#version: 0.") or _is_old(head)
+
+
+def _is_old(head: bytes) -> bool:
+    """Whether this is codes of version 0.1, which may lack a version line: pairs of strings, some at word ends.
+
+    >>> _is_old(b"l o\\no </w>\\n"), _is_old(b"the 5\\nof 3\\n")
+    (True, False)
+    """
+    rows = [line.rstrip(b"\r").split(b" ") for line in head.split(b"\n")[:-1]]
+    return all(len(row) == 2 and all(row) for row in rows) and any(row[1].endswith(b"</w>") for row in rows)
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -83,6 +145,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     pairs = tuple(_codes(codes).pairs)
     if merges is not None or listing.exists():
+        _refuse_01(codes, listing)
         pieces, counts = zip(*_listing(listing), strict=True)
         tokens = _ours(pieces, made=set(map("".join, pairs)))
     else:
@@ -100,8 +163,19 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         raise VocabularyError(f"{place}:{line}: {error.message}") from None
 
 
-def peer(path: Path) -> Peer:
-    """The library with these codes and the vocabulary beside them. Raises as `read` does, MissingLibraryError."""
+def _refuse_01(codes: Path, listing: Path) -> None:
+    """Raise VocabularyError where old codes would be used with a vocabulary: subword-nmt splits their last part into
+    nothing and an empty piece."""
+    if not _bytes(codes).startswith(_VERSION.encode()):
+        raise VocabularyError(
+            f"{codes}:1: codes of version 0.1 with the vocabulary {listing}, which even subword-nmt cannot split back "
+            "by; remove the vocabulary, or learn the codes again with subword-nmt 0.3"
+        )
+
+
+def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
+    """The library with these codes, the vocabulary beside them, and user tokens as its glossaries; a lone "</w>" is put
+    behind those that end a word, as VOLT does. Raises as `read` does, MissingLibraryError."""
     try:
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     except ImportError:
@@ -109,16 +183,27 @@ def peer(path: Path) -> Peer:
     read(path)
     listing = _beside(path)
     kept = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
-    bpe = BPE(io.StringIO(path.read_text("utf-8")), vocab=kept)
+    bpe = BPE(io.StringIO(path.read_text("utf-8")), vocab=kept, glossaries=glossaries(special))
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [[piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)] for line in lines]
 
     def word_pieces(word: str) -> list[str]:
         *others, last = bpe.segment_tokens([word]) or [""]
-        return [*(piece.removesuffix(_JOINED) for piece in others), last + SUFFIX] if last else []
+        ends = [last, SUFFIX] if last in special.user else [last + SUFFIX]
+        return [*(piece.removesuffix(_JOINED) for piece in others), *ends] if last else []
 
     return Peer("subword-nmt", pieces)
+
+
+def glossaries(special: SpecialTokens) -> list[str]:
+    """What --glossaries takes for user tokens: one regex, so that of two that fit the longer is found.
+
+    >>> glossaries(SpecialTokens(user=("<a>", "<a>b", "c.")))
+    ['(?:<a>b|<a>|c\\\\.)']
+    """
+    longest_first = sorted(special.user, key=len, reverse=True)
+    return [f"(?:{'|'.join(map(re.escape, longest_first))})"] if longest_first else []
 
 
 def _theirs(token: str) -> str:
@@ -186,8 +271,12 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
             "space between them."
         )
     if special.user:
-        yield f"User tokens are not carried: give them as --glossaries {' '.join(special.user)}."
-    if special.all[:4] != SpecialTokens().all:
+        yield (
+            f"User tokens are not carried: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. "
+            f"Then the part of a word right before one, as in x{special.user[0]}, is still cut as if the word ended "
+            "there; no '</w>' is shown behind one that ends a word; U+10F000 to U+10FFFD do not become U+FFFD."
+        )
+    if special.all[:4] != USUAL.all:
         yield f"The special tokens {', '.join(special.all[:4])} are not carried, nor are ids: subword-nmt has none."
     if vocabulary.byte_fallback:
         yield "Byte fallback is not carried: what the vocabulary lacks stays as it is in subword-nmt."

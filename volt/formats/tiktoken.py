@@ -18,14 +18,13 @@ from typing import Any
 
 from volt.bytelevel import ALPHABET, to_bytes, to_characters
 from volt.errors import MissingLibraryError, VocabularyError
-from volt.formats import Peer
+from volt.formats import USUAL, Peer
 from volt.special import SpecialTokens
 from volt.text import PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt.writer import write_atomic
 
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-_N_ROLES = len(SpecialTokens().all)
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -85,8 +84,8 @@ def recognises(path: Path, head: bytes) -> bool:
     return len(data[0]) == 1 and all(int(b) == int(a) + 1 for (_, a), (_, b) in pairwise(rows))
 
 
-def peer(path: Path) -> Peer:
-    """tiktoken with the file loaded, GPT-2's pattern, and the four special tokens with a role.
+def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
+    """tiktoken with the file loaded, GPT-2's pattern, and these special tokens; it finds the user's own in text.
 
     It has ids in common with VOLT if the file leaves room for the special tokens below its ranks.
     Raises MissingLibraryError if tiktoken is not installed.
@@ -96,17 +95,25 @@ def peer(path: Path) -> Peer:
     except ImportError:
         raise MissingLibraryError("comparing with tiktoken needs: pip install 'volt-vocab[interop]'") from None
     ranks = _ranks(path)
-    shares_ids = min(ranks.values()) >= _N_ROLES
-    special = {token: number for number, token in enumerate(SpecialTokens().all)} if shares_ids else {}
+    shares_ids = min(ranks.values()) >= len(special.all)
+    first = 0 if shares_ids else max(ranks.values()) + 1
+    names = dict(enumerate(special.all, first))
     encoding: Any = tiktoken.Encoding(
-        path.name, pat_str=GPT2_PATTERN, mergeable_ranks=dict(ranks), special_tokens=special
+        path.name,
+        pat_str=GPT2_PATTERN,
+        mergeable_ranks=dict(ranks),
+        special_tokens={token: number for number, token in names.items()},
     )
+    found = set(special.user)
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
-        return [encoding.encode_ordinary(line) for line in lines]
+        return [encoding.encode(line, allowed_special=found, disallowed_special=()) for line in lines]
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
-        return [[to_characters(encoding.decode_single_token_bytes(number)) for number in line] for line in ids(lines)]
+        return [[names.get(number) or spelled(number) for number in line] for line in ids(lines)]
+
+    def spelled(number: int) -> str:
+        return to_characters(encoding.decode_single_token_bytes(number))
 
     return Peer("tiktoken", pieces, ids if shares_ids else None)
 
@@ -148,18 +155,26 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
         yield "The counts of the tokens are not in the file: the format has no place for them."
     if not keeps_ids:
         yield (
-            "Ids differ from VOLT's: tiktoken merges in the order of ids, but here ids do not follow the merges (as "
-            "after --closed), so tokens are numbered anew from 0; pieces are the same."
+            "Ids differ from VOLT's: tiktoken merges in the order of ids, but here ids do not follow the merges, so "
+            'tokens are numbered anew from 0; pieces are the same. Vocabulary.closed(order="merges") has ids that do.'
         )
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
-    if vocabulary.special != SpecialTokens():
+    if vocabulary.special != USUAL:
         user = f" ({', '.join(vocabulary.special.user[:3])})" if vocabulary.special.user else ""
         yield (
             f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has VOLT's "
-            "usual ones; tiktoken finds in text those that allowed_special names, and does not turn the private "
-            "characters U+10F000 to U+10FFFD into U+FFFD as VOLT does where it has user tokens."
+            "usual ones."
         )
+    if vocabulary.special.user:
+        yield (
+            f"Encode with encode(text, allowed_special={set(vocabulary.special.user)!r}, disallowed_special=()); "
+            "tiktoken does not turn the private characters U+10F000 to U+10FFFD into U+FFFD as VOLT does where it has "
+            "user tokens."
+        )
+    starts = [(a, b) for a in vocabulary.special.user for b in vocabulary.special.all if b != a and b.startswith(a)]
+    if starts:
+        yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
     if vocabulary.byte_fallback:
         yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
     first = dict[str, tuple[str, str]]()
