@@ -309,3 +309,12 @@ def test_real_corpora_agree_with_the_plain_path(name: str, lines) -> None:
     for encoder in ENCODERS:
         encoded = encoder.encode_batch(text)
         assert encoded.ids.tolist() == list(chain.from_iterable(_ids(encoder, text)))
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_errors_of_what_makes_the_items_come_behind_the_results(n_threads: int) -> None:
+    """If making the third item fails, the first two results are delivered, then the error."""
+    results = in_order(lambda number: 1 // number, (1 // number for number in [1, 1, 0]), n_threads=n_threads)
+    assert [next(results), next(results)] == [1, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(results)

@@ -79,7 +79,8 @@ def test_encode_then_decode_gives_the_text_back(run: Run) -> None:
     """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     for options in ([], ["--ids"], ["--separator", "@@"]):
-        encoded = run("encode", "-m", "v.volt", *options, "corpus.txt").stdout
+        asked = ["--output", "ids"] if options == ["--ids"] else options
+        encoded = run("encode", "-m", "v.volt", *asked, "corpus.txt").stdout
         assert encoded.count(b"\n") == TEXT.count("\n")
         assert run("decode", "-m", "v.volt", *options, stdin=encoded).stdout.decode() == TEXT
 
@@ -105,6 +106,20 @@ def test_stdin_is_a_corpus(run: Run, tmp_path: Path) -> None:
     run("search", "-", "-q", "-o", "a.volt", stdin=TEXT.encode())
     run("search", "corpus.txt", "-q", "-o", "b.volt")
     assert (tmp_path / "a.volt").read_bytes() == (tmp_path / "b.volt").read_bytes()
+
+
+def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
+    """With a folder as output each file has its own; a second call says that they are there."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    (tmp_path / "more.txt").write_text("low lower\n")
+    done = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--output", "npy").stderr.decode()
+    assert "more.txt.npy: 1 lines" in " ".join(done.split())
+    assert listed(tmp_path / "out") == [
+        ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.offsets.npy", "more.txt.npy", "more.txt.offsets.npy"
+    ]  # fmt: skip
+    again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--output", "npy").stderr.decode()
+    assert again.count("was there already") == 2
+    assert b"has no place in a stream" in run("encode", "-m", "v.volt", "more.txt", "--output", "npy", status=2).stderr
 
 
 def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:

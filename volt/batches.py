@@ -56,6 +56,16 @@ class Chunk:
     strips_return: bool = False
     whole: Block | None = None
 
+    @property
+    def next_line(self) -> int:
+        """The number of the line behind the last.
+
+        >>> Chunk(b"low\\nlower", first=7).next_line
+        9
+        """
+        text = bytes(self.text)
+        return self.first + text.count(self.separator) + (text[-1:] not in (b"", bytes([self.separator])))
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -123,6 +133,8 @@ class BatchEncoder:
             return UnitTable(self._rule, np.int32 if self.sampled else self.rendering.dtype, limit=self._limit)
 
     def _run(self, chunk: Chunk, table: UnitTable, dropout: Dropout | None) -> Part:
+        if not len(chunk.text):
+            return Part(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
         text, separator = self._prepared(chunk)
         lines = table.scan(text, separator, strip_return=chunk.strips_return and not self._rule.words)
         self._learn(table)
@@ -247,16 +259,28 @@ def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) 
         yield from map(function, items)
         return
     waiting: deque[Future[B]] = deque()
-    with ThreadPoolExecutor(n_threads) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * n_threads:
-                    yield _result(waiting.popleft())
-            while waiting:
-                yield _result(waiting.popleft())
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    pool, ahead = ThreadPoolExecutor(n_threads), iter(items)
+    try:
+        while True:
+            while len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None:
+                waiting.append(item if isinstance(item, Future) else pool.submit(function, *item))
+            if not waiting:
+                return
+            yield _result(waiting.popleft())
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
+    """The next item; None at the end; the error of what makes the items, to be raised behind the results before it."""
+    try:
+        return (next(items),)
+    except StopIteration:
+        return None
+    except Exception as error:
+        failed: Future[Any] = Future()
+        failed.set_exception(error)
+        return failed
 
 
 def _result(future: Future[B]) -> B:

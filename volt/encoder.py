@@ -167,26 +167,18 @@ class Encoder:
         >>> encoder.encode_text(b"low low\\n", separator="@@")
         b'lo@@ w lo@@ w\\n'
         """
-        parts = self.encode_chunks(
-            chunks_of(text, first=first),
-            form=form,
-            separator=separator,
-            dropout=dropout,
-            seed=seed,
-            n_threads=n_threads,
-        )
-        return b"".join(parts)
+        chunks = chunks_of(text, first=first)
+        options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
+        return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
-    def encode_chunks(
+    def text_parts(
         self, chunks: Iterable[Chunk], *, form: Form = "pieces", separator: str = "", dropout: float = 0.0,
         seed: int | None = None, n_threads: int | None = None,
-    ) -> Iterator[bytes]:  # fmt: skip
+    ) -> Iterator[Part]:  # fmt: skip
         """What `encode_text` does, chunk by chunk, in order."""
         if form not in get_args(Form) or (separator and form != "pieces"):
             raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
-        kind = "pieces" if form == "pieces" else "id text"
-        for part in self._run(kind, chunks, dropout, seed, n_threads, separator):
-            yield part.values.tobytes()
+        return self._run("pieces" if form == "pieces" else "id text", chunks, dropout, seed, n_threads, separator)
 
     def encode_parts(
         self, chunks: Iterable[Chunk], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
@@ -280,13 +272,14 @@ def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
     return Encoder(vocabulary, cache_words=cache_words)
 
 
-def file_chunks(path: str, *, errors: Errors = "strict", size: int = _BLOCK_SIZE) -> Iterator[Chunk]:
+def file_chunks(path: str, *, errors: Errors = "strict", first: int = 0, size: int = _BLOCK_SIZE) -> Iterator[Chunk]:
     """The chunks of a file, or of stdin ("-"), plain or compressed; it is read ahead in a thread.
+
+    errors: see `encode_file`;  first: the number of the first line.
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
     """
-    first = 0
     for block in prefetch(read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")):
         yield from chunks_of(block.data, first=first, whole=block)
         first += block.data.count(b"\n") + (not block.data.endswith(b"\n"))

@@ -123,10 +123,13 @@ def _files_below(folder: str) -> list[str]:
     return sorted(str(path) for path in Path(folder).rglob("*") if path.is_file() and not hidden(path))
 
 
-def read_blocks(path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict") -> Iterator[Block]:
+def read_blocks(
+    path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True
+) -> Iterator[Block]:
     """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
 
     errors: what to do with a line that is not UTF-8: "strict" raises, "replace" puts U+FFFD, "skip" drops it.
+    checked: False leaves it to the caller to see whether the text is UTF-8, and then to raise `utf8_error`.
     Raises CorpusError if the file cannot be read, is damaged or is not text.
 
     >>> next(read_blocks("/nowhere/train.de"))
@@ -141,8 +144,31 @@ def read_blocks(path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "st
         for data in _whole_lines(_text(file, block_size), block_size):
             text = data.removeprefix(b"\xef\xbb\xbf") if first_line == 1 else data  # less a byte order mark
             n_lines = text.count(b"\n") + bool(text and not text.endswith(b"\n"))
-            yield _checked(Block(path, first_line, n_lines, text, file.n_read), errors)
+            block = Block(path, first_line, n_lines, text, file.n_read)
+            yield _checked(block, errors) if checked else block
             first_line += n_lines
+
+
+def read_raw(path: str, *, block_size: int = BLOCK_SIZE) -> Iterator[bytes]:
+    """Yield the whole lines of one file as `read_blocks` does, decompressed, but not checked to be UTF-8.
+
+    >>> next(read_raw("/nowhere/train.de"))
+    Traceback (most recent call last):
+        ...
+    volt.errors.CorpusError: /nowhere/train.de: cannot be read (No such file or directory); check the path
+    """
+    with _open(path) as file:
+        yield from _whole_lines(_text(file, block_size), block_size)
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a file starts as gzip, bzip2, xz or zstd files do.
+
+    >>> is_compressed(__file__)
+    False
+    """
+    with _open(path) as file:
+        return file.read(8).startswith(tuple(_DECODERS))
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
@@ -317,7 +343,7 @@ def _checked(block: Block, errors: Errors) -> Block:
     if _is_utf8(block.data):
         return block
     if errors == "strict":
-        raise _utf8_error(block)
+        raise utf8_error(block)
     return _repaired(block, dropped=errors == "skip")
 
 
@@ -342,7 +368,12 @@ def _repaired(block: Block, *, dropped: bool) -> Block:
     return replace(block, data=b"".join(lines), bad_lines=tuple(bad), dropped=dropped)
 
 
-def _utf8_error(block: Block) -> CorpusError:
+def utf8_error(block: Block) -> CorpusError:
+    """What to raise for a block that is not UTF-8: file, line, column, byte.
+
+    >>> utf8_error(Block("a.txt", 5, 1, b"ab\\xff\\n", 4))
+    CorpusError('a.txt:5: invalid UTF-8 byte 0xff at column 3; convert the file or pass --encoding-errors replace|skip')
+    """
     try:
         block.data.decode()
     except UnicodeDecodeError as error:

@@ -66,11 +66,11 @@ class UnitWords:
 
 def unit_words(vocabulary: Vocabulary, units: Sequence[str], *, first: Sequence[bool] | NDArray[np.uint8]) -> UnitWords:
     """The pre-tokens of units as they stand within lines; first: which of them start a line, where that matters."""
-    import polars as pl
-
     rule, n = UnitRule.of(vocabulary.pretokenizer), len(units)
     if rule.words or _are_words(vocabulary, units):
         return UnitWords(list(units), np.ones(n, np.int64), np.zeros(n, bool))
+    import polars as pl
+
     frame = pl.DataFrame(
         {"unit": units, "first": np.asarray(first, bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))

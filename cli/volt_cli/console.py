@@ -6,11 +6,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from volt.kernels.ready import Job
+
+_COMPILATION: dict[Job, int] = {"search": 15, "encode": 10}
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -61,11 +66,11 @@ class Phases:
                 self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-def prepare_kernels(phases: Phases) -> None:
+def prepare_kernels(phases: Phases, job: Job = "search") -> None:
     """Load the compiled loops; the first time on a machine, say that they are being compiled."""
     from volt.kernels.ready import compile_kernels, is_compiled
 
-    if not is_compiled():
-        say("compiling the learner and encoder; this happens once and takes about 15 seconds")
+    if not is_compiled(job):
+        say(f"compiling for {job}; this happens once and takes about {_COMPILATION[job]} seconds")
         with phases.phase("compiling"):
-            compile_kernels()
+            compile_kernels(job)

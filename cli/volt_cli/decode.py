@@ -15,8 +15,8 @@ from volt_cli.models import load_model
 
 
 def decode(
+    model: Annotated[Path, typer.Option("-m", "--model", help="A vocabulary file, VOLT's or another.")],
     files: Annotated[list[str] | None, typer.Argument(help="Files, globs or folders; default: stdin.")] = None,
-    model: Annotated[Path, typer.Option("-m", "--model", help="A vocabulary file, VOLT's or another.")] = ...,  # type: ignore[assignment]
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; default: stdout.")] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Read ids instead of pieces.")] = False,
     separator: Annotated[

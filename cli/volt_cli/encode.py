@@ -2,60 +2,76 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volt.errors import ConfigError
-from volt_cli.lines import open_output, read_lines
+from volt_cli.console import Phases, prepare_kernels, say
 from volt_cli.models import load_model
+
+if TYPE_CHECKING:
+    from volt.encoder import Encoder
+    from volt.file_encoding import Job
+
+CACHE_WORDS = 1 << 20
 
 
 def encode(
+    model: Annotated[Path, typer.Option("-m", "--model", help="A vocabulary file, VOLT's or another.")],
     files: Annotated[list[str] | None, typer.Argument(help="Files, globs or folders; default: stdin.")] = None,
-    model: Annotated[Path, typer.Option("-m", "--model", help="A vocabulary file, VOLT's or another.")] = ...,  # type: ignore[assignment]
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; default: stdout.")] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of pieces.")] = False,
+    out: Annotated[
+        str, typer.Option("-o", "--out", help="A file, or a folder (a/) for one output per file; default: stdout.")
+    ] = "",
+    output: Annotated[
+        str, typer.Option("--output", help="pieces or ids as text; npy or bin: ids as int32, offsets beside.")
+    ] = "pieces",
     separator: Annotated[
         str, typer.Option(help="Mark pieces that do not end a word, as subword-nmt does with @@.")
     ] = "",
+    threads: Annotated[int | None, typer.Option(help="How many threads; default: one for each core.")] = None,
     dropout: Annotated[float, typer.Option(help="Probability of passing over a merge.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="What dropout draws from.")] = None,
+    cache_words: Annotated[
+        int, typer.Option(help="Most words that a thread remembers, about 100 bytes each.")
+    ] = CACHE_WORDS,
     encoding_errors: Annotated[str, typer.Option(help="Lines that are not UTF-8: strict, replace or skip.")] = "strict",
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress; errors only.")] = False,
 ) -> None:
-    """Encode text with a vocabulary: one line of pieces, with a space between two, per line of text."""
-    from volt.encoder import Encoder
+    """Encode text with a vocabulary: one line of pieces, with a space between two, per line of text.
 
-    encoder, done = Encoder(load_model(model)), 0
-    if separator and (ids or encoder.vocabulary.marker != "suffix"):
-        raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
-    with open_output(out) as file:
-        for lines in read_lines(files, errors=encoding_errors):
-            encoded = encoder.encode_lines(lines, dropout=dropout, seed=seed, first=done)
-            done += len(lines)
-            for pieces in encoded:
-                if ids:
-                    row = " ".join(map(str, encoder.ids(pieces).tolist()))
-                else:
-                    row = " ".join(joined(pieces, separator) if separator else pieces)
-                file.write(row.encode() + b"\n")
-    sys.stdout.flush()
-
-
-def joined(pieces: list[str], separator: str) -> list[str]:
-    """Pieces in subword-nmt's convention: the separator follows those that do not end their word.
-
-    >>> joined(["lo", "w</w>"], "@@")
-    ['lo@@', 'w']
+    With a folder as output each file has its own, written whole or not at all; those that are there already, from the
+    same file, vocabulary and options, are not made again.
     """
-    from volt.atoms import SUFFIX
+    from volt.encoder import Encoder
+    from volt.errors import ConfigError
+    from volt.file_encoding import Job
+    from volt.reader import expand
 
-    spelled: list[str] = []
-    for piece in pieces:
-        if piece == SUFFIX and spelled:  # the word ends behind a user token or a byte
-            spelled[-1] = spelled[-1].removesuffix(separator)
-        else:
-            spelled.append(piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator)
-    return spelled
+    if encoding_errors not in ("strict", "replace", "skip"):
+        raise ConfigError(f"--encoding-errors {encoding_errors!r}: choose from strict, replace, skip")
+    job = Job(output, separator, dropout, seed, encoding_errors, threads)  # type: ignore[arg-type]
+    paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
+    encoder = Encoder(load_model(model), cache_words=cache_words)
+    prepare_kernels(phases, "encode")
+    total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
+    with phases.phase("encode", total=total, unit="B") as advance:
+        _encode(encoder, paths, out, job=job, progress=advance, quiet=quiet)
+
+
+def _encode(encoder: Encoder, paths: list[str], out: str, *, job: Job, progress: Any, quiet: bool) -> None:
+    from volt.file_encoding import encode_each, encode_one, encode_stream
+
+    if not out:
+        for text in encode_stream(encoder, paths, job=job, progress=progress):
+            sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    elif out.endswith(os.sep) or os.path.isdir(out):
+        for outcome in encode_each(encoder, paths, Path(out), job=job, progress=progress):
+            if not quiet:
+                done = "was there already" if outcome.n_lines is None else f"{outcome.n_lines:,} lines"
+                say(f"{outcome.output}: {done}")
+    else:
+        encode_one(encoder, paths, Path(out), job=job, progress=progress)

@@ -1,0 +1,142 @@
+"""Files → encoded files: the lines of the plain path, one output per input, none half-written, none made twice."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from volt.encoder import Encoder
+from volt.errors import ConfigError, CorpusError, OutputError
+from volt.file_encoding import Job, Outcome, encode_each, encode_one, encode_stream
+from volt.vocabulary import Vocabulary
+
+ENCODER = Encoder(
+    Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w", "w</w>", "low</w>", "lo", "e"))
+)
+LINES = ["low lower", "", "lowlow  low", "é"] * 50
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Three files: plain, empty, and compressed without a last line end."""
+    (tmp_path / "a.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_bytes(b"")
+    (tmp_path / "c.txt.gz").write_bytes(gzip.compress("\n".join(LINES[:3]).encode()))
+    return [str(tmp_path / name) for name in ("a.txt", "b.txt", "c.txt.gz")]
+
+
+def _made(encoder: Encoder, files: list[str], out: Path, **options: object) -> list[Outcome]:
+    return list(encode_each(encoder, files, out, job=Job(**options)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["pieces", "ids"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_stream_is_the_lines_of_all_files(files: list[str], form: str, n_threads: int) -> None:
+    """One line per line, in the order of the files, as `encode_text` gives them."""
+    stream = b"".join(encode_stream(ENCODER, files, job=Job(form=form, n_threads=n_threads)))  # type: ignore[arg-type]
+    text = "\n".join(LINES + LINES[:3]) + "\n"
+    assert stream == ENCODER.encode_text(text.encode(), form=form)  # type: ignore[arg-type]
+
+
+def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(files: list[str], tmp_path: Path) -> None:
+    """Line i of the stream, or of its file, draws from (seed, i)."""
+    job = Job(dropout=0.5, seed=3)
+    text = "".join(line + "\n" for line in LINES + LINES[:3])
+    assert b"".join(encode_stream(ENCODER, files, job=job)) == ENCODER.encode_text(text.encode(), dropout=0.5, seed=3)
+    outcomes = list(encode_each(ENCODER, files, tmp_path / "out", job=job))
+    own = "".join(line + "\n" for line in LINES[:3]).encode()
+    assert outcomes[2].output.read_bytes() == ENCODER.encode_text(own, dropout=0.5, seed=3)
+
+
+@pytest.mark.parametrize("form", ["npy", "bin"])
+def test_arrays_hold_the_ids_and_offsets_beside(files: list[str], tmp_path: Path, form: str) -> None:
+    """Both arrays hold what `encode_file` gives; numpy reads them, mapped into memory too."""
+    for outcome, path in zip(_made(ENCODER, files, tmp_path / "out", form=form), files, strict=True):
+        expected = ENCODER.encode_file(path)
+        offsets = np.load(outcome.output.with_name(f"{outcome.output.stem}.offsets.npy"))
+        ids = np.load(outcome.output, mmap_mode="r") if form == "npy" else np.fromfile(outcome.output, "<i4")
+        assert (ids == expected.ids).all()
+        assert (offsets == expected.offsets).all()
+        assert outcome.n_lines == len(expected)
+
+
+def test_all_files_can_share_an_array(files: list[str], tmp_path: Path) -> None:
+    """One output for all files: the ids of the stream."""
+    n_lines = encode_one(ENCODER, files, tmp_path / "all.npy", job=Job(form="npy"))
+    assert n_lines == len(LINES) + 3
+    assert len(np.load(tmp_path / "all.offsets.npy")) == n_lines + 1
+    assert (np.load(tmp_path / "all.npy") == ENCODER.encode_batch(LINES + LINES[:3]).ids).all()
+
+
+def test_finished_outputs_are_not_made_again(files: list[str], tmp_path: Path) -> None:
+    """A second run makes nothing; a changed file, option, vocabulary or output is made again, and only that."""
+    out = tmp_path / "out"
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [len(LINES), 0, 3]
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, None]
+    Path(files[1]).write_text("low\n")
+    assert {outcome.source: outcome.n_lines for outcome in _made(ENCODER, files, out)}[files[1]] == 1
+    (out / "a.txt.pieces").write_text("cut")
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, len(LINES)]
+    other = Encoder(ENCODER.vocabulary.closed())
+    assert all(outcome.n_lines is None for outcome in _made(other, files, out))  # the same: it was closed already
+    pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
+    assert all(outcome.n_lines is not None for outcome in _made(pruned, files, out))
+    assert all(outcome.n_lines is not None for outcome in _made(pruned, files, out, separator="@@"))
+
+
+def test_a_fault_leaves_what_was_done_and_nothing_half_done(files: list[str], tmp_path: Path) -> None:
+    """Files before a bad one are finished and recognised later; the bad one leaves nothing."""
+    Path(files[1]).write_bytes(b"low\n\xff\n")
+    out = tmp_path / "out"
+    with pytest.raises(CorpusError, match=r"b\.txt:2: invalid UTF-8"):
+        _made(ENCODER, files, out)
+    assert sorted(path.name for path in out.iterdir()) == [".volt-encoded.json", "a.txt.pieces"]
+    Path(files[1]).write_bytes(b"low\n")
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, 1, 3]
+
+
+def test_places_that_cannot_be_written_are_told(files: list[str], tmp_path: Path) -> None:
+    """Two files of one name, a folder that cannot be made, arrays in a stream, bad options."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/a.txt").write_text("low")
+    with pytest.raises(ConfigError, match="would be written to"):
+        _made(ENCODER, [*files, str(tmp_path / "d/a.txt")], tmp_path / "out")
+    with pytest.raises(OutputError, match="cannot be made"):
+        _made(ENCODER, files, tmp_path / "a.txt" / "out")
+    with pytest.raises(ConfigError, match="has no place in a stream"):
+        next(encode_stream(ENCODER, files, job=Job(form="npy")))
+    for options in ({"form": "json"}, {"form": "ids", "separator": "@@"}, {"n_threads": 0}, {"dropout": 2.0}):
+        with pytest.raises(ConfigError):
+            Job(**options)  # type: ignore[arg-type]
+
+
+def test_damaged_notes_about_outputs_are_ignored(files: list[str], tmp_path: Path) -> None:
+    """A manifest that is no JSON means that outputs are made again, not that the run fails."""
+    out = tmp_path / "out"
+    _made(ENCODER, files, out)
+    (out / ".volt-encoded.json").write_text("{")
+    assert all(outcome.n_lines is not None for outcome in _made(ENCODER, files, out))
+
+
+def test_progress_reaches_the_size_of_the_text(files: list[str]) -> None:
+    """Progress only grows and ends at the bytes of text."""
+    seen: list[int] = []
+    assert list(encode_stream(ENCODER, files, job=Job(), progress=seen.append))
+    assert seen == sorted(seen)
+    assert seen[-1] == os.path.getsize(files[0]) + len(gzip.decompress(Path(files[2]).read_bytes()))
+
+
+def test_npy_head_fits_any_length() -> None:
+    """The head that is written last is as long as the one written first."""
+    head = {"descr": "<i4", "fortran_order": False}
+    sizes = set()
+    for n in (0, 10**6, 10**15):
+        file = io.BytesIO()
+        np.lib.format.write_array_header_1_0(file, {**head, "shape": (n,)})
+        sizes.add(file.tell())
+    assert len(sizes) == 1

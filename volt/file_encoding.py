@@ -1,0 +1,237 @@
+"""Files → encoded files: one stream of lines, or a file for each file, whole or not at all, and none done twice.
+
+    pieces, ids   text, a line for each line       npy   numpy file of all ids       bin   raw int32, little-endian
+
+Beside an array lies NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder of
+outputs holds a small file that says what each was made from; an output that is still what it says is not made again.
+
+>>> import tempfile
+>>> from volt.vocabulary import Vocabulary
+>>> with tempfile.TemporaryDirectory() as folder:
+...     source = Path(folder, "a.txt")
+...     _ = source.write_text("lo lol\\n")
+...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
+...     outcomes = list(encode_each(encoder, [str(source)], Path(folder, "out"), job=Job(form="npy")))
+...     np.load(outcomes[0].output).tolist(), outcomes[0].n_lines
+([4, 0, 6, 0], 1)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.batches import Chunk, Dropout, Part
+from volt.encoder import Encoder, file_chunks
+from volt.errors import ConfigError, OutputError
+from volt.reader import Errors
+from volt.writer import write_atomic
+
+Output = Literal["pieces", "ids", "npy", "bin"]
+Progress = Callable[[int], object]
+_MANIFEST = ".volt-encoded.json"
+_COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to make of files. form: pieces, ids, npy or bin;  the rest: see `Encoder.encode_text` and `encode_file`."""
+
+    form: Output = "pieces"
+    separator: str = ""
+    dropout: float = 0.0
+    seed: int | None = None
+    errors: Errors = "strict"
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.form not in get_args(Output):
+            raise ConfigError(f"unknown output {self.form!r}; choose from {', '.join(get_args(Output))}")
+        if self.separator and self.form != "pieces":
+            raise ConfigError("a separator goes with pieces; leave it out")
+        if self.n_threads is not None and self.n_threads < 1:
+            raise ConfigError(f"{self.n_threads} threads; give 1 or more")
+        Dropout.of(self.dropout, self.seed)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the output is lines of text."""
+        return self.form in ("pieces", "ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One file's output. n_lines: None if the output was there already."""
+
+    source: str
+    output: Path
+    n_lines: int | None
+
+
+def encode_stream(
+    encoder: Encoder, paths: Iterable[str], *, job: Job, progress: Progress | None = None
+) -> Iterator[bytes]:
+    """The lines of all files as text, in order, chunk by chunk. progress: called with the bytes of text done."""
+    if not job.is_text:
+        raise ConfigError(f"{job.form} has no place in a stream; name a file or a folder, or choose pieces or ids")
+    done = 0
+    for chunk, part in _encoded(encoder, paths, job, restart=False):
+        yield part.values.tobytes()
+        done += len(chunk.text)
+        if progress:
+            progress(done)
+
+
+def encode_one(
+    encoder: Encoder, paths: Iterable[str], output: Path, *, job: Job, progress: Progress | None = None
+) -> int:
+    """Encode files into one file; how many lines it has. Raises OutputError if it cannot be written."""
+    return _write(output, _encoded(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
+
+
+def encode_each(
+    encoder: Encoder, paths: Iterable[str], folder: Path, *, job: Job, progress: Progress | None = None
+) -> Iterator[Outcome]:
+    """Encode each file into one of the same name in a folder, which is made; those made before are left as they are.
+
+    An output is made again if the file, the vocabulary or what was asked has changed.
+    Raises ConfigError if two files would have the same output, OutputError if one cannot be written.
+    """
+    outputs = _outputs(paths, folder, job)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    made, wanted = _read_manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
+    missing = [path for path in outputs if not _is_made(outputs[path], made, wanted[path])]
+    yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)
+    done = 0
+    parts = _encoded(encoder, missing, job, restart=True)
+    for path in missing:
+        n_lines, done = _write(outputs[path], _of_one_file(parts), job, progress or (lambda _: None), done)
+        made[outputs[path].name] = wanted[path] | {"size": outputs[path].stat().st_size}
+        with write_atomic(folder / _MANIFEST) as file:
+            file.write(json.dumps(made, indent=1, sort_keys=True).encode())
+        yield Outcome(path, outputs[path], n_lines)
+
+
+def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool) -> Iterator[tuple[Chunk, Part]]:
+    """Each chunk of the files with what it became; behind the last chunk of every file comes one without text.
+
+    Chunks of several files are encoded at the same time. restart: whether lines are numbered anew in each file.
+    """
+    waiting = deque[Chunk]()
+
+    def chunks() -> Iterator[Chunk]:
+        first = 0
+        for path in paths:
+            for chunk in file_chunks(path, errors=job.errors, first=0 if restart else first):
+                first = chunk.next_line
+                yield remembered(chunk)
+            yield remembered(Chunk(b"", first=first))
+
+    def remembered(chunk: Chunk) -> Chunk:
+        waiting.append(chunk)
+        return chunk
+
+    options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
+    if job.is_text:
+        options |= {"form": job.form, "separator": job.separator}
+    parts = encoder.text_parts(chunks(), **options) if job.is_text else encoder.encode_parts(chunks(), **options)
+    for part in parts:
+        yield waiting.popleft(), part
+
+
+def _of_one_file(parts: Iterator[tuple[Chunk, Part]]) -> Iterator[tuple[Chunk, Part]]:
+    """The parts up to the next end of a file."""
+    return takewhile(lambda pair: len(pair[0].text) > 0, parts)
+
+
+def _write(
+    output: Path, parts: Iterable[tuple[Chunk, Part]], job: Job, progress: Progress, done: int
+) -> tuple[int, int]:
+    """Write parts; how many lines there were, and how many bytes of text are done, with those done before."""
+    n_lines = 0
+
+    def values() -> Iterator[NDArray[Any]]:
+        nonlocal n_lines, done
+        for chunk, part in parts:
+            yield part.values
+            n_lines, done = n_lines + chunk.next_line - chunk.first, done + len(chunk.text)
+            offsets.append(part.ends + (offsets[-1][-1] if len(offsets[-1]) else 0))
+            progress(done)
+
+    offsets = [np.zeros(1, np.int64)]
+    with write_atomic(output) as file:
+        if job.form == "npy":
+            _write_npy(file, values())
+        else:
+            for array in values():
+                file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+        if not job.is_text:
+            with write_atomic(output.with_name(f"{output.stem}.offsets.npy")) as beside:
+                np.save(beside, np.concatenate(offsets))
+    return n_lines, done
+
+
+def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
+    """A numpy file of ids; its head, which has room for any length, is written again when the length is known."""
+    head = {"descr": "<i4", "fortran_order": False}
+    np.lib.format.write_array_header_1_0(file, {**head, "shape": (0,)})
+    start, n = file.tell(), 0
+    for array in arrays:
+        file.write(array.astype("<i4", copy=False).tobytes())
+        n += len(array)
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(file, {**head, "shape": (n,)})
+    assert file.tell() == start
+    file.seek(0, os.SEEK_END)
+
+
+def _outputs(paths: Iterable[str], folder: Path, job: Job) -> dict[str, Path]:
+    """The output of each file. Raises ConfigError if two would share one."""
+    outputs = dict[str, Path]()
+    for path in paths:
+        name = Path(path).name
+        for ending in _COMPRESSED:
+            name = name.removesuffix(ending)
+        output = folder / f"{name}.{job.form}"
+        if path == "-" or output in outputs.values():
+            raise ConfigError(f"{path}: would be written to {output}, as another file; give the files other names")
+        outputs[path] = output
+    return outputs
+
+
+def _origin(encoder: Encoder, path: str, job: Job) -> dict[str, Any]:
+    """What an output depends on."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return {}
+    asked = {name: value for name, value in asdict(job).items() if name != "n_threads"}
+    return {
+        "source": os.path.abspath(path), "bytes": found.st_size, "modified": found.st_mtime_ns,
+        "vocabulary": encoder.vocabulary.fingerprint, **asked,
+    }  # fmt: skip
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """What each output of a folder was made from; nothing, if that cannot be told."""
+    try:
+        made = json.loads((folder / _MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return made if isinstance(made, dict) else {}
+
+
+def _is_made(output: Path, made: dict[str, Any], origin: dict[str, Any]) -> bool:
+    return output.is_file() and made.get(output.name) == origin | {"size": output.stat().st_size}
