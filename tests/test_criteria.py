@@ -11,7 +11,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.criteria import divergence, entropy, f95, knee, mean_length, muv, probs, renyi_efficiency
+from volt.criteria import (
+    bits,
+    continued_word_rate,
+    divergence,
+    entropy,
+    f95,
+    fertility,
+    knee,
+    mean_length,
+    muv,
+    parity,
+    percentile_frequency,
+    premiums,
+    probs,
+    rare_share,
+    renyi_efficiency,
+    source_shares,
+    unknown_rate,
+)
 from volt.errors import ConfigError, CriterionError, VoltError
 
 FEW = settings(deadline=None, max_examples=100)
@@ -175,3 +193,80 @@ def test_divergence_is_a_distance_to_uniform(rows):
     assert divergence(counts) == pytest.approx(expected, abs=1e-9)
     assert -1e-9 <= divergence(counts) <= 1 - 1 / n + 1e-9
     assert divergence(np.eye(n)[0]) == pytest.approx(1 - 1 / n)
+
+
+def test_bits_and_fertility_by_hand():
+    """12 pieces of 16 types cost 12 · 4 bits; over 5 words they are 2.4 per word; 3 unknown ones are a quarter."""
+    assert bits(12, 16) == 48
+    assert bits(0, 16) == 0
+    assert bits(7, 1) == 0
+    assert fertility(12, 5) == 2.4
+    assert unknown_rate(3, 12) == 0.25
+    assert unknown_rate(0, 0) == 0
+    for refused in (lambda: bits(1, 0), lambda: fertility(1, 0), lambda: rare_share(np.array([]))):
+        with pytest.raises(CriterionError):
+            refused()
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 20)), min_size=1, max_size=20))
+@FEW
+def test_continued_word_rate_equals_looking_at_every_word(rows):
+    """Written out word by word, it is the share of words that take more than one piece."""
+    words = [n_pieces for n_pieces, count in rows for _ in range(count)]
+    found = continued_word_rate(np.array([n for n, _ in rows]), np.array([count for _, count in rows]))
+    assert found == pytest.approx(sum(n > 1 for n in words) / len(words))
+
+
+@given(pairs, st.floats(0, 0.5), st.floats(0.5, 1))
+@FEW
+def test_percentile_frequency_equals_a_plain_loop_over_ranks(rows, low, high):
+    """Of the types that occur, by falling count, those behind the first ⌊low K⌋ and within the first ⌊high K⌋."""
+    counts = sorted((count for count, _ in rows if count), reverse=True)
+    if low == high:
+        return
+    picked = [n for rank, n in enumerate(counts) if int(low * len(counts)) <= rank < int(high * len(counts))]
+    found = percentile_frequency(arrays(rows)[0], low=low, high=high)
+    assert found == pytest.approx(sum(picked) / sum(counts), abs=1e-12)
+
+
+def test_percentile_frequency_by_hand():
+    """Of 100 types with counts 100, 99, … 1, ranks 4 to 83 hold counts 97 down to 18, of 5050 in all."""
+    counts = np.arange(1, 101)
+    assert percentile_frequency(counts) == pytest.approx(sum(range(18, 98)) / 5050)
+    assert percentile_frequency(counts, low=0, high=1) == pytest.approx(1)
+    for low, high in ((0.5, 0.5), (-0.1, 1), (0, 1.1)):
+        with pytest.raises(ConfigError):
+            percentile_frequency(counts, low=low, high=high)
+
+
+@given(st.lists(st.integers(0, 300), min_size=1), st.integers(1, 200))
+@FEW
+def test_rare_share_counts_types_below_the_bound(counts, below):
+    """Types seen fewer than so many times, unseen ones included, over all types."""
+    assert rare_share(np.array(counts), below=below) == sum(n < below for n in counts) / len(counts)
+
+
+@given(st.lists(st.floats(0.5, 20), min_size=1, max_size=9))
+@FEW
+def test_parities_average_to_one(fertilities):
+    """Over all sources parity has the mean 1, and keeps the order and the ratios of the fertilities."""
+    found = parity(fertilities)
+    assert sum(found) / len(found) == pytest.approx(1)
+    assert [value * fertilities[0] for value in found] == pytest.approx([found[0] * value for value in fertilities])
+
+
+def test_premiums_are_relative_to_the_cheapest_source():
+    """Sources of 300, 150 and 450 pieces cost 2, 1 and 3 times as much as the cheapest."""
+    assert premiums([300, 150, 450]) == [2, 1, 3]
+
+
+@given(st.integers(1, 4), st.integers(1, 12), st.integers(0, 2**32))
+@FEW
+def test_source_shares_equal_a_plain_loop_and_sum_to_one(n_sources, n_tokens, seed):
+    """The mean over the used tokens of count in the source over count in all; together 1 if any token is used."""
+    counts = np.random.default_rng(seed).integers(0, 4, (n_sources, n_tokens))
+    used = [column for column in counts.T.tolist() if sum(column)]
+    expected = [sum(column[i] / sum(column) for column in used) / max(1, len(used)) for i in range(n_sources)]
+    found = source_shares(counts)
+    assert found == pytest.approx(expected)
+    assert found.sum() == pytest.approx(1 if used else 0)

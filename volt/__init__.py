@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from volt.bpe import Candidates as Candidates
     from volt.bpe import learn_bpe as learn_bpe
     from volt.bpe import replay_bpe as replay_bpe
+    from volt.comparing import compare as compare
+    from volt.comparison import Comparison as Comparison
     from volt.corpus import count_words as count_words
     from volt.encoder import Encoder as Encoder
     from volt.errors import VoltError as VoltError
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "bpe": ("Candidates", "learn_bpe", "replay_bpe"),
+    "comparing": ("compare",),
+    "comparison": ("Comparison",),
     "corpus": ("count_words",),
     "encoder": ("Encoder",),
     "errors": ("VoltError",),

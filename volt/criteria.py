@@ -13,6 +13,7 @@ array([0.008, 0.003, 0.001])
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -127,3 +128,104 @@ def divergence(counts: Numbers) -> float:
     p = np.zeros(len(counts))
     p[np.asarray(counts) > 0] = probs(counts)
     return float(np.abs(p - 1 / len(p)).sum() / 2)
+
+
+def bits(n_pieces: int, n_types: int) -> float:
+    """N log₂ V: what the text costs at a fixed width per piece (as in Zouhar et al. 2023, "bits").
+
+    Raises CriterionError if there are no types.
+
+    >>> bits(10, 8)
+    30.0
+    """
+    if n_types < 1 or n_pieces < 0:
+        raise CriterionError(f"{n_pieces} pieces of {n_types} types; give 0 or more, and at least 1")
+    return float(n_pieces * np.log2(n_types))
+
+
+def fertility(n_pieces: int, n_words: int) -> float:
+    """Pieces per word (Rust et al. 2021). Raises CriterionError if there are no words.
+
+    >>> fertility(6, 4)
+    1.5
+    """
+    if n_words < 1:
+        raise CriterionError(f"{n_words} words: fertility needs a text with words")
+    return n_pieces / n_words
+
+
+def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
+    """The share of words that are cut into more than one piece (Rust et al. 2021).
+
+    pieces_per_word, word_counts: (n_distinct_words,). Raises CriterionError if there are no words.
+
+    >>> continued_word_rate(np.array([1, 3]), np.array([3, 1]))
+    0.25
+    """
+    return float(probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1))
+
+
+def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
+    """The share of the pieces whose types rank from `low` to `high` of the types that occur, the most frequent first
+    (Zouhar et al. 2023): Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋.
+
+    Raises ConfigError if the bounds are not 0 ≤ low < high ≤ 1, CriterionError if no type occurs.
+
+    >>> percentile_frequency(np.array([50, 20, 20, 10]), low=0.25, high=0.75)
+    0.4
+    """
+    if not 0 <= low < high <= 1:
+        raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")
+    p = np.sort(probs(counts))[::-1]
+    return float(p[int(low * len(p)) : int(high * len(p))].sum())
+
+
+def rare_share(counts: Numbers, *, below: int = 100) -> float:
+    """The share of the types seen fewer than `below` times, unseen ones included. Raises CriterionError without types.
+
+    >>> rare_share(np.array([500, 100, 99, 0]))
+    0.5
+    """
+    if len(counts) == 0:
+        raise CriterionError("0 counts: give the counts of a vocabulary")
+    return float((np.asarray(counts) < below).mean())
+
+
+def unknown_rate(n_unknown: int, n_pieces: int) -> float:
+    """Unknown pieces per piece; 0 for a text without pieces.
+
+    >>> unknown_rate(1, 4)
+    0.25
+    """
+    return n_unknown / n_pieces if n_pieces else 0.0
+
+
+def parity(fertilities: Sequence[float]) -> list[float]:
+    """Each source's fertility over the mean of all sources' (unweighted): above 1 it is cut finer than the others are.
+
+    >>> parity([1.0, 3.0])
+    [0.5, 1.5]
+    """
+    mean = sum(fertilities) / max(1, len(fertilities))
+    return [value / mean for value in fertilities]
+
+
+def premiums(pieces: Sequence[int]) -> list[float]:
+    """Pieces of each source over those of the source that takes fewest (Petrov et al. 2023), for parallel texts.
+
+    >>> premiums([100, 150])
+    [1.0, 1.5]
+    """
+    return [n / min(pieces) for n in pieces]
+
+
+def source_shares(counts: Longs) -> Floats:
+    """Each source's share of a vocabulary, (n_sources,): the mean, over the tokens used, of its part of their counts.
+
+    counts: (n_sources, n_tokens). All 0 if no token is used.
+
+    >>> source_shares(np.array([[4, 1, 0], [0, 3, 0]]))
+    array([0.625, 0.375])
+    """
+    used = counts[:, counts.sum(axis=0) > 0]
+    return np.asarray((used / used.sum(axis=0)).sum(axis=1) / max(1, used.shape[1]))

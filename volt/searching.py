@@ -185,7 +185,7 @@ def _vocabulary(
     """The vocabulary of a step: the merges of its size, its kept tokens, and their counts."""
     reserved = Vocabulary((), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback).pieces
     kept = step.kept & ~np.isin(candidates.tokens[: step.size], reserved)
-    counts = _counts_of_kept(candidates, kept)
+    counts = counts_of_kept(candidates, kept)
     return Vocabulary(
         merges=tuple(candidates.merges[: candidates.merges_at(step.size)]),
         tokens=tuple(token for token, keep in zip(candidates.tokens, kept, strict=False) if keep),
@@ -199,8 +199,17 @@ def _vocabulary(
     )
 
 
-def _counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Exact counts of a size's tokens once those not kept are split back into the parts of their first merge."""
+def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
+    """Exact counts of a size's tokens once those not kept are split back into the parts of their first merge.
+
+    kept: (size,) bool. Returns (size,) int64; only the counts of kept tokens mean anything.
+
+    >>> from volt.word_counts import WordCounts
+    >>> from volt.bpe import learn_bpe
+    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lot": 2}), n_merges=2)
+    >>> counts_of_kept(candidates, np.array([True] * 4 + [False, True]))[[0, 1, 2, 3, 5]]
+    array([2, 2, 0, 2, 5])
+    """
     counts = candidates.counts_at(len(kept))
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))

@@ -1,0 +1,137 @@
+"""`volt compare`: what people type, what they read, and what is left behind when something is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from volt_cli.__main__ import main
+
+ENDS = ("", "s", "ed", "er", "est", "ing")
+STEMS = ("walk", "talk", "jump", "bump", "sing", "ring", "strong", "long", "cold", "bold")
+TEXT = "".join(" ".join(stem + end for end in ENDS[: 2 + i % 4]) + "\n" for i, stem in enumerate(STEMS * 5))
+Run = Callable[..., "Done"]
+
+
+class Done(NamedTuple):
+    """What a command printed."""
+
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Runs volt compare, in this process, in a folder that holds a.en, b.en (held out) and a.xx."""
+    for name, text in (("a.en", TEXT), ("b.en", TEXT[:300]), ("a.xx", TEXT[::-1].strip() + "\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run_volt(*arguments: str, status: int = 0) -> Done:
+        monkeypatch.setattr(sys, "argv", ["volt", "compare", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        done = Done(*(text.decode() for text in capsysbinary.readouterr()))
+        assert (ended.value.code or 0) == status, done.stderr
+        return done
+
+    return run_volt
+
+
+OURS = ("--with", "bpe:40", "--with", "bpe:60")
+
+
+def test_the_tables_go_to_stdout(run: Run) -> None:
+    """Systems, measures, the study, warnings and the signature are printed; nothing is written."""
+    done = run("a.en", *OURS)
+    for expected in ("volt knee", "bpe 40", "training text", "cost, as in the paper's Table 4", "warning", "signature"):
+        assert expected in done.stdout
+    assert "held-out text" not in done.stdout
+    assert len(list(Path().iterdir())) == 3
+
+
+def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
+    """With --json -, stdout is the comparison as JSON, whatever -q says."""
+    data = json.loads(run("a.en", *OURS, "--heldout", "b.en", "--json", "-").stdout)
+    assert [system["name"] for system in data["systems"]][-2:] == ["bpe 40", "bpe 60"]
+    assert data["systems"][0]["heldout"]["n_words"] == len(TEXT[:300].split())
+    assert data.keys() == json.loads(run("a.en", *OURS, "--json", "-", "-q").stdout).keys()
+
+
+def test_files_hold_the_same_result(run: Run) -> None:
+    """JSON and Markdown are written where asked, from one result; -q prints nothing."""
+    done = run("a.en", "a.xx", *OURS, "--json", "r.json", "--markdown", "r.md", "-q")
+    assert done == Done("", "")
+    data, text = json.loads(Path("r.json").read_text()), Path("r.md").read_text()
+    for system in data["systems"]:
+        assert f"{system['training']['n_pieces']:,}" in text
+    assert data["signature"] in text
+    assert "parity, by source" in text
+
+
+def test_options_reach_the_comparison(run: Run) -> None:
+    """Names, sizes, rule, candidates, temperature, separate vocabularies and samples are those that were asked for."""
+    Path("lines.txt").write_text("walking longer\n\nstrongest\n")
+    data = json.loads(
+        run(
+            *("left=a.en", "right=a.xx", "--heldout", "left=b.en", "--sizes", "40:80:20", "--select", "fixed:60"),
+            *("--candidates", "70", "--temperature", "2", "--separate", "--sample", "lines.txt", "--json", "-", *OURS),
+        ).stdout
+    )
+    assert [source["name"] for source in data["corpus"]["sources"]] == ["left", "right"]
+    assert data["corpus"]["temperature"] == 2
+    assert data["samples"]["sizes"] == [40, 60, 80]
+    assert data["chosen"] == "volt fixed:60"
+    assert "merges:70" in data["signature"]
+    assert data["systems"][-1]["name"] == "volt fixed:60, separate"
+    assert [sample["line"] for sample in data["samples"]["samples"]] == ["walking longer", "strongest"]
+    assert "source 'right' has no held-out text" in data["problems"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("nowhere.txt",), 1, "nowhere.txt"),
+        (("a.en", "--heldout", "nowhere.txt"), 1, "nowhere.txt"),
+        (("a.en", "--with", "bpee:40"), 2, "did you mean bpe"),
+        (("a.en", "--select", "best"), 2, "unknown rule"),
+        (("a.en", "--sizes", "9"), 2, "START:STOP:STEP"),
+        (("en=a.en", "en=a.xx"), 2, "given twice"),
+        (("a.en", "--temperature", "-1"), 2, "temperature"),
+        (("a.en", "--json", "nowhere/r.json"), 1, "cannot be written"),
+        (("a.en", "--markdown", "nowhere/r.md"), 1, "cannot be written"),
+        (("a.en", "-o", "nowhere/r.html"), 1, "cannot be written"),
+        (("a.en", "--plots", "a.xx"), 2, "give a folder"),
+        (("a.en", "--sample", "nowhere.txt"), 1, "nowhere.txt"),
+    ],
+)
+def test_wrong_use_ends_in_one_message(run: Run, arguments: tuple[str, ...], status: int, message: str) -> None:
+    """Status 2 for wrong options, 1 for what cannot be read or written; nothing on stdout, nothing left behind."""
+    done = run(*arguments, *OURS, status=status)
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert sorted(path.name for path in Path().iterdir()) == ["a.en", "a.xx", "b.en"]
+
+
+def test_what_cannot_be_made_is_a_warning(run: Run) -> None:
+    """A size that the corpus does not reach is told, and the report is made, with status 0."""
+    done = run("a.en", "--with", "bpe:99999", "--with", "bpe:40")
+    assert "bpe:99999: the corpus gives only" in done.stdout
+    assert "bpe 40" in done.stdout
+
+
+def test_the_page_and_the_charts_are_written(run: Run) -> None:
+    """-o writes one HTML page, --plots a folder of pictures; both are named on stderr."""
+    done = run("a.en", "a.xx", *OURS, "-o", "r.html", "--plots", "plots")
+    assert Path("r.html").read_bytes().lower().startswith(b"<!doctype html>")
+    assert {path.suffix for path in Path("plots").iterdir()} == {".png", ".svg"}
+    assert "wrote r.html" in done.stderr
+    assert "wrote plots" in done.stderr

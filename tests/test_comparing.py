@@ -1,0 +1,262 @@
+"""Laws of comparisons: what is shown is what separate computations give, and what cannot be made is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import volt
+from volt.atoms import token_lengths
+from volt.comparing import Comparison, compare
+from volt.comparison_report import as_markdown, as_text, column_parts, grids, warnings
+from volt.criteria import entropy
+from volt.encoder import Encoder
+from volt.errors import CandidateError, ConfigError, CorpusError
+from volt.sources import Source
+from volt.word_counts import WordCounts, mix
+
+ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
+STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")
+LINES = {
+    "en": [" ".join(stem + end for end in ENDS[: 2 + i % 6]) for i, stem in enumerate(STEMS * 6)],
+    "xx": [" ".join(end + stem[::-1] for end in ENDS[i % 5 :]) for i, stem in enumerate(STEMS * 6)],
+}
+SIZES = range(40, 121, 20)
+OURS = ("bpe:50", "bpe:90", "muv-search")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, str]:
+    """Training and held-out text of two made-up languages."""
+    folder = tmp_path_factory.mktemp("texts")
+    for name, lines in LINES.items():
+        (folder / f"train.{name}").write_text("\n".join(lines) + "\n")
+        (folder / f"test.{name}").write_text("\n".join(line.replace("a", "o") for line in lines[:20]) + "\n")
+    return {path.name: str(path) for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def both(files) -> Comparison:
+    """Both languages, all systems, with separate vocabularies."""
+    pytest.importorskip("sentencepiece")
+    pytest.importorskip("tokenizers")
+    return compare(
+        [files["train.en"], files["train.xx"]],
+        heldout=[files["test.en"], files["test.xx"]],
+        systems=(*OURS, "spm-bpe", "spm-unigram:70", "wordpiece:90"),
+        sizes=SIZES,
+        separate=True,
+    )
+
+
+def test_all_systems_stand_side_by_side(both):
+    """VOLT under every rule, what was asked for, and the separate vocabularies, each on every text and source."""
+    names = [system.name for system in both.systems]
+    assert names[:5] == ["volt knee", "volt muv", "volt f95", "volt renyi", "volt tokens"]
+    assert names[5:7] == ["bpe 50", "bpe 90"]
+    assert names[-1] == "volt knee, separate"
+    assert {system.family for system in both.systems} >= {"sentencepiece bpe", "sentencepiece unigram", "wordpiece"}
+    for system in both.systems:
+        assert list(system.by_source) == list(system.heldout_by_source) == ["en", "xx"]
+        assert sum(system.shares.values()) == pytest.approx(1)
+        assert sum(one.n_pieces for one in system.by_source.values()) == system.training.n_pieces
+        assert system.seconds > 0
+    assert both.chosen == "volt knee"
+    assert both.systems[0].size == both.search.vocabulary.size
+    assert any(problem.startswith("muv-search: ") for problem in both.problems)
+
+
+def test_measures_are_those_of_the_texts_encoded_line_by_line(both, files):
+    """Pieces and words cut, of training and held-out text, by encoding every line of the file."""
+    encoder = Encoder(both.search.vocabulary)
+    chosen = both.systems[0]
+    for kind, found in (("train", chosen.by_source), ("test", chosen.heldout_by_source)):
+        for name, measures in found.items():
+            with open(files[f"{kind}.{name}"], encoding="utf-8") as file:
+                words = file.read().split()
+            cuts = encoder.encode_words(words)
+            assert measures.n_words == len(words)
+            assert measures.n_pieces == sum(map(len, cuts))
+            assert measures.continued_word_rate == pytest.approx(sum(len(cut) > 1 for cut in cuts) / len(words))
+    assert chosen.training.entropy == pytest.approx(entropy(*_kept(both)), rel=1e-9)
+
+
+def _kept(comparison):
+    """Counts and lengths of the chosen vocabulary's tokens, from the search."""
+    vocabulary = comparison.search.vocabulary
+    return np.array(vocabulary.counts), token_lengths(vocabulary.tokens, marker=vocabulary.marker)
+
+
+def test_parity_and_premium_follow_from_the_rows(both):
+    """Parity is fertility over the mean of both; the lines are aligned, so the cheaper source has the premium 1."""
+    for system in both.systems:
+        rows = list(system.by_source.values())
+        mean = sum(row.fertility for row in rows) / 2
+        assert [row.parity for row in rows] == pytest.approx([row.fertility / mean for row in rows])
+        assert min(row.premium for row in rows) == 1
+    assert both.corpus.aligned
+
+
+def test_separate_vocabularies_are_those_of_separate_searches(both, files):
+    """Each source is cut as a comparison of that source alone cuts it."""
+    separate = both.systems[-1]
+    for name in ("en", "xx"):
+        alone = compare([files[f"train.{name}"]], systems=(), sizes=SIZES)
+        assert separate.by_source[name].n_pieces == alone.systems[0].training.n_pieces
+    assert separate.shares["en"] + separate.shares["xx"] == pytest.approx(1)
+
+
+def test_data_is_json_and_holds_every_row(both):
+    """as_data survives JSON without NaN; its rows are those of the result; its columns are as long as each other."""
+    data = json.loads(json.dumps(both.as_data(), allow_nan=False))
+    assert data["version"] == 1
+    assert [system["name"] for system in data["systems"]] == [system.name for system in both.systems]
+    assert data["systems"][0]["training"]["entropy"] == both.systems[0].training.entropy
+    assert len({len(column) for column in data["tokens"].values()}) == 1
+    assert len(data["samples"]["cuts"]) == len(data["samples"]["sizes"]) == len(both.search.steps)
+    held = [count for count in data["tokens"]["count"] if count is not None]
+    assert sum(row["types"] for row in data["lengths"]) == len(held) == both.search.vocabulary.size
+    assert sum(row["pieces"] for row in data["lengths"]) == sum(held) == both.systems[0].training.n_pieces
+    assert data["search"]["seconds"].keys() >= {"count", "learn", "search", "measure"}
+
+
+def test_tables_show_the_numbers_of_the_data(both):
+    """Every measure of every system stands in the Markdown as the data has it; changing the data changes the table."""
+    data = both.as_data()
+    text = as_markdown(data)
+    for system in data["systems"]:
+        for measures in (system["training"], system["heldout"]):
+            assert f"| {measures['n_pieces']:,} | {measures['bits'] / 1e6:,.2f} | {measures['entropy']:.4f} |" in text
+        assert f"| {system['seconds']:.2f} |" in text
+    data["systems"][0]["training"]["entropy"] = 9.87654321
+    assert "9.8765" in as_markdown(data)
+    assert "9.8765" not in text
+    assert all(warning[:30] in text for warning in warnings(data))
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_tables_fit_any_terminal(both, width):
+    """No line is wider than the terminal, no number is cut, and every part of a table names its systems."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    data = both.as_data()
+    console.print(as_text(data))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for grid in grids(data, full=False):
+        cells = {cell for row in grid.rows for cell in row[1:] if 0 < len(cell) < 12 and " " not in cell}
+        assert all(any(cell in line for line in lines) for cell in cells)
+
+
+def test_column_parts_hold_every_column_once():
+    """However little room there is, each column but the first stands in exactly one part."""
+    for room in range(60):
+        parts = column_parts([9, 4, 30, 1, 1, 12], room)
+        assert all(part[0] == 0 for part in parts)
+        assert [column for part in parts for column in part[1:]] == [1, 2, 3, 4, 5]
+
+
+def test_temperature_changes_what_is_learned_and_not_what_is_measured(files):
+    """Learning sees the rescaled counts, and nothing else; words and characters are those of the texts."""
+    sources = [f"en={files['train.en']}", f"xx={files['test.xx']}"]
+    cool, warm = (compare(sources, systems=(), sizes=SIZES, temperature=t) for t in (1, 5))
+    assert warm.systems[0].training.n_words == cool.systems[0].training.n_words
+    counts = {name: volt.count_words(path) for name, path in (source.split("=") for source in sources)}
+    assert warm.search.candidates.counts == mix(counts, temperature=5)
+    assert "temperature:5" in warm.signature
+    assert warm.corpus.temperature == 5
+
+
+def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monkeypatch):
+    """A missing library, a damaged file, sizes beyond the corpus, names that differ, an unseen script: all told."""
+    (tmp_path / "sentencepiece.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "broken.volt").write_text('{"volt"')
+    (tmp_path / "test.el").write_text("και το\n")
+    found = compare(
+        [files["train.en"], files["train.xx"]],
+        heldout=[f"en={files['test.en']}", f"el={tmp_path / 'test.el'}"],
+        systems=("spm-bpe:50", "bpe:99999", "bpe:50", str(tmp_path / "broken.volt")),
+        sizes=(*SIZES, 99_999),
+        select="fixed:88888",
+    )
+    told = "\n".join(found.problems)
+    for expected in ("pip install", "bpe:99999", "broken.volt", "--sizes", "fixed:88888", "'el'", "GREEK", "'xx'"):
+        assert expected in told
+    assert [system.name for system in found.systems][-1] == "bpe 50"
+    assert len(found.systems) == 6
+    greek = found.systems[0].heldout_by_source["el"]
+    assert greek.unknown_rate == 1
+    assert greek.entropy is None
+    json.dumps(found.as_data(), allow_nan=False)
+    assert "–" in as_markdown(found.as_data())
+
+
+def test_a_source_too_small_for_its_own_vocabulary_is_told():
+    """Separate vocabularies need pairs in every source; without them the joint ones stand alone."""
+    counts = {"en": {"walked": 9, "walks": 5}, "x": {"q": 1}}
+    sources = [Source(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
+    found = compare(sources, systems=(), separate=True)
+    assert found.problems[0].startswith("separate vocabularies: x: nothing to merge")
+    assert [system.family for system in found.systems] == ["volt"] * 5
+
+
+def test_wrong_use_is_refused_at_once(files):
+    """Options that mean nothing, names that repeat, and a corpus without pairs end the comparison."""
+    english = Source("en", WordCounts.from_pairs({"walk": 3}))
+    for options in ({"select": "best"}, {"systems": ["spm"]}, {"temperature": 0}):
+        with pytest.raises(ConfigError):
+            compare([files["train.en"]], **options)
+    with pytest.raises(ConfigError, match="distinct"):
+        compare([english, english])
+    with pytest.raises(CandidateError, match="nothing to merge"):
+        compare([Source("en", WordCounts.from_pairs({"a": 1}))], systems=())
+    with pytest.raises(CorpusError):
+        compare(["nowhere.txt"])
+
+
+def test_samples_are_lines_of_the_sources_or_those_given(files):
+    """Lines come from each source; given lines replace them; counts without lines show long words."""
+    own = compare([files["train.en"]], systems=(), sizes=SIZES)
+    assert {line for _, line in own.samples.samples} <= set(LINES["en"])
+    given = compare([files["train.en"]], systems=(), sizes=SIZES, samples=["a walk"])
+    assert given.samples.samples == (("sample", "a walk"),)
+    bare = compare([Source("en", WordCounts.from_pairs({"strongest": 3, "coldness": 2}))], systems=())
+    assert bare.samples.samples[0][0] == "words"
+
+
+def test_same_texts_give_the_same_comparison(files):
+    """All but the time and the cost depends on the texts and options alone."""
+    first, second = (compare([files["train.en"]], systems=OURS[:2], sizes=SIZES).as_data() for _ in range(2))
+    for data in (first, second):
+        data.pop("made")
+        data["search"].pop("seconds")
+        data["study"].pop("costs")
+        for system in data["systems"]:
+            system.pop("seconds")
+            system.pop("memory_mb")
+    assert first == second
+
+
+@pytest.mark.slow
+def test_multi30k_in_four_languages(data):
+    """Every system on real text: VOLT's counts are exact, German and Czech are cut finer than English and French."""
+    pytest.importorskip("sentencepiece")
+    pytest.importorskip("tokenizers")
+    names = ("en", "de", "fr", "cs")
+    found = compare(
+        [str(data / f"multi30k/train.{name}.gz") for name in names],
+        heldout=[str(data / f"multi30k/test2016.{name}.gz") for name in names],
+    )
+    assert found.problems == ()
+    assert len(found.systems) == 12
+    for system in found.systems:
+        assert system.training.unknown_rate == 0
+        assert system.heldout.unknown_rate < 0.001
+        fertility = {name: row.fertility for name, row in system.by_source.items()}
+        assert min(fertility["de"], fertility["cs"]) > max(fertility["en"], fertility["fr"])
+    assert found.systems[0].training.n_pieces == sum(found.search.vocabulary.counts)

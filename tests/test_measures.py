@@ -1,0 +1,116 @@
+"""Laws of the measures: counting distinct words gives what writing the text out, piece by piece, gives."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import CriterionError
+from volt.measures import Cuts, Measures, Text, character_entropy, compared, measure
+
+FEW = settings(deadline=None, max_examples=60)
+N_TYPES = 7
+LENGTHS = np.array([1, 1, 2, 3, 1, 4, 2])
+word_ = st.tuples(st.integers(0, 150), st.lists(st.integers(-1, N_TYPES - 1), min_size=1, max_size=5))
+words_ = st.lists(word_, min_size=1, max_size=12).filter(lambda words: any(count for count, _ in words))
+
+
+def part(words):
+    """A text and its cuts from (count, ids) of each word."""
+    ids = [number for _, cut in words for number in cut]
+    ends = np.cumsum([len(cut) for _, cut in words])
+    counts = np.array([count for count, _ in words], np.int64)
+    return Text(counts, int(counts.sum()), 1), Cuts(np.array(ids, np.int64), ends)
+
+
+def written_out(words):
+    """Every word of the text as the list of its pieces."""
+    return [cut for count, cut in words for _ in range(count)]
+
+
+@given(words_)
+@FEW
+def test_measures_equal_those_of_the_text_written_out(words):
+    """Each measure by its formula, in plain Python, over every single piece."""
+    found = measure([part(words)], lengths=LENGTHS, atoms=(2.0, 3))
+    text = written_out(words)
+    pieces = [piece for cut in text for piece in cut]
+    known = Counter(piece for piece in pieces if piece >= 0)
+    counts = [known[token] for token in range(N_TYPES)]
+    total, ordered = sum(counts), sorted(counts, reverse=True)
+    assert (found.n_words, found.n_pieces, found.n_types) == (len(text), len(pieces), N_TYPES)
+    assert (found.n_used, found.n_unknown) == (len(known), len(pieces) - total)
+    assert found.unknown_rate == pytest.approx(pieces.count(-1) / len(pieces))
+    assert found.bits == pytest.approx(len(pieces) * math.log2(N_TYPES))
+    assert found.fertility == pytest.approx(len(pieces) / len(text))
+    assert found.continued_word_rate == pytest.approx(sum(len(cut) > 1 for cut in text) / len(text))
+    assert found.rare_share == sum(n < 100 for n in counts) / N_TYPES
+    assert found.f95 == ordered[math.ceil(0.95 * N_TYPES) - 1]
+    if not total:
+        assert found.entropy is found.muv_from_atoms is found.renyi is found.divergence is None
+        return
+    entropy = naive.entropy(counts, LENGTHS.tolist())
+    shares = [n / total for n in counts]
+    assert found.entropy == pytest.approx(entropy, abs=1e-12)
+    assert found.muv_from_atoms == pytest.approx((2.0 - entropy) / (N_TYPES - 3), abs=1e-12)
+    assert found.renyi == pytest.approx(math.log(sum(p**2.5 for p in shares)) / (-1.5 * math.log(N_TYPES)), abs=1e-12)
+    assert found.divergence == pytest.approx(sum(abs(p - 1 / N_TYPES) for p in shares) / 2, abs=1e-12)
+    used = [n for n in ordered if n]
+    middle = used[int(0.03 * len(used)) : int(0.83 * len(used))]
+    assert found.percentile_frequency == pytest.approx(sum(middle) / total)
+
+
+@given(words_, words_)
+@FEW
+def test_parts_measure_as_their_whole(first, second):
+    """A text in two parts has the measures of the text in one."""
+    together = measure([part(first + second)], lengths=LENGTHS)
+    assert measure([part(first), part(second)], lengths=LENGTHS) == together
+
+
+def test_no_growth_has_no_marginal_utility():
+    """Eq. 1 from the characters is undefined for a vocabulary that is no larger than their number."""
+    words = [(3, [0, 1])]
+    assert measure([part(words)], lengths=LENGTHS, atoms=(2.0, N_TYPES)).muv_from_atoms is None
+    assert measure([part(words)], lengths=LENGTHS).muv_from_atoms is None
+
+
+def test_a_text_without_words_is_refused():
+    """Rates per word mean nothing where there is none."""
+    with pytest.raises(CriterionError):
+        measure([part([(0, [1])])], lengths=LENGTHS)
+
+
+def test_counts_beyond_doubles_stay_exact():
+    """2⁵³ + 1 occurrences are told from 2⁵³."""
+    counts = np.array([2**53 + 1])
+    assert Cuts(np.array([0, 0]), np.array([2])).token_counts(counts, 1).tolist() == [2 * (2**53 + 1)]
+
+
+@given(st.dictionaries(st.text("abcé😀", min_size=1, max_size=6), st.integers(1, 50), min_size=1, max_size=8))
+@FEW
+def test_character_entropy_equals_a_plain_count(word_counts):
+    """Eq. 2 over single characters, all of length 1."""
+    characters = Counter[str]()
+    for word, count in word_counts.items():
+        for character in word:
+            characters[character] += count
+    found, n_distinct = character_entropy(list(word_counts), np.array(list(word_counts.values())))
+    assert n_distinct == len(characters)
+    assert found == pytest.approx(naive.entropy(list(characters.values()), [1] * n_distinct), abs=1e-12)
+
+
+def test_sources_are_compared_with_each_other_only():
+    """Parity and premium come from several sources, premium only where lines are aligned; one source has neither."""
+    one: Measures = measure([part([(4, [0])])], lengths=LENGTHS)
+    two: Measures = measure([part([(4, [0, 1, 2])])], lengths=LENGTHS)
+    found = compared({"en": one, "de": two}, aligned=True)
+    assert [(row.parity, row.premium) for row in found.values()] == [(0.5, 1), (1.5, 3)]
+    assert all(row.premium is None for row in compared({"en": one, "de": two}, aligned=False).values())
+    assert compared({"en": one}, aligned=True)["en"].parity is None

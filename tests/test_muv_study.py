@@ -1,0 +1,111 @@
+"""Laws of the MUV-search study: every number equals Eq. 1 and Eq. 2 on the counts of the encoded text."""
+
+from __future__ import annotations
+
+import itertools
+
+import naive
+import numpy as np
+import pytest
+
+from volt.bpe import learn_bpe
+from volt.muv_study import GRID, grid_argmax, muv_study
+from volt.searching import search
+from volt.steps import Parameters, size_steps
+from volt.system_costs import Cost
+from volt.word_counts import WordCounts
+
+ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
+STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")
+WORDS = {stem + end: 1 + (7 * i + 5 * j) % 23 for i, stem in enumerate(STEMS) for j, end in enumerate(ENDS)}
+SIZES = range(30, 110, 10)
+
+
+@pytest.fixture(scope="module")
+def result():
+    """A search on inflected words."""
+    return search(learn_bpe(WordCounts.from_pairs(WORDS), 150), sizes=range(40, 90, 15))
+
+
+def entropies(candidates, sizes, length):
+    """Eq. 2 by a plain loop over the counts of each size."""
+    lengths = candidates.lengths.tolist()
+    return [naive.entropy(candidates.counts_at(size).tolist(), lengths[:size], length) for size in sizes]
+
+
+@pytest.mark.parametrize("length", ["type", "occurrence"])
+def test_grid_equals_the_formulas(result, length):
+    """Entropy and MUV of every grid size by plain loops, with either meaning of the mean length."""
+    study = muv_study(result, grid=SIZES)
+    expected = entropies(result.candidates, SIZES, length)
+    prefix = "" if length == "type" else "occurrence_"
+    assert [row.size for row in study.grid] == list(SIZES)
+    assert [getattr(row, f"{prefix}entropy") for row in study.grid] == pytest.approx(expected, rel=1e-9)
+    slopes = [(before - after) / 10 for before, after in itertools.pairwise(expected)]
+    assert getattr(study.grid[0], f"{prefix}muv") is None
+    assert [getattr(row, f"{prefix}muv") for row in study.grid[1:]] == pytest.approx(slopes, rel=1e-6)
+
+
+def test_grid_shows_the_transports_entropy(result):
+    """Eq. 4 of each size is what its own transport gives, whether the search went through that size or not."""
+    parameters = Parameters(threshold=1e-9)
+    alone = list(size_steps(result.candidates, list(SIZES), parameters=parameters))
+    study = muv_study(search(result.candidates, sizes=SIZES, parameters=parameters), parameters=parameters, grid=SIZES)
+    assert [row.transport_entropy for row in study.grid] == pytest.approx([step.entropy for step in alone], rel=1e-6)
+    other = muv_study(result, parameters=parameters, grid=SIZES)
+    assert [row.transport_entropy for row in other.grid] == pytest.approx([step.entropy for step in alone], rel=1e-3)
+
+
+def test_argmaxes_equal_looking_at_every_candidate(result):
+    """On the grid, over every size and from every floor, no other step has a greater Eq. 1; edges are said."""
+    candidates = result.candidates
+    study = muv_study(result, grid=SIZES, grid_step=20)
+    for one in study.argmaxes:
+        sizes = {
+            "grid": list(SIZES),
+            "every size": list(range(candidates.n_atoms, candidates.n_tokens + 1)),
+            "floor": list(range(one.floor, candidates.n_tokens + 1, 20)),
+        }[one.over]
+        values = entropies(candidates, sizes, one.length)
+        slopes = -np.diff(values) / np.diff(sizes)
+        assert one.floor == sizes[0]
+        assert one.muv == pytest.approx(slopes.max(), rel=1e-6)
+        assert slopes[sizes.index(one.size) - 1] == pytest.approx(slopes.max(), rel=1e-6)
+        assert one.on_edge == (one.size in (sizes[1], sizes[-1]))
+    assert {(one.over, one.length) for one in study.argmaxes} == {
+        (over, length) for over in ("grid", "every size", "floor") for length in ("type", "occurrence")
+    }
+    assert grid_argmax(candidates, grid=SIZES) == study.argmaxes[0]
+
+
+def test_curve_keeps_the_ends_and_eq_1_between_its_points(result):
+    """The thinned curve starts at the atoms and ends with all candidates; its MUV is Eq. 1 from point to point."""
+    curve = muv_study(result).curve
+    candidates = result.candidates
+    assert (curve.sizes[0], curve.sizes[-1]) == (candidates.n_atoms, candidates.n_tokens)
+    assert list(curve.entropies) == pytest.approx(entropies(candidates, curve.sizes, "type"), rel=1e-9)
+    assert list(curve.occurrence_muv) == pytest.approx(
+        -np.diff(entropies(candidates, curve.sizes, "occurrence")) / np.diff(curve.sizes), rel=1e-6
+    )
+    assert list(curve.n_pieces) == [candidates.counts_at(size).sum() for size in curve.sizes]
+
+
+def test_costs_are_those_that_were_measured_beside_those_of_the_paper(result):
+    """Rows of this run come first and are marked as measured; the paper's are quoted, and never mixed with them."""
+    costs = muv_study(result, volt_cost=Cost(2.0, 30.0), sweep_cost=Cost(1.0, None), grid=SIZES).costs
+    assert [(row.approach, row.seconds, row.memory_mb) for row in costs if row.measured] == [
+        ("VOLT, knee", 2.0, 30.0),
+        ("MUV-search", 1.0, None),
+    ]
+    assert [row.size for row in costs if not row.measured] == [12_600, 9_700, 11_600]
+    assert not any(row.measured for row in muv_study(result).costs)
+
+
+def test_a_grid_beyond_the_candidates_is_told(result):
+    """The paper's grid starts at 1,000: of a corpus with fewer tokens nothing is picked, and the study says why."""
+    study = muv_study(result)
+    assert study.grid == ()
+    assert grid_argmax(result.candidates) is None
+    assert f"0 of the grid's {len(GRID)}" in study.warnings[0]
+    edge = muv_study(result, grid=(100, 110, 120))
+    assert any("the grid decides" in warning for warning in edge.warnings)

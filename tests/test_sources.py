@@ -1,0 +1,114 @@
+"""Laws of named sources: every file gets one name, and nothing about a text that does not fit goes untold."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from volt.errors import ConfigError, CorpusError
+from volt.sources import Source, are_aligned, match_names, read_sources, sample_lines, source_paths, unseen_characters
+from volt.word_counts import WordCounts
+
+
+def source(name: str, **words: int) -> Source:
+    return Source(name, WordCounts.from_pairs(words))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["a/train.de.gz", "a/train.en.gz"], ["de", "en"]),
+        (["de/train.gz", "x=en/train.gz"], ["train", "x"]),
+        (["news.de", "talks.de"], ["news", "talks"]),
+        (["a/one_two.txt", "a/one.txt"], ["one_two", "one"]),
+        (["-"], ["stdin"]),
+        (["en=-", "de=x=y"], ["en", "de"]),
+        (["./dir=1/x.txt"], ["x"]),
+    ],
+)
+def test_every_file_has_one_name(arguments, names):
+    """The name is what stands before "=", or the part of the file's name that tells it from the others."""
+    assert list(source_paths(arguments)) == names
+
+
+@pytest.mark.parametrize("arguments", [["a/x.gz", "b/x.gz"], ["en=a", "en=b"], ["=a"], ["en=a", "en.txt"]])
+def test_names_that_clash_are_refused(arguments):
+    """Two sources of one name, or a source without any, are told before anything is read."""
+    with pytest.raises(ConfigError, match="NAME=FILE"):
+        source_paths(arguments)
+
+
+def test_a_file_that_is_called_like_an_argument_is_that_file(tmp_path, monkeypatch):
+    """A file named a=b.txt is read as it is."""
+    monkeypatch.chdir(tmp_path)
+    Path("a=b.txt").write_text("low lower\n")
+    assert source_paths(["a=b.txt"]) == {"a=b": "a=b.txt"}
+    assert read_sources(["a=b.txt"])[0].counts.total == 2
+
+
+def test_reading_counts_and_keeps_a_few_lines(tmp_path):
+    """Counts are those of the file, characters those of its words; samples are lines of the file."""
+    lines = [f"this is line number {number} of a file that has many lines" for number in range(50)]
+    path = tmp_path / "train.en.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    found = read_sources([f"en={path}"])[0]
+    assert found.counts.n_lines == 50
+    assert found.counts.total == 50 * 12
+    assert found.n_characters == sum(len(line.replace(" ", "")) for line in lines)
+    assert 1 < len(found.lines) <= 4
+    assert set(found.lines) <= set(lines)
+    assert found.files == (str(path),)
+
+
+def test_samples_of_odd_files(tmp_path):
+    """A pipe gives none, an empty file none, a file of one huge line its start."""
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "huge").write_text("x" * 100_000)
+    assert sample_lines("-") == ()
+    assert sample_lines(str(tmp_path / "empty")) == ()
+    assert sample_lines(str(tmp_path / "huge")) == ("x" * 160,)
+
+
+def test_a_missing_or_empty_file_is_told(tmp_path):
+    """A source that cannot be read, or holds no words, is an error that names it."""
+    (tmp_path / "empty.txt").write_text("\n\n")
+    for name in ("empty.txt", "nowhere.txt"):
+        with pytest.raises(CorpusError, match=name):
+            read_sources([str(tmp_path / name)])
+
+
+def test_heldout_texts_are_matched_by_name():
+    """One for one needs no name; a name that no source has, and a source without a held-out text, are told."""
+    only, notes = match_names(["train"], [source("test", a=1)])
+    assert only[0].name == "train"
+    assert not notes
+    both, notes = match_names(["en", "de"], [source("en", a=1), source("fr", a=1)])
+    assert [text.name for text in both] == ["en", "fr"]
+    assert "'fr'" in notes[0]
+    assert "'de'" in notes[1]
+    assert len(notes) == 2
+    assert match_names(["en", "de"], [source("all", a=1)])[1][0].startswith("held-out 'all'")
+    assert not match_names([], [])[1]
+
+
+def test_an_unseen_script_is_told_and_a_rare_character_is_not():
+    """From one unseen character in a hundred on, the share, their number and their script are named."""
+    known = [source("en", abc=5), source("de", abd=1)]
+    message = unseen_characters(known, source("ru", да=1, a=1))
+    assert message is not None
+    assert "66.7 %" in message
+    assert "2 distinct" in message
+    assert "CYRILLIC" in message
+    assert unseen_characters(known, source("en", abcd=5)) is None
+    assert unseen_characters(known, source("en", a=199, é=1)) is None
+
+
+def test_alignment_means_equally_many_lines():
+    """Pieces of sources compare where each has as many lines; counts without lines, or one source, are not aligned."""
+    with_lines = [Source(name, WordCounts(source(name, a=1).counts.table, n_lines=5)) for name in ("en", "de")]
+    assert are_aligned(with_lines)
+    assert not are_aligned(with_lines[:1])
+    assert not are_aligned([with_lines[0], source("de", a=1)])
+    assert not are_aligned([source("en", a=1), source("de", a=1)])

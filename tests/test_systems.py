@@ -1,0 +1,227 @@
+"""Laws of the systems: each cuts as its own library does, and VOLT's counts are those that its learner knows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from volt.bpe import learn_bpe
+from volt.encoder import Encoder
+from volt.errors import CandidateError, ConfigError, MissingLibraryError, VocabularyError
+from volt.searching import search
+from volt.system_costs import Cost, measured
+from volt.system_training import train
+from volt.systems import (
+    Spec,
+    bpe_system,
+    file_system,
+    joined_system,
+    parse_spec,
+    trained_system,
+    vocabulary_at,
+    vocabulary_system,
+    volt_systems,
+)
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+FREE = Cost(0.0, None)
+STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")
+ENDS = ("", "s", "ed", "er")
+WORDS = {stem + end: 1 + 7 * i % 23 + 2 * j for i, stem in enumerate(STEMS) for j, end in enumerate(ENDS)}
+TEXTS = ["walked longer", "xylophone jumps", "strongest ёж sings", "a"]
+
+
+@pytest.fixture(scope="module")
+def counts() -> WordCounts:
+    """A few inflected words."""
+    return WordCounts.from_pairs(WORDS)
+
+
+@pytest.fixture(scope="module")
+def result(counts):
+    """A search on them."""
+    return search(learn_bpe(counts, 200), sizes=range(30, 91, 10))
+
+
+@pytest.fixture
+def trained(monkeypatch, tmp_path) -> Path:
+    """The folder where the library's file of the latest training stays: training again may break ties differently."""
+
+    def train_and_keep(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
+        cost = train(kind, size, counts=counts, folder=folder)
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        return cost
+
+    monkeypatch.setattr("volt.systems.train", train_and_keep)
+    return tmp_path
+
+
+def whole(counts: WordCounts, n_merges: int) -> Vocabulary:
+    """The vocabulary of all merges."""
+    candidates = learn_bpe(counts, n_merges)
+    return vocabulary_at(candidates, candidates.n_tokens)
+
+
+def token_counts(system, counts: WordCounts):
+    return system.cut(counts.words, "en").token_counts(counts.counts, len(system.tokens))
+
+
+@pytest.mark.parametrize("size", [25, 40, 77])
+def test_cutting_gives_the_counts_that_the_learner_knows(result, counts, size):
+    """What encoding every word gives is `counts_at`, token by token: the sweep needs no encoding."""
+    system = bpe_system(result.candidates, size, name="bpe", family="bpe", cost=FREE, cost_note="")
+    assert list(system.tokens) == result.candidates.tokens_at(size)
+    assert token_counts(system, counts).tolist() == result.candidates.counts_at(size).tolist()
+
+
+def test_every_rule_gives_the_vocabulary_that_a_search_by_it_gives(result, counts):
+    """One search serves all rules: tokens and counts are those of a search that selects by the rule."""
+    for system in volt_systems(result, cost=FREE, parts=""):
+        alone = search(result.candidates, sizes=range(30, 91, 10), select=system.rule)
+        assert system.name == f"volt {system.rule}"
+        assert system.tokens == alone.vocabulary.tokens
+        assert token_counts(system, counts).tolist() == list(alone.vocabulary.counts)
+        assert system.n_scaffolding == len(alone.vocabulary.scaffolding)
+        assert system.step_muv == alone.best.muv
+        assert (system.why, system.on_edge) == (alone.pick.why, alone.pick.on_edge)
+
+
+@pytest.mark.parametrize("kind", ["spm-bpe", "spm-unigram"])
+def test_sentencepiece_cuts_words_as_it_cuts_lines(kind, counts, trained):
+    """The pieces of a line are those of its words one after the other: measuring distinct words is exact."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    system = trained_system(kind, 60, counts=counts)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(trained / "trained.model"))
+    for line in TEXTS:
+        theirs = [number - 1 for number in processor.encode(line)]
+        assert system.cut(line.split(), "en").ids.tolist() == theirs
+    assert [processor.id_to_piece(number + 1) for number in range(system.size)] == list(system.tokens)
+    assert -1 in system.cut(["ёж"], "en").ids
+    assert (system.cut(counts.words, "en").ids >= 0).all()
+
+
+def test_wordpiece_cuts_words_as_it_cuts_lines(counts, trained):
+    """The same for Hugging Face's WordPiece, whose unknown word is one unknown piece."""
+    tokenizers = pytest.importorskip("tokenizers")
+    system = trained_system("wordpiece", 80, counts=counts)
+    tokenizer = tokenizers.Tokenizer.from_file(str(trained / "trained.json"))
+    for line in TEXTS:
+        assert system.cut(line.split(), "en").ids.tolist() == [number - 1 for number in tokenizer.encode(line).ids]
+    assert system.cut(["ёж"], "en").ids.tolist() == [-1]
+    assert system.size == len(system.tokens) == tokenizer.get_vocab_size() - 1
+    assert system.lengths.tolist() == [len(token.removeprefix("##")) for token in system.tokens]
+
+
+def test_wordpiece_is_trained_on_the_counts():
+    """Of two words as long, the one that occurs a million times becomes a token, though the library takes no counts."""
+    pytest.importorskip("tokenizers")
+    for frequent, rare in (("xyz", "uvw"), ("uvw", "xyz")):
+        system = trained_system("wordpiece", 12, counts=WordCounts.from_pairs({frequent: 1_000_000, rare: 999_999}))
+        assert frequent in system.tokens
+        assert rare not in system.tokens
+
+
+def test_costs_are_measured(counts):
+    """A training takes time and, on Linux, memory; costs in sequence add their seconds and keep the greater peak."""
+    pytest.importorskip("sentencepiece")
+    cost = trained_system("spm-unigram", 60, counts=counts).cost
+    assert cost.seconds > 0
+    assert cost.memory_mb is None or cost.memory_mb > 0
+    with measured() as costs:
+        block = np.ones(20_000_000, np.uint8)
+        del block
+    assert costs[0].memory_mb is None or 15 < costs[0].memory_mb < 100
+    assert Cost(1, None) + Cost(2, 5) == Cost(3, 5)
+
+
+def test_a_missing_library_names_the_command(counts, tmp_path, monkeypatch):
+    """Where sentencepiece or tokenizers cannot be imported, the error says how to install them."""
+    for name in ("sentencepiece", "tokenizers"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    for kind in ("spm-bpe", "wordpiece"):
+        with pytest.raises(MissingLibraryError, match="pip install"):
+            trained_system(kind, 60, counts=counts)
+
+
+def test_a_size_that_a_library_refuses_is_told_with_its_reason(counts):
+    """sentencepiece needs as many tokens as there are characters, and says so."""
+    pytest.importorskip("sentencepiece")
+    with pytest.raises(CandidateError, match=r"refuses 3 tokens: .*required_chars"):
+        trained_system("spm-bpe", 3, counts=counts)
+
+
+def test_libraries_that_read_texts_refuse_other_words():
+    """Words that were not cut at white space, or were normalised, are no texts that a library could cut."""
+    for made in ({"pretokenizer": "gpt2"}, {"normalizer": "lowercase"}):
+        with pytest.raises(VocabularyError, match="white space"):
+            trained_system("spm-bpe", 60, counts=WordCounts.from_pairs(WORDS, **made))
+
+
+def test_a_vocabulary_file_cuts_as_its_encoder(result, counts, tmp_path):
+    """A saved vocabulary is the same system as the search's."""
+    path = tmp_path / "v.volt"
+    result.vocabulary.save(path)
+    system = file_system(str(path), counts=counts)
+    assert (system.family, system.size) == ("file", result.vocabulary.size)
+    assert token_counts(system, counts).tolist() == list(result.vocabulary.counts)
+
+
+@pytest.mark.parametrize("pretokenizer", ["bytes", "metaspace", "gpt2"])
+def test_a_file_with_its_own_pretokenizer_cuts_each_word_as_a_text(counts, pretokenizer):
+    """Where its words differ from the corpus's, each word is encoded as it stands behind a space in a line."""
+    own = WordCounts.from_pairs(
+        {f"{'Ġ' if pretokenizer == 'bytes' else '▁'}walk": 5, "s": 1}, pretokenizer=pretokenizer
+    )
+    vocabulary = vocabulary_at(learn_bpe(own, 5), learn_bpe(own, 5).n_tokens)
+    system = vocabulary_system("v", vocabulary, family="file", cost=FREE, cost_note="", words_of=counts)
+    for word in ("walk", "walks"):
+        line = Encoder(vocabulary).encode(f"s {word}")
+        first = Encoder(vocabulary).encode("s")
+        spelled = [system.tokens[number] if number >= 0 else None for number in system.cut([word], "en").ids]
+        assert spelled == [piece if piece in system.tokens else None for piece in line[len(first) :]]
+    other = WordCounts.from_pairs({"▁walk": 1}, pretokenizer="unicode")
+    with pytest.raises(VocabularyError, match="count it by white space"):
+        vocabulary_system("v", vocabulary, family="file", cost=FREE, cost_note="", words_of=other)
+
+
+def test_byte_fallback_spells_the_unknown_and_counts_as_known():
+    """With byte tokens nothing is unknown; they are types of length 1 that the size does not count."""
+    vocabulary = Vocabulary(merges=(), tokens=("a", "a</w>"), byte_fallback=True)
+    system = vocabulary_system("v", vocabulary, family="file", cost=FREE, cost_note="")
+    assert (system.cut(["ёa"], "en").ids >= 0).all()
+    assert system.size == 2
+    assert len(system.tokens) == 2 + 256 + 1
+    assert system.lengths[system.tokens.index("<0x41>")] == 1
+
+
+def test_joined_vocabularies_share_nothing(counts):
+    """Each source is cut by its own vocabulary; the same string in two of them is two types."""
+    made = {"en": whole(counts, 5), "de": whole(counts, 9)}
+    facts = {"family": "bpe", "cost": FREE, "cost_note": ""}
+    parts = {name: vocabulary_system(name, vocabulary, **facts) for name, vocabulary in made.items()}
+    joined = joined_system("both", parts, family="volt", cost=FREE, cost_note="")
+    assert joined.size == len(joined.tokens) == sum(part.size for part in parts.values())
+    assert joined.cut(["walked"], "en").ids.tolist() == parts["en"].cut(["walked"], "en").ids.tolist()
+    own = parts["de"].cut(["walkedё"], "de").ids
+    shifted = np.where(own < 0, -1, own + len(parts["en"].tokens))
+    assert joined.cut(["walkedё"], "de").ids.tolist() == shifted.tolist()
+    assert joined.can_cut("en")
+    assert not joined.can_cut("fr")
+
+
+def test_specs_are_read_or_refused(tmp_path: Path):
+    """Names with and without a size, and files, are read; anything else is refused with what would do."""
+    (tmp_path / "v").write_text("")
+    assert parse_spec("spm-bpe") == Spec("spm-bpe")
+    assert parse_spec("spm-bpe").sized(9).text == "spm-bpe:9"
+    assert parse_spec("muv-search").sized(9) == Spec("muv-search")
+    assert parse_spec(str(tmp_path / "v")).text == str(tmp_path / "v")
+    for wrong in ("bpe", "bpe:0", "bpe:x", "wordpeice:3", "muv-search:8", "nowhere.volt", ""):
+        with pytest.raises(ConfigError, match="--with"):
+            parse_spec(wrong)

@@ -1,0 +1,229 @@
+"""`Comparison`: what `compare` found, and its JSON layout.
+
+Terminal table, Markdown, JSON and the HTML page all come from one `Comparison`; `as_data` is its JSON layout:
+
+    version         1
+    signature       what reproduces the search
+    made            {date (UTC, ISO), machine, n_cpus, python, volt, libraries: {name: version}, seconds: total}
+    corpus          {sources: [{name, files, lines, words, distinct_words, characters, fingerprint}], lines, words,
+                    distinct_words, characters, fingerprint, temperature, aligned (all sources have as many lines)}
+    heldout         the same, or null
+    search          volt.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
+                    {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, sweep_entropy, muv, sweep_muv,
+                    n_pieces, f95, renyi, n_iters, converged, …}], vocabulary, warnings, cuts, seconds: {phase: s}}
+    systems         [{name, family, size, rule, why, on_edge, n_scaffolding, seconds, memory_mb, cost_note,
+                    training: Measures, heldout: Measures | null, by_source: {source: Measures},
+                    heldout_by_source: {source: Measures}, shares: {source: share of the vocabulary}}]
+    chosen          the name of the system that the search's rule chose, such as "volt knee"
+    study           {grid: [GridRow], argmaxes: [Argmax], curve: Curve (columns), costs: [CostRow], warnings}
+    tokens          columns {token, length, count, rank, appears, peak, peak_count, scaffolding}; null in count and
+                    rank: not in the chosen vocabulary; null in scaffolding: never dropped
+    lengths         [{length, types, pieces}] of the chosen vocabulary: its tokens by length, and their occurrences
+    samples         {sizes, samples: [{source, line}], cuts: [size][sample][word] → list of token number or string,
+                    counts: [size] → {token number as string: count}}
+    problems        sentences: what could not be made, and why; the rest was made all the same
+
+Measures, Curve, GridRow, Argmax, CostRow: the fields of the dataclasses of these names in volt.measures and
+volt.muv_study, spelled the same.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import reduce
+from importlib.metadata import PackageNotFoundError, version
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from volt.measures import Measures
+from volt.muv_study import Study
+from volt.report import as_data as search_data
+from volt.searching import SearchResult
+from volt.sources import Source, are_aligned
+from volt.token_table import SampleCuts, TokenTable
+
+_LIBRARIES = ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """A named source of text. files: what it was read from;  fingerprint: of its word counts."""
+
+    name: str
+    files: tuple[str, ...]
+    lines: int
+    words: int
+    distinct_words: int
+    characters: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFacts:
+    """All sources together. temperature: what rescaled them for learning;  aligned: all have as many lines."""
+
+    sources: tuple[SourceFacts, ...]
+    lines: int
+    words: int
+    distinct_words: int
+    characters: int
+    fingerprint: str
+    temperature: float
+    aligned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SystemResult:
+    """One vocabulary, measured.
+
+    name: "volt knee", "muv-search", "bpe 8000", "sentencepiece unigram 8000", "wordpiece 8000", "file PATH" …
+    family: volt, muv-search, bpe, sentencepiece bpe, sentencepiece unigram, wordpiece, file
+    size: tokens, special ones not counted;  rule, why, on_edge: how the size was chosen
+    n_scaffolding: tokens that merges make and the vocabulary does not keep (None where the notion has no meaning)
+    seconds: wall time to obtain it from the counted words;  memory_mb: greatest resident memory above that before
+    cost_note: what these two cover, above all what is shared with other rows
+    shares: of each source in the vocabulary: the mean, over the tokens used, of the source's part of a token's count
+    """
+
+    name: str
+    family: str
+    size: int
+    rule: str
+    why: str
+    on_edge: bool
+    n_scaffolding: int | None
+    seconds: float | None
+    memory_mb: float | None
+    cost_note: str
+    training: Measures
+    heldout: Measures | None
+    by_source: dict[str, Measures]
+    heldout_by_source: dict[str, Measures]
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """When, where and with what a comparison was made."""
+
+    date: str
+    machine: str
+    n_cpus: int
+    python: str
+    volt: str
+    libraries: dict[str, str]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Everything that a report of a comparison shows. chosen: the name of the system that the search's rule chose."""
+
+    signature: str
+    made: Made
+    corpus: CorpusFacts
+    heldout: CorpusFacts | None
+    search: SearchResult = field(repr=False)
+    phases: dict[str, float]
+    systems: tuple[SystemResult, ...]
+    chosen: str
+    study: Study = field(repr=False)
+    tokens: TokenTable = field(repr=False)
+    samples: SampleCuts = field(repr=False)
+    problems: tuple[str, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """Everything as JSON values, laid out as the module says."""
+        return {
+            "version": 1,
+            "signature": self.signature,
+            "made": asdict(self.made),
+            "corpus": asdict(self.corpus),
+            "heldout": asdict(self.heldout) if self.heldout else None,
+            "search": search_data(self.search, seconds=self.phases),
+            "systems": [asdict(system) for system in self.systems],
+            "chosen": self.chosen,
+            "study": asdict(self.study),
+            "tokens": _token_columns(self.tokens),
+            "lengths": _lengths(self.tokens),
+            "samples": _samples(self.samples),
+            "problems": list(self.problems),
+        }
+
+
+def _token_columns(table: TokenTable) -> dict[str, Any]:
+    held = (table.counts >= 0).tolist()
+    return {
+        "token": list(table.tokens),
+        "length": table.lengths.tolist(),
+        "count": [count if here else None for count, here in zip(table.counts.tolist(), held, strict=True)],
+        "rank": [rank if here else None for rank, here in zip(table.ranks.tolist(), held, strict=True)],
+        "appears": table.appears.tolist(),
+        "peak": table.peaks.tolist(),
+        "peak_count": table.peak_counts.tolist(),
+        "scaffolding": [size or None for size in table.scaffolding.tolist()],
+    }
+
+
+def _lengths(table: TokenTable) -> list[dict[str, int]]:
+    held = table.counts >= 0
+    lengths, counts = table.lengths[held], table.counts[held]
+    types = np.bincount(lengths).tolist()
+    pieces = [int(counts[lengths == length].sum()) for length in range(len(types))]
+    return [
+        {"length": length, "types": n_types, "pieces": pieces[length]}
+        for length, n_types in enumerate(types)
+        if n_types
+    ]
+
+
+def _samples(samples: SampleCuts) -> dict[str, Any]:
+    return {
+        "sizes": list(samples.sizes),
+        "samples": [{"source": source, "line": line} for source, line in samples.samples],
+        "cuts": [[[list(word) for word in line] for line in at_size] for at_size in samples.cuts],
+        "counts": [{str(token): count for token, count in counts.items()} for counts in samples.counts],
+    }
+
+
+def corpus_facts(sources: Sequence[Source], temperature: float) -> CorpusFacts:
+    """What is to be known of these sources."""
+    counts = reduce(add, (source.counts for source in sources))
+    parts = tuple(
+        SourceFacts(
+            source.name, source.files, source.counts.n_lines, source.counts.total, source.counts.n_words,
+            source.n_characters, source.counts.fingerprint,
+        )
+        for source in sources
+    )  # fmt: skip
+    return CorpusFacts(
+        parts, counts.n_lines, counts.total, counts.n_words, sum(part.characters for part in parts),
+        counts.fingerprint, temperature, are_aligned(sources),
+    )  # fmt: skip
+
+
+def made_now(seconds: float) -> Made:
+    """Here and now, after so many seconds."""
+    return Made(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=f"{platform.system()} {platform.machine()}",
+        n_cpus=os.cpu_count() or 1,
+        python=platform.python_version(),
+        volt=version("volt-vocab"),
+        libraries=dict(_versions()),
+        seconds=seconds,
+    )
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for library in _LIBRARIES:
+        try:
+            yield library, version(library)
+        except PackageNotFoundError:
+            continue

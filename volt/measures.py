@@ -1,0 +1,170 @@
+"""Distinct words, their counts, and how a system cuts them → `Measures`: every criterion of one system on one text.
+
+A system sees every distinct word once; what follows is arithmetic on counts. Pieces that the system does not know are
+counted among the pieces and in the unknown rate, and are no tokens of the vocabulary: entropy and the other measures of
+the token distribution leave them out.
+
+>>> text = Text(np.array([3, 1]), n_characters=14, n_lines=2)  # three times "low", once "lower"
+>>> cuts = Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4]))
+>>> found = measure([(text, cuts)], lengths=np.array([3, 1, 2]))
+>>> found.n_pieces, found.fertility, found.continued_word_rate, found.unknown_rate, found.n_used
+(6, 1.5, 0.25, 0.16666666666666666, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import criteria
+from volt.criteria import Length
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What a system makes of a text. None: not defined, such as an entropy where no piece is known.
+
+    n_words, n_characters: of the text;  n_types: tokens of the vocabulary;  n_used: those that the text uses
+    n_pieces: N, pieces that the text takes;  n_unknown: those of them that the vocabulary lacks
+    bits: N log₂ n_types;  entropy: Eq. 2, nats per character, from the counts of the encoded text
+    muv: Eq. 1 against the step before on the size axis, on the training text of systems that lie on one (else None)
+    muv_from_atoms: Eq. 1 against the vocabulary of the text's characters: defined for every system and text
+    fertility: pieces per word;  continued_word_rate: share of words cut into more than one piece
+    renyi: efficiency, α = 2.5;  f95: frequency of the 95th-percentile type;  divergence: D = ½ Σ|p − 1/K|
+    percentile_frequency: share of the pieces whose types rank between 3 % and 83 % of the used types
+    rare_share: share of the types seen fewer than 100 times;  unknown_rate: unknown pieces per piece
+    parity: fertility over the mean fertility of all sources (of a source; None for a whole text)
+    premium: pieces over those of the source that takes fewest; only where sources are line-aligned (equal lines)
+    """
+
+    n_words: int
+    n_characters: int
+    n_types: int
+    n_used: int
+    n_pieces: int
+    n_unknown: int
+    bits: float
+    entropy: float | None
+    muv: float | None
+    muv_from_atoms: float | None
+    fertility: float
+    continued_word_rate: float
+    renyi: float | None
+    f95: float
+    divergence: float | None
+    percentile_frequency: float | None
+    rare_share: float
+    unknown_rate: float
+    parity: float | None = None
+    premium: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Distinct words by their counts. word_counts: (n_words,) int64;  n_characters, n_lines: of the whole text."""
+
+    word_counts: Longs
+    n_characters: int
+    n_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Distinct words cut into pieces. ids: (n_pieces,) int64 token numbers, −1 unknown;  ends: (n_words,) int64."""
+
+    ids: Longs
+    ends: Longs
+
+    def per_word(self) -> Longs:
+        """(n_words,) int64: into how many pieces each word is cut."""
+        return np.diff(self.ends, prepend=0)
+
+    def token_counts(self, word_counts: Longs, n_types: int) -> Longs:
+        """(n_types,) int64: how often each token occurs in a text with these counts; exact beyond 2⁵³."""
+        repeats, known = np.repeat(word_counts, self.per_word()), self.ids >= 0
+        counts = np.zeros(n_types, np.int64)
+        np.add.at(counts, self.ids[known], repeats[known])
+        return counts
+
+
+def measure(
+    parts: Sequence[tuple[Text, Cuts]],
+    *,
+    lengths: Longs,
+    length: Length = "type",
+    atoms: tuple[float, int] | None = None,
+) -> Measures:
+    """Measure a text that comes in parts, such as one per source.
+
+    lengths: (n_types,) int64 characters of each token;  atoms: entropy (Eq. 2) and number of the text's characters, the
+    vocabulary that `muv_from_atoms` starts from. Raises CriterionError if the text has no words or there are no types.
+    """
+    counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
+    word_counts = np.concatenate([text.word_counts for text, _ in parts])
+    per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
+    n_words, n_pieces = int(word_counts.sum()), int(word_counts @ per_word)
+    n_known = int(counts.sum())
+    entropy = criteria.entropy(counts, lengths, length=length) if n_known else None
+    return Measures(
+        n_words=n_words,
+        n_characters=sum(text.n_characters for text, _ in parts),
+        n_types=len(lengths),
+        n_used=int((counts > 0).sum()),
+        n_pieces=n_pieces,
+        n_unknown=n_pieces - n_known,
+        bits=criteria.bits(n_pieces, len(lengths)),
+        entropy=entropy,
+        muv=None,
+        muv_from_atoms=_slope(atoms, entropy, len(lengths)),
+        fertility=criteria.fertility(n_pieces, n_words),
+        continued_word_rate=criteria.continued_word_rate(per_word, word_counts),
+        renyi=criteria.renyi_efficiency(counts) if n_known else None,
+        f95=criteria.f95(counts),
+        divergence=criteria.divergence(counts) if n_known else None,
+        percentile_frequency=criteria.percentile_frequency(counts) if n_known else None,
+        rare_share=criteria.rare_share(counts),
+        unknown_rate=criteria.unknown_rate(n_pieces - n_known, n_pieces),
+    )
+
+
+def _slope(atoms: tuple[float, int] | None, entropy: float | None, n_types: int) -> float | None:
+    """Eq. 1 from the characters to this vocabulary; None if it is not larger."""
+    if atoms is None or entropy is None or n_types <= atoms[1]:
+        return None
+    return (atoms[0] - entropy) / (n_types - atoms[1])
+
+
+def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, int]:
+    """Eq. 2 of the text cut into single characters, nats per character, and how many distinct ones there are.
+
+    >>> character_entropy(["ab"], np.array([3]))
+    (0.6931471805599453, 2)
+    """
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
+    characters, places = np.unique(codes, return_inverse=True)
+    counts = np.zeros(len(characters), np.int64)
+    np.add.at(counts, places, np.repeat(word_counts, lengths))
+    return criteria.entropy(counts, np.ones(len(counts), np.int64)), len(counts)
+
+
+def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
+    """The sources' measures with what only their comparison tells: parity, and premium if the lines are aligned.
+
+    A single source has nothing to be compared with.
+
+    >>> compared({}, aligned=True)
+    {}
+    """
+    if len(measures) < 2:
+        return dict(measures)
+    found = list(measures.values())
+    parities = criteria.parity([one.fertility for one in found])
+    premiums = criteria.premiums([one.n_pieces for one in found]) if aligned else [None] * len(found)
+    rows = zip(measures, found, parities, premiums, strict=True)
+    return {name: replace(one, parity=parity, premium=premium) for name, one, parity, premium in rows}

@@ -1,0 +1,188 @@
+"""Named sources → their word counts, a few of their lines, and what a held-out text holds that they lack.
+
+A source is written NAME=FILE, or FILE alone: then it is named after the part of the file's name that tells it from the
+others, so train.de.gz and train.en.gz are "de" and "en".
+
+>>> source_paths(["data/train.de.gz", "data/train.en.gz"])
+{'de': 'data/train.de.gz', 'en': 'data/train.en.gz'}
+>>> source_paths(["english=data/train.en.gz"])
+{'english': 'data/train.en.gz'}
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from volt.corpus import count_words
+from volt.errors import ConfigError
+from volt.reader import expand, read_blocks
+from volt.word_counts import WordCounts
+
+Progress = Callable[[str, int, "int | None"], object]
+
+ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
+N_SAMPLES = 4  # lines per source, where none are given
+SAMPLE_LENGTHS = range(40, 161)  # characters
+UNSEEN_SHARE = 0.01  # of a held-out text's characters, from which on it is told
+_SAMPLE_BLOCK = 1 << 20  # bytes read for samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A text by its name. files: what it was read from;  lines: a few of it, to show how they are cut."""
+
+    name: str
+    counts: WordCounts
+    files: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    @property
+    def n_characters(self) -> int:
+        """Characters of all words, repetitions included.
+
+        >>> Source("en", WordCounts.from_pairs({"low": 2, "a": 1})).n_characters
+        7
+        """
+        table = self.counts.table
+        return int((table["word"].str.len_chars().cast(table["count"].dtype) * table["count"]).sum())
+
+
+def source_paths(arguments: Sequence[str]) -> dict[str, str]:
+    """The path of each name. Raises ConfigError if one is empty or comes twice, as that of two like-named files."""
+    named = [_named(argument) for argument in arguments]
+    stems = _short_names([path for name, path in named if name is None])
+    paths: dict[str, str] = {}
+    for name, path in named:
+        name = stems.pop(0) if name is None else name
+        if not name or name in paths:
+            found = f"source name {name!r} of {path} is {'given twice' if name else 'empty'}"
+            raise ConfigError(f"{found}; write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files")
+        paths[name] = path
+    return paths
+
+
+def _named(argument: str) -> tuple[str | None, str]:
+    """NAME=FILE taken apart; a file that is called so itself is not."""
+    name, equals, path = argument.partition("=")
+    if not equals or "/" in name or os.path.lexists(argument):
+        return None, argument
+    return name, path
+
+
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """File names less their endings and the parts that all share in front and behind.
+
+    >>> _short_names(["a/train.de.gz", "b/train.en.gz"]), _short_names(["a/train.de.gz"]), _short_names(["-"])
+    (['de', 'en'], ['train.de'], ['stdin'])
+    """
+    stems = [_stem(path) for path in paths]
+    parts = [re.split(r"([._-])", stem) for stem in stems]
+    if len(set(stems)) < 2:
+        return stems
+    shortest = min(map(len, parts))
+    front = next((i for i in range(shortest) if len({row[i] for row in parts}) > 1), shortest)
+    back = next((i for i in range(shortest) if len({row[-1 - i] for row in parts}) > 1), shortest)
+    cut = ["".join(row[front : len(row) - back]).strip("._-") for row in parts]
+    return cut if all(cut) and len(set(cut)) == len(set(stems)) else stems
+
+
+def _stem(path: str) -> str:
+    name = "stdin" if path == "-" else Path(path).name
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def read_sources(arguments: Sequence[str], *, progress: Progress | None = None, **options: Any) -> tuple[Source, ...]:
+    """Count the words of each source; options are those of `count_words`. Sources come sorted as they are given.
+
+    Raises ConfigError if names clash, CorpusError if one cannot be read or has no words.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+    ...     _ = file.write(b"low lower low\\n") and file.flush()
+    ...     source = read_sources([f"en={file.name}"])[0]
+    >>> source.name, source.counts.total, source.lines
+    ('en', 3, ('low lower low',))
+    """
+    found = []
+    for name, path in source_paths(arguments).items():
+        counts = count_words(path, progress=progress, **options)
+        files = expand(path)
+        found.append(Source(name, counts, tuple(files), sample_lines(files[0])))
+    return tuple(found)
+
+
+def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
+    """A few lines from the start of a file, evenly spaced among those of a length that reads well; none of a pipe."""
+    if path == "-" or path.endswith((".parquet", ".jsonl")):
+        return ()
+    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace")
+    text = next((block.data.decode() for block in blocks), "")
+    lines = [line.strip() for line in text.split("\n")]
+    fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [line[:160] for line in lines if line]
+    chosen = dict.fromkeys(fitting[i * (len(fitting) - 1) // max(1, n - 1)] for i in range(n) if fitting)
+    return tuple(chosen)
+
+
+def match_names(names: Sequence[str], heldout: Sequence[Source]) -> tuple[tuple[Source, ...], list[str]]:
+    """The held-out texts under the names of the sources, where they can be told, and what to say where they cannot.
+
+    One text for one source needs no name. Texts of other names stay as they are: they count in the whole alone.
+
+    >>> match_names(["en", "de"], [Source("fr", WordCounts.from_pairs({"le": 1}))])[1][0]
+    "held-out 'fr' has the name of no source (en, de): it is measured, but compared with none; write NAME=FILE"
+    """
+    if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
+        only = heldout[0]
+        return (Source(names[0], only.counts, only.files, only.lines),), []
+    known, given = ", ".join(names), [source.name for source in heldout]
+    tail = "it is measured, but compared with none; write NAME=FILE"
+    notes = [f"held-out {name!r} has the name of no source ({known}): {tail}" for name in given if name not in names]
+    if set(given) & set(names):
+        notes += [f"source {name!r} has no held-out text" for name in names if name not in given]
+    return tuple(heldout), notes
+
+
+def unseen_characters(seen: Sequence[Source], heldout: Source) -> str | None:
+    """A sentence on the characters of a held-out text that the sources lack, if they are more than a few.
+
+    >>> greek = Source("el", WordCounts.from_pairs({"και": 2}))
+    >>> print(unseen_characters([Source("en", WordCounts.from_pairs({"a": 1}))], greek))
+    held-out 'el': 100.0 % of its characters (3 distinct, mostly GREEK) do not occur in the training text; a vocabulary
+    without byte fallback writes them as unknown
+    """
+    known = set().union(*(set("".join(source.counts.words)) for source in seen))
+    counted = Counter[str]()
+    for word, count in heldout.counts.table.rows():
+        for character in word:
+            counted[character] += count
+    unseen = {character: count for character, count in counted.items() if character not in known}
+    share = sum(unseen.values()) / max(1, counted.total())
+    if share < UNSEEN_SHARE:
+        return None
+    scripts = Counter[str]()
+    for character, count in unseen.items():
+        scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
+    return (
+        f"held-out {heldout.name!r}: {100 * share:.1f} % of its characters ({len(unseen)} distinct, mostly "
+        f"{scripts.most_common(1)[0][0]}) do not occur in the training text; a vocabulary without byte fallback "
+        "writes them as unknown"
+    )
+
+
+def are_aligned(sources: Sequence[Source]) -> bool:
+    """Whether there are several sources of as many lines each, as translations of each other have.
+
+    >>> are_aligned([Source("en", WordCounts.from_pairs({"low": 2}))])
+    False
+    """
+    n_lines = {source.counts.n_lines for source in sources}
+    return len(sources) > 1 and len(n_lines) == 1 and 0 not in n_lines

@@ -1,0 +1,119 @@
+"""Word counts → a vocabulary that another library trains, in a process of its own, with what the training cost there.
+
+A process of its own makes the cost comparable (nothing else is in it, and the library is loaded before the clock
+starts) and keeps a library that ends the process, as some do on bad input, from ending a report.
+
+Called as `python -m volt.system_training KIND SIZE WORDS FOLDER`, it trains, writes the library's own file into FOLDER,
+and prints the cost as JSON. Settings are each library's defaults but for these: no normalisation, all characters, no
+special tokens but the unknown one, so that all systems see the same words.
+
+>>> sorted(TRAINERS)
+['spm-bpe', 'spm-unigram', 'wordpiece']
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from volt.errors import CandidateError, MissingLibraryError
+from volt.system_costs import Cost, measured
+from volt.word_counts import WordCounts
+
+SENTENCEPIECE_FILE, WORDPIECE_FILE = "trained.model", "trained.json"
+MAX_WORD = 1_000  # characters; WordPiece calls longer words unknown
+_REPEAT = 10_000  # words per string handed to WordPiece
+_LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordpiece": "tokenizers"}
+
+
+def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
+    """Train a vocabulary of `size` tokens, the unknown one not counted; the library's file appears in the folder.
+
+    Raises MissingLibraryError if the library is not installed, CandidateError with its reason if it refuses.
+    """
+    words = folder / "words.tsv"
+    words.write_text("".join(f"{word}\t{count}\n" for word, count in counts.table.rows()), encoding="utf-8")
+    command = [sys.executable, "-P", "-m", __name__, kind, str(size), str(words), str(folder)]
+    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace")
+    if done.returncode == 3:
+        raise MissingLibraryError(f"{_LIBRARIES[kind]} is not installed: pip install 'volt-vocab[interop]'")
+    if done.returncode:
+        raise CandidateError(f"{_LIBRARIES[kind]} refuses {size:,} tokens: {_reason(done.stderr)}")
+    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _reason(stderr: str) -> str:
+    """The last line in which a library says something."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else "it ended without a word"
+
+
+def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: str) -> Cost:
+    """From the table of words and counts, which sentencepiece reads as it is."""
+    import os
+
+    import sentencepiece
+
+    options: dict[str, Any] = {
+        "input": str(words), "input_format": "tsv", "model_type": model_type, "vocab_size": size + 1,
+        "model_prefix": str(folder / "trained"),
+        "normalization_rule_name": "identity", "character_coverage": 1.0, "hard_vocab_limit": False,
+        "unk_id": 0, "bos_id": -1, "eos_id": -1, "pad_id": -1, "num_threads": os.cpu_count() or 1, "minloglevel": 2,
+    }  # fmt: skip
+    with measured() as costs:
+        sentencepiece.SentencePieceTrainer.Train(**options)
+    return costs[0]
+
+
+def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
+    """From text, each word as often as it occurs, because the library takes no counts."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=MAX_WORD))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size + 1, special_tokens=["[UNK]"], limit_alphabet=1_000_000, show_progress=False
+    )
+    with measured() as costs:
+        tokenizer.train_from_iterator(_repeated(words), trainer)
+    tokenizer.save(str(folder / WORDPIECE_FILE))
+    return costs[0]
+
+
+def _repeated(words: Path) -> Iterator[str]:
+    """Text with these words and counts."""
+    with words.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            word, count = line.rsplit("\t", 1)
+            whole, rest = divmod(int(count), _REPEAT)
+            for n in (*[_REPEAT] * whole, rest):
+                yield f"{word} " * n
+
+
+TRAINERS: dict[str, Callable[[int, Path, Path], Cost]] = {
+    "spm-bpe": lambda *place: _train_sentencepiece(*place, model_type="bpe"),
+    "spm-unigram": lambda *place: _train_sentencepiece(*place, model_type="unigram"),
+    "wordpiece": _train_wordpiece,
+}
+
+
+def main(kind: str, size: str, words: str, folder: str) -> int:
+    """Train and print the cost; 3 if the library is missing, 1 with its reason on stderr if it refuses."""
+    try:
+        cost = TRAINERS[kind](int(size), Path(words), Path(folder))
+    except ImportError:
+        return 3
+    except Exception as error:  # whatever a library raises is its reason
+        sys.stderr.write(f"{str(error).splitlines()[0] if str(error) else type(error).__name__}\n")
+        return 1
+    sys.stdout.write(json.dumps(asdict(cost)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

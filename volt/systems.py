@@ -1,0 +1,290 @@
+"""A search, a size, a file or another library → `System`: a vocabulary, how it cuts words, and what it cost to get.
+
+    volt RULE           the kept tokens of the size that the rule picks, from one search
+    muv-search          the BPE vocabulary with the greatest Eq. 1 on the paper's grid
+    bpe:N               N tokens of the same BPE, all kept
+    spm-bpe:N, spm-unigram:N, wordpiece:N    trained by sentencepiece and Hugging Face tokenizers on the same words
+    PATH                any vocabulary file that volt.formats reads
+
+Without ":N" the size is that of the chosen VOLT vocabulary.
+
+>>> parse_spec("bpe:8000"), parse_spec("wordpiece")
+(Spec(kind='bpe', size=8000, path=None), Spec(kind='wordpiece', size=None, path=None))
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.atoms import PREFIX, SUFFIX
+from volt.bpe import Candidates
+from volt.encoder import Encoder
+from volt.errors import ConfigError, VocabularyError
+from volt.measures import Cuts
+from volt.searching import SearchResult
+from volt.special import BYTE_TOKENS
+from volt.steps import SizeStep
+from volt.system_costs import Cost, measured
+from volt.system_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
+from volt.text import Normalizer, PreTokenizer
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+Longs = NDArray[np.int64]
+Cutter = Callable[[Sequence[str], str], Cuts]
+
+DEFAULT_SYSTEMS = ("muv-search", "bpe:1000", "bpe:8000", "bpe:30000", "spm-bpe", "spm-unigram", "wordpiece")
+N_ROLES = 4  # unk, bos, eos, pad: the first ids of every vocabulary
+_KINDS = ("muv-search", "bpe", *TRAINERS)
+_NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram", "wordpiece": "wordpiece"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What `--with` asks for. kind: one of the names above, or "file";  size: None for the chosen vocabulary's."""
+
+    kind: str
+    size: int | None = None
+    path: str | None = None
+
+    @property
+    def text(self) -> str:
+        """As `parse_spec` reads it."""
+        return self.path or self.kind + (f":{self.size}" if self.size else "")
+
+    def sized(self, size: int) -> Spec:
+        """The same with this size, if it needs one and has none.
+
+        >>> Spec("wordpiece").sized(7000).text
+        'wordpiece:7000'
+        """
+        return replace(self, size=size) if self.size is None and self.kind in TRAINERS else self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """A vocabulary and how it cuts words.
+
+    tokens: those that count as types, special ones left out;  lengths: (n,) int64 characters
+    cut: distinct words, and the name of the source that they come from → Cuts into numbers of `tokens`
+    size: as VOLT counts it: tokens less byte tokens;  step_muv: Eq. 1 against the step before on its size axis, if any
+    sources: those that it can cut, None for any;  the other fields: see volt.comparison.SystemResult
+    """
+
+    name: str
+    family: str
+    size: int
+    tokens: tuple[str, ...] = field(repr=False)
+    lengths: Longs = field(repr=False)
+    cut: Cutter = field(repr=False)
+    cost: Cost
+    cost_note: str
+    rule: str = ""
+    why: str = ""
+    on_edge: bool = False
+    n_scaffolding: int | None = None
+    step_muv: float | None = None
+    sources: tuple[str, ...] | None = None
+
+    def can_cut(self, source: str) -> bool:
+        """Whether it has a vocabulary for this source."""
+        return self.sources is None or source in self.sources
+
+
+def parse_spec(text: str) -> Spec:
+    """Read a system's name. Raises ConfigError if it is neither one of the names nor a file that exists."""
+    kind, colon, size = text.partition(":")
+    if kind in _KINDS and not (colon and (kind == "muv-search" or not size.isdecimal() or int(size) < 1)):
+        if kind == "bpe" and not size:
+            raise ConfigError(f"--with {text}: say how many tokens, such as bpe:8000")
+        return Spec(kind, int(size) if size else None)
+    if os.path.exists(text):
+        return Spec("file", path=text)
+    near = get_close_matches(kind, _KINDS, n=1)
+    hint = f"did you mean {near[0]}? Write" if near else "write"
+    raise ConfigError(f"--with {text}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
+
+
+def vocabulary_at(candidates: Candidates, size: int, *, kept: NDArray[np.bool_] | None = None) -> Vocabulary:
+    """The vocabulary of a size; kept: (size,) which of its tokens (default: all), the others being split back.
+
+    >>> from volt.bpe import learn_bpe
+    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=2)
+    >>> vocabulary_at(candidates, 8).tokens[-2:]
+    ('lo', 'low</w>')
+    """
+    tokens = candidates.tokens_at(size)
+    return Vocabulary(
+        merges=tuple(candidates.merges[: candidates.merges_at(size)]),
+        tokens=tuple(tokens if kept is None else (token for token, keep in zip(tokens, kept, strict=True) if keep)),
+        marker=candidates.marker,
+        normalizer=candidates.counts.normalizer,
+        pretokenizer=candidates.counts.pretokenizer,
+    )
+
+
+def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterable[System]:
+    """One system per rule, all from one search. cost: of learning and search together;  parts: what that covers."""
+    made: dict[int, System] = {}  # rules that pick the same size share a vocabulary, and how it cuts
+    for rule, pick in search.picks.items():
+        if pick.index not in made:
+            made[pick.index] = _step_system(search, search.steps[pick.index], cost, parts)
+        yield replace(made[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge)
+
+
+def _step_system(search: SearchResult, step: SizeStep, cost: Cost, parts: str) -> System:
+    with measured() as costs:
+        vocabulary = vocabulary_at(search.candidates, step.size, kept=step.kept)
+    note = f"{parts}; one search gives the vocabularies of all rules"
+    return vocabulary_system("volt", vocabulary, family="volt", cost=cost + costs[0], cost_note=note, step_muv=step.muv)
+
+
+def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost_note: str, **facts: Any) -> System:
+    """The first `size` tokens of the sweep, all kept. facts: further fields of System.
+
+    Raises CandidateError if the candidates do not reach that size.
+    """
+    with measured() as costs:
+        vocabulary = vocabulary_at(candidates, size)
+    return vocabulary_system(name, vocabulary, cost=cost + costs[0], cost_note=cost_note, **facts)
+
+
+def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
+    """A system of a vocabulary, cut by VOLT's own encoder.
+
+    words_of: the counts whose words it will cut, if these were not made in its own way; each word then stands as a text
+    of its own, behind a space where the vocabulary's pre-tokens hold their spaces.
+    Raises VocabularyError if the words were not cut at white space, so that they are no texts.
+
+    >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))
+    >>> system = vocabulary_system("mine", vocabulary, family="file", cost=Cost(0.0, None), cost_note="")
+    >>> system.cut(["low"], "en").ids, system.lengths
+    (array([2, 3]), array([1, 1, 2, 1]))
+    """
+    encoder = Encoder(vocabulary)
+    types = vocabulary.pieces[N_ROLES:]
+    lengths = np.fromiter((_text_length(piece, vocabulary.marker) for piece in types), np.int64, len(types))
+    numbers = {piece: number for number, piece in enumerate(types)}
+    as_texts = words_of is not None and not _made_alike(vocabulary, words_of)
+    if as_texts and words_of is not None and words_of.pretokenizer != PreTokenizer():
+        raise VocabularyError(
+            f"{name} cuts texts by {vocabulary.pretokenizer.name}, the corpus was counted by "
+            f"{words_of.pretokenizer.name}; count it by white space to compare them"
+        )
+    space = " " * (vocabulary.pretokenizer.keeps_spaces and not vocabulary.pretokenizer.dummy_prefix)
+
+    def cut(words: Sequence[str], _source: str) -> Cuts:
+        cuts = encoder.encode_lines([space + word for word in words]) if as_texts else encoder.encode_words(words)
+        return _cuts([[numbers.get(piece, -1) for piece in pieces] for pieces in cuts])
+
+    return System(
+        name, tokens=types, lengths=lengths, cut=cut, size=vocabulary.size, n_scaffolding=len(vocabulary.scaffolding),
+        **facts,
+    )  # fmt: skip
+
+
+def _made_alike(vocabulary: Vocabulary, counts: WordCounts) -> bool:
+    return (vocabulary.normalizer, vocabulary.pretokenizer) == (counts.normalizer, counts.pretokenizer)
+
+
+def _text_length(piece: str, marker: str) -> int:
+    """Characters, the marker not counted; a byte token is one."""
+    if piece in BYTE_TOKENS:
+        return 1
+    return max(1, len(piece.removesuffix(SUFFIX)) if marker == "suffix" else len(piece) - piece.count(PREFIX))
+
+
+def _cuts(ids: Sequence[Sequence[int]]) -> Cuts:
+    ends = np.fromiter(accumulate(map(len, ids)), np.int64, len(ids))
+    return Cuts(np.fromiter(chain.from_iterable(ids), np.int64), ends)
+
+
+def file_system(path: str, *, counts: WordCounts) -> System:
+    """The vocabulary in a file, in any format that volt.formats reads. Raises VocabularyError if it is damaged."""
+    from volt.formats import read_vocabulary
+
+    with measured() as costs:
+        vocabulary = read_vocabulary(path)
+    return vocabulary_system(
+        f"file {path}", vocabulary, family="file", words_of=counts, cost=costs[0],
+        cost_note="reading the file; what making it cost is not known", rule="as given", why=str(path),
+    )  # fmt: skip
+
+
+def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
+    """A vocabulary that another library trains on the words of `counts`, each a text of its own, in a second process.
+
+    Raises MissingLibraryError if the library is not installed, CandidateError if it refuses the size, VocabularyError
+    if the words were not cut at white space or were normalised.
+    """
+    if counts.pretokenizer != PreTokenizer() or counts.normalizer != Normalizer():
+        raise VocabularyError(
+            f"{_NAMES[kind]} reads texts; this corpus was counted by {counts.pretokenizer.name} "
+            f"(normalizer {counts.normalizer.name}): count it by white space, not normalised, to compare them"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        cost = train(kind, size, counts=counts, folder=Path(folder))
+        load = _load_wordpiece if kind == "wordpiece" else _load_sentencepiece
+        tokens, lengths, cut = load(Path(folder))
+    repeats = "; the library takes no counts, so it reads each word as often as it occurs" * (kind == "wordpiece")
+    return System(
+        name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=len(tokens), tokens=tokens, lengths=lengths,
+        cut=cut, cost=cost, cost_note=f"training alone, in a process of its own{repeats}",
+        rule="fixed", why="as asked" if len(tokens) == size else f"{size:,} asked, the library makes {len(tokens):,}",
+    )  # fmt: skip
+
+
+def _load_sentencepiece(folder: Path) -> tuple[tuple[str, ...], Longs, Cutter]:
+    from sentencepiece import SentencePieceProcessor
+
+    processor = SentencePieceProcessor(model_proto=(folder / SENTENCEPIECE_FILE).read_bytes())
+    tokens = tuple(processor.id_to_piece(number) for number in range(1, processor.get_piece_size()))  # 0 is <unk>
+    lengths = np.fromiter((_text_length(token, "prefix") for token in tokens), np.int64, len(tokens))
+
+    def cut(words: Sequence[str], _source: str) -> Cuts:
+        cuts = _cuts(processor.encode(list(words)))
+        return replace(cuts, ids=cuts.ids - 1)
+
+    return tokens, lengths, cut
+
+
+def _load_wordpiece(folder: Path) -> tuple[tuple[str, ...], Longs, Cutter]:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / WORDPIECE_FILE))
+    numbers = tokenizer.get_vocab()
+    tokens = tuple(sorted(numbers, key=numbers.__getitem__)[1:])  # 0 is [UNK]
+    lengths = np.fromiter((max(1, len(token.removeprefix("##"))) for token in tokens), np.int64, len(tokens))
+
+    def cut(words: Sequence[str], _source: str) -> Cuts:
+        encodings = tokenizer.encode_batch_fast(list(words), add_special_tokens=False)
+        cuts = _cuts([encoding.ids for encoding in encodings])
+        return replace(cuts, ids=cuts.ids - 1)
+
+    return tokens, lengths, cut
+
+
+def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
+    """Vocabularies of separate sources side by side: each source is cut by its own, and no token is shared."""
+    offsets = dict(zip(systems, accumulate((len(one.tokens) for one in systems.values()), initial=0), strict=False))
+
+    def cut(words: Sequence[str], source: str) -> Cuts:
+        cuts = systems[source].cut(words, source)
+        return replace(cuts, ids=np.where(cuts.ids < 0, -1, cuts.ids + offsets[source]))
+
+    return System(
+        name, tokens=tuple(chain.from_iterable(one.tokens for one in systems.values())),
+        lengths=np.concatenate([one.lengths for one in systems.values()]), cut=cut,
+        size=sum(one.size for one in systems.values()),
+        n_scaffolding=sum(one.n_scaffolding or 0 for one in systems.values()), sources=tuple(systems), **facts,
+    )  # fmt: skip

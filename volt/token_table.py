@@ -1,0 +1,165 @@
+"""A search → what a reader can look up: every token's life along the sizes, and sample lines cut at each size.
+
+>>> from volt.bpe import learn_bpe
+>>> from volt.searching import search
+>>> from volt.word_counts import WordCounts
+>>> result = search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6}), n_merges=9), sizes=[11, 16])
+>>> table = token_table(result)
+>>> at = table.tokens.index("low</w>")
+>>> int(table.appears[at]), int(table.peaks[at]), int(table.peak_counts[at])
+(16, 16, 5)
+>>> cuts = sample_cuts(result, [("en", "low newer")])
+>>> [[table.tokens[piece] for piece in word] for word in cuts.cuts[0][0]]
+[['lo', 'w</w>'], ['n', 'e', 'we', 'r</w>']]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.atoms import PREFIX, SUFFIX
+from volt.bpe import Candidates
+from volt.encoder import Encoder
+from volt.searching import SearchResult, counts_of_kept
+from volt.steps import SizeStep
+from volt.vocabulary import Vocabulary
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenTable:
+    """One entry per candidate token, atoms first, then in the order in which merges make them.
+
+    Counts are those of the corpus as it was learned from: rescaled, if a temperature did so.
+    tokens: spelled as in the vocabulary, marker included;  lengths: (n,) int64 characters
+    counts: (n,) int64 how often the chosen vocabulary uses each, −1 for tokens that it does not hold
+    ranks: (n,) int64 from 1, the most frequent first, 0 for tokens that it does not hold
+    appears: (n,) int64 the smallest size that holds the token;  peaks, peak_counts: (n,) int64 the size at which it is
+    used most, and how often then;  scaffolding: (n,) int64 the first searched size that drops it after it appeared, 0
+    if none does
+    """
+
+    tokens: tuple[str, ...]
+    lengths: Longs
+    counts: Longs
+    ranks: Longs
+    appears: Longs
+    peaks: Longs
+    peak_counts: Longs
+    scaffolding: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCuts:
+    """Sample lines, cut by the vocabulary of every searched size (kept tokens only: scaffolding is split back).
+
+    sizes: of the search's steps;  samples: (source, line)
+    cuts: for every size, for every sample, for every word, its pieces: the number of a token in the TokenTable, or the
+    string of a character that no token holds
+    counts: for every size, the count in the corpus of each token number that the samples use at that size
+    """
+
+    sizes: tuple[int, ...]
+    samples: tuple[tuple[str, str], ...]
+    cuts: tuple[tuple[tuple[tuple[int | str, ...], ...], ...], ...]
+    counts: tuple[dict[int, int], ...]
+
+
+def token_table(search: SearchResult) -> TokenTable:
+    """What becomes of every candidate token, and how the chosen vocabulary uses those that it holds."""
+    candidates = search.candidates
+    counts, ranks = _chosen(search)
+    peaks, peak_counts = _peaks(candidates)
+    dropped = np.zeros(candidates.n_tokens, np.int64)
+    for step in search.steps:
+        new = np.flatnonzero(~step.kept & (dropped[: step.size] == 0))
+        dropped[new] = step.size
+    appears = np.maximum(np.arange(1, candidates.n_tokens + 1), candidates.n_atoms)
+    return TokenTable(candidates.tokens, candidates.lengths, counts, ranks, appears, peaks, peak_counts, dropped)
+
+
+def _chosen(search: SearchResult) -> tuple[Longs, Longs]:
+    """Counts and ranks in the chosen vocabulary; −1 and 0 for tokens outside."""
+    held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
+    counts = np.array([held.get(token, -1) for token in search.candidates.tokens], np.int64)
+    ranks = np.zeros(len(counts), np.int64)
+    ordered = np.argsort(-counts, kind="stable")[: len(held)]
+    ranks[ordered] = np.arange(1, len(held) + 1)
+    return counts, ranks
+
+
+def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
+    """The smallest size at which each token is used most, and how often then."""
+    change, n_atoms = candidates.trajectory, candidates.n_atoms
+    tokens = np.concatenate([np.arange(n_atoms), change.tokens])
+    sizes = np.concatenate([np.full(n_atoms, n_atoms), candidates.sizes_after()[1:][change.merges]])
+    counts = np.concatenate([candidates.atom_counts, change.after])
+    order = np.argsort(tokens, kind="stable")
+    tokens, sizes, counts = tokens[order], sizes[order], counts[order]
+    last = np.append((tokens[1:] != tokens[:-1]) | (sizes[1:] != sizes[:-1]), True)  # where a size ends for a token
+    tokens, sizes, counts = tokens[last], sizes[last], counts[last]
+    best = np.lexsort((sizes, -counts, tokens))
+    found, first = np.unique(tokens[best], return_index=True)
+    peaks, peak_counts = np.arange(1, candidates.n_tokens + 1), np.zeros(candidates.n_tokens, np.int64)
+    peaks[found], peak_counts[found] = sizes[best][first], counts[best][first]
+    return peaks, peak_counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Narrowed:
+    """Candidates, and of their merges and tokens only those that can occur in some words: the words' cuts are the same.
+
+    merges: (rank, pair);  tokens: token numbers
+    """
+
+    candidates: Candidates
+    merges: tuple[tuple[int, tuple[str, str]], ...]
+    tokens: tuple[int, ...]
+
+    @classmethod
+    def of(cls, candidates: Candidates, words: Sequence[str]) -> _Narrowed:
+        longest = max(map(len, candidates.tokens))
+        texts = set[str]()
+        for word in words:
+            text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
+            texts.update(text[start:end] for start in range(len(text)) for end in range(start + 1, start + longest + 1))
+        merges = tuple((rank, pair) for rank, pair in enumerate(candidates.merges) if "".join(pair) in texts)
+        tokens = enumerate(candidates.tokens)
+        return cls(candidates, merges, tuple(n for n, token in tokens if n < candidates.n_atoms or token in texts))
+
+    def vocabulary_at(self, step: SizeStep) -> Vocabulary:
+        """The vocabulary of a step, as far as it matters to the words."""
+        candidates, n_merges = self.candidates, self.candidates.merges_at(step.size)
+        return Vocabulary(
+            merges=tuple(pair for rank, pair in self.merges if rank < n_merges),
+            tokens=tuple(candidates.tokens[n] for n in self.tokens if n < step.size and step.kept[n]),
+            marker=candidates.marker,
+            normalizer=candidates.counts.normalizer,
+            pretokenizer=candidates.counts.pretokenizer,
+        )
+
+
+def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
+    """Cut lines at every searched size. samples: (source, line)."""
+    candidates = search.candidates
+    normalizer, pretokenizer = candidates.counts.normalizer, candidates.counts.pretokenizer
+    lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
+    words = list(dict.fromkeys(word for line in lines for word in line))
+    numbers = {token: number for number, token in enumerate(candidates.tokens)}
+    narrowed = _Narrowed.of(candidates, words)
+    cuts, counts = [], []
+    for step in search.steps:
+        found = Encoder(narrowed.vocabulary_at(step)).encode_words(words)
+        pieces = {
+            word: tuple(numbers.get(piece, piece) for piece in cut) for word, cut in zip(words, found, strict=True)
+        }
+        cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
+        used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
+        exact = counts_of_kept(candidates, step.kept)
+        counts.append({token: int(exact[token]) for token in sorted(used)})
+    return SampleCuts(tuple(step.size for step in search.steps), tuple(samples), tuple(cuts), tuple(counts))
