@@ -4,7 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage bench clean
+.PHONY: check lint format demo test coverage bench report clean
+LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
 	$(BIN)/pytest -m "not slow"
@@ -27,6 +28,16 @@ test: $(READY)  ## all tests; with VOLT_DATA=FOLDER also those on real corpora
 
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+report: $(READY)  ## report.html: Multi30k in four languages from VOLT_DATA, or the embedded corpus without it
+ifdef VOLT_DATA
+	$(BIN)/volt compare $(foreach name,$(LANGUAGES),$(name)=$(VOLT_DATA)/multi30k/train.$(name).gz) \
+	  $(foreach name,$(LANGUAGES),--heldout $(name)=$(VOLT_DATA)/multi30k/val.$(name).gz) -o report.html
+else
+	mkdir -p build
+	$(BIN)/python -c 'from pydoc_data.topics import topics; print("\n".join(topics.values()))' > build/topics.txt
+	$(BIN)/volt compare topics=build/topics.txt -o report.html
+endif
 
 bench: $(READY)  ## speed against peers; needs VOLT_DATA
 	$(BIN)/python experiments/bench/search.py

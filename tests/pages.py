@@ -1,0 +1,112 @@
+"""What the tests of charts and page share: comparisons of small corpora, and a reader of the page's HTML."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from pydoc_data.topics import topics
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from volt.comparing import compare
+from volt.comparison import Comparison
+from volt.corpus import count_words
+from volt.sources import Source
+
+HOSTILE = [
+    "<script>window.broken=1</script> <img/src=x/onerror=window.broken=2> <b>bold</b> </script> <!--<script> -->",
+    '"><svg/onload=window.broken=3> \'"` javascript:alert(1) &lt;b&gt; &amp; {{7*7}} ${window.broken=4} ]]>',
+    "a\u202eb\u202d \u2066x\u2069 \u200fr\u200e ab\u200bcd e\ufeffx n\u0001l \u0301mark ⟨U+202E⟩ \\u003c",
+    "</w> </w></w> constructor __proto__ toString hasOwnProperty \U000e0041tag \U0001f600 👩‍🚀 שלום مرحبا",
+]
+
+
+@cache
+def topics_comparison() -> Comparison:
+    """The documentation topics of this Python as two sources, with held-out text."""
+    texts = list(topics.values())
+    parts = {"even": texts[0:24:2], "odd": texts[1:24:2]}
+    return _compared(parts, {"even": texts[60:64], "odd": texts[64:68]}, n_candidates=800, systems=["bpe:500"])
+
+
+@cache
+def hostile_comparison() -> Comparison:
+    """A corpus that would break out of a careless page, frequent enough for tokens of whole words."""
+    lines = [line for line in HOSTILE for _ in range(30)]
+    return _compared({"<b>x": lines}, {}, n_candidates=400, systems=[], samples=HOSTILE)
+
+
+def small_comparison(sizes: list[int] | None) -> Comparison:
+    """One topic at given sizes, or three lines at all."""
+    lines = ["ab ab abc"] * 3 if sizes is None else [topics["assert"]]
+    return _compared({"small": lines}, {}, n_candidates=100, systems=[], sizes=sizes)
+
+
+def spaced_comparison(pretokenizer: str, normalizer: str) -> Comparison:
+    """A few topics, cut and normalised in another way."""
+    lines = [line for text in list(topics.values())[:8] for line in text.split("\n")]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "topics.txt")
+        path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+        counts = count_words(path, pretokenizer=pretokenizer, normalizer=normalizer)
+    return compare([Source("topics", counts, lines=tuple(lines[2:6]))], systems=[], n_candidates=300)
+
+
+def _compared(parts: dict[str, list[str]], heldout: dict[str, list[str]], **options: Any) -> Comparison:
+    with TemporaryDirectory() as folder:
+
+        def named(texts: dict[str, list[str]], ending: str) -> list[str]:
+            paths = [Path(folder, f"{number}.{ending}") for number in range(len(texts))]
+            for path, lines in zip(paths, texts.values(), strict=True):
+                path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+            return [f"{name}={path}" for name, path in zip(texts, paths, strict=True)]
+
+        return compare(named(parts, "train"), heldout=named(heldout, "heldout"), **options)
+
+
+class Page(HTMLParser):
+    """What a page holds: tables as rows of (shown text, JSON value), scripts with their attributes, and all tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tables: dict[str, list[list[tuple[str, Any]]]] = {}
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._table, self._cell, self._in_script = "", False, False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        if tag == "table":
+            self._table = attributes.get("id") or ""
+            self.tables[self._table] = []
+        elif tag == "tr":
+            self.tables[self._table].append([])
+        elif tag in ("td", "th") and "data-value" in attributes:
+            self.tables[self._table][-1].append(("", json.loads(attributes["data-value"] or "null")))
+            self._cell = True
+        elif tag == "script":
+            self.scripts.append((attributes, ""))
+            self._in_script = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._cell = self._cell and tag not in ("td", "th")
+        self._in_script = self._in_script and tag != "script"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script:
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
+        elif self._cell:
+            shown, value = self.tables[self._table][-1][-1]
+            self.tables[self._table][-1][-1] = (shown + data, value)
+
+    def embedded(self, name: str) -> Any:
+        """The JSON of a data block."""
+        return json.loads(next(text for attributes, text in self.scripts if attributes.get("id") == name))
+
+    def rows(self, table: str) -> list[list[Any]]:
+        """The values of a table's body."""
+        return [[value for _, value in row] for row in self.tables[table] if row]

@@ -1,0 +1,214 @@
+"""The page holds the comparison's JSON, shows its numbers, and nothing in it can run or load but its own scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pages import Page, hostile_comparison, topics_comparison
+
+from volt.bpe import learn_bpe
+from volt.errors import OutputError
+from volt.page import embed_json, render_page, visible, write_page, write_plots
+from volt.page_data import count_changes
+from volt.page_tables import Column, cell, system_tables, table
+from volt.word_counts import WordCounts
+
+FAST = settings(deadline=None, max_examples=50)
+MEASURES = [
+    "entropy", "muv", "muv_from_atoms", "n_pieces", "bits", "fertility", "continued_word_rate", "renyi", "f95",
+    "divergence", "percentile_frequency", "rare_share", "unknown_rate", "n_used",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return render_page(topics_comparison())
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    return Page(text)
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return topics_comparison().as_data()
+
+
+def test_embedded_json_is_the_comparison(page: Page, data: dict[str, Any]) -> None:
+    """What the scripts read is `as_data`, value for value."""
+    assert page.embedded("comparison") == json.loads(json.dumps(data))
+
+
+@pytest.mark.parametrize("part", ["training", "heldout"])
+def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str) -> None:
+    """Every system with every measure: the value behind a cell is the JSON's."""
+    more = ["n_scaffolding"] if part == "training" else []
+    expected = [
+        [system["name"], system["size"], *(system[key] for key in more), *(system[part][key] for key in MEASURES)]
+        for system in data["systems"]
+    ]
+    assert page.rows(f"systems-{part}") == expected
+
+
+def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
+    """Picks, costs, the paper's grid, argmaxes and the cost of the search are the JSON's."""
+    picks = data["search"]["picks"].values()
+    assert page.rows("picks") == [[pick[key] for key in ("rule", "size", "why", "on_edge")] for pick in picks]
+    costs = ("name", "size", "rule", "why", "on_edge", "seconds", "memory_mb", "cost_note")
+    assert page.rows("costs") == [[system[key] for key in costs] for system in data["systems"]]
+    for name, key in (("grid", "grid"), ("argmaxes", "argmaxes"), ("search-costs", "costs")):
+        assert page.rows(name) == [list(row.values()) for row in data["study"][key]]
+
+
+@pytest.mark.parametrize(("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")])
+def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str, key: str) -> None:
+    """A row per system and source, with shares, parity and premium."""
+    keys = ["parity", "premium", *(one for one in MEASURES if one not in ("muv", "muv_from_atoms"))]
+    assert page.rows(name) == [
+        [system["name"], source, system["shares"].get(source), *(measures[one] for one in keys)]
+        for system in data["systems"]
+        for source, measures in system[key].items()
+    ]
+
+
+def test_shown_numbers_are_their_values(page: Page) -> None:
+    """What a cell shows reads back as its value, up to the digits shown; a dash is null, and only null."""
+    n_numbers = 0
+    for rows in page.tables.values():
+        for shown, value in (pair for row in rows for pair in row):
+            assert (shown == "–") == (value is None)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                number = float(shown.replace(",", "").removesuffix("%"))
+                scales = (1, 100, 1e6)
+                digits = len(shown.partition(".")[2].rstrip("%").partition("e")[0])
+                close = [
+                    abs(value * scale - number) <= max(0.5001 * 10**-digits, 0.006 * abs(number)) for scale in scales
+                ]
+                assert any(close), (shown, value)
+                n_numbers += 1
+    assert n_numbers > 300
+
+
+def test_chosen_row_stands_out(data: dict[str, Any]) -> None:
+    """The row that stands out is the chosen system's."""
+    for one in system_tables(data):
+        assert one.strong is not None
+        assert one.rows[one.strong][0].value == data["chosen"]
+
+
+def test_policy_names_exactly_the_scripts(page: Page) -> None:
+    """The policy starts from nothing and allows the hashes of the two scripts, not eval, no address."""
+    policy = next(str(a["content"]) for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
+    running = [text for attributes, text in page.scripts if attributes.get("type") is None]
+    hashes = {f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in running}
+    assert len(running) == 2
+    assert set(re.findall(r"'sha256-[^']+'", policy)) == hashes
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "http" not in policy
+
+
+@pytest.mark.parametrize("make", [topics_comparison, hostile_comparison])
+def test_nothing_loads_or_runs_from_mark_up(make: Any) -> None:
+    """No tag refers to anything outside, no attribute is an event handler, and only known tags occur."""
+    known = Page(render_page(topics_comparison()))
+    tags = {tag for tag, _ in known.tags}
+    for tag, attributes in Page(render_page(make())).tags:
+        assert tag in tags
+        assert not any(name.startswith("on") or name == "src" for name in attributes)
+        assert str(attributes.get("href", "#")).startswith("#")
+
+
+def test_hostile_tokens_survive_as_data() -> None:
+    """Every token of the hostile corpus comes out of the page's JSON as it went in."""
+    comparison = hostile_comparison()
+    embedded = Page(render_page(comparison)).embedded("comparison")
+    assert tuple(embedded["tokens"]["token"]) == comparison.search.candidates.tokens
+    assert any("</script>" in token for token in embedded["tokens"]["token"])
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+@FAST
+def test_embedded_json_round_trips_and_cannot_end_its_element(value: Any) -> None:
+    """Whatever is embedded reads back the same, through an HTML parser too, and holds no mark-up character."""
+    text = embed_json(value)
+    assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069]", text)
+    found = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            found.append(data)
+
+    Reader().feed(f'<script type="application/json">{text}</script>')
+    assert json.loads("".join(found)) == value == json.loads(text)
+
+
+@given(st.text())
+def test_visible_leaves_nothing_unseen(text: str) -> None:
+    """No control or direction-changing character is left; a text without any stays as it is."""
+    shown = visible(text)
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", shown)
+    if text.isascii() and text.isprintable():
+        assert shown == text
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=8), st.integers(1, 9), min_size=1), st.data())
+@FAST
+def test_changes_add_up_to_the_counts(words: dict[str, int], data: st.DataObject) -> None:
+    """Changes applied up to a size are that size's counts, with 0 for tokens beyond it."""
+    candidates = learn_bpe(WordCounts.from_pairs(words), n_merges=30)
+    possible = range(candidates.n_atoms, candidates.n_tokens + 1)
+    sizes = sorted(data.draw(st.sets(st.sampled_from(possible), min_size=1)))
+    counts = np.zeros(candidates.n_tokens, np.int64)
+    for size, (tokens, now) in zip(sizes, count_changes(candidates, sizes), strict=True):
+        counts[tokens] = now
+        assert counts[:size].tolist() == candidates.counts_at(size).tolist()
+        assert not counts[size:].any()
+
+
+def test_slider_data_describes_every_step(page: Page) -> None:
+    """Per size: its merges, and the tokens that its transport drops; the samples as pre-tokens."""
+    search, slider = topics_comparison().search, page.embedded("slider")
+    assert slider["sizes"] == [step.size for step in search.steps]
+    assert slider["n_merges"] == [search.candidates.merges_at(step.size) for step in search.steps]
+    assert slider["dropped"] == [np.flatnonzero(~step.kept).tolist() for step in search.steps]
+    assert slider["samples"] == [line.split() for _, line in topics_comparison().samples.samples]
+
+
+def test_missing_values_are_dashes() -> None:
+    """A null, and a value inside a null, is shown as a dash and stays null."""
+    column = Column("a.b", "", "", "count")
+    made = table("t", "", [column], [{"a": {"b": None}}, {"a": None}, {"a": {"b": 1000}}])
+    assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
+    assert [row[0].value for row in made.rows] == [None, None, 1000]
+    assert cell(Column("x", "", "", "yes"), {"x": True}, "x").text == "yes"
+
+
+def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:
+    """The file holds the page as UTF-8; a place that cannot be written to is refused, and nothing stays behind."""
+    write_page(topics_comparison(), tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == text
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_page(topics_comparison(), tmp_path / "absent" / "report.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_write_plots_draws_every_chart_of_the_page(page: Page, tmp_path: Path) -> None:
+    """The pictures are those of the page's own specifications."""
+    names = {path.stem for path in write_plots(topics_comparison(), tmp_path)}
+    assert names == set(page.embedded("charts")["charts"])

@@ -1,0 +1,369 @@
+"""The page in a browser: it cuts as the encoder does, sorts, searches, follows the theme, and loads nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import HOSTILE, hostile_comparison, small_comparison, spaced_comparison, topics_comparison
+
+from volt.comparing import compare
+from volt.comparison import Comparison
+from volt.encoder import Encoder
+from volt.page import write_page
+from volt.vocabulary import Vocabulary
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser chromium is not installed")
+WAIT = 20_000  # milliseconds; generous, so that only what hangs fails
+WIDTHS = [1280, 390]
+
+
+class Browsed:
+    """A page in the browser, with whatever it complained of or asked for."""
+
+    def __init__(self, page: Any, path: Path) -> None:
+        self.page, self.path = page, path
+        self.complaints: list[str] = []
+        page.set_default_timeout(WAIT)
+        page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
+        page.route("**/*", self._refuse)
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready=yes]")
+
+    def _refuse(self, route: Any) -> None:
+        if route.request.url.split("#")[0] == self.path.as_uri():
+            route.continue_()
+        else:
+            self.complaints.append(f"request: {route.request.url}")
+            route.abort()
+
+    def pieces(self, box: str) -> list[str]:
+        """The pieces that stand in an element, as the vocabulary spells them."""
+        script = "(box) => [...document.querySelectorAll(box + ' .piece')].map((piece) => piece.dataset.piece)"
+        return list(self.page.evaluate(script, box))
+
+    def move(self, index: int) -> None:
+        """Set the slider to the size with this index."""
+        self.page.locator("#size").fill(str(index))
+
+    def column(self, number: int, *, table: str = "#token-table") -> list[Any]:
+        """The values behind a column's cells, from 1."""
+        script = "(cells) => [...document.querySelectorAll(cells)].map((cell) => JSON.parse(cell.dataset.value))"
+        return list(self.page.evaluate(script, f"{table} tbody tr > :nth-child({number})"))
+
+    def sort(self, number: int, *, table: str = "#token-table") -> None:
+        """Press a column's header."""
+        self.page.locator(f"{table} thead th:nth-child({number}) button").click()
+
+    def overflows(self) -> bool:
+        """Whether the page, not a box in it, is wider than the window."""
+        return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=2 * WAIT)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def topics_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "topics.html"
+    write_page(topics_comparison(), path)
+    return path
+
+
+@pytest.fixture(params=WIDTHS)
+def topics(browser: Any, topics_page: Path, request: pytest.FixtureRequest) -> Iterator[Browsed]:
+    page = browser.new_page(viewport={"width": request.param, "height": 844}, color_scheme="light")
+    browsed = Browsed(page, topics_page)
+    yield browsed
+    page.close()
+    assert browsed.complaints == []
+
+
+def encoder_at(comparison: Comparison, index: int, *, splits: bool) -> Encoder:
+    """The encoder of a searched size: its kept tokens, or all of them."""
+    candidates, step = comparison.search.candidates, comparison.search.steps[index]
+    tokens = [token for token, kept in zip(candidates.tokens, step.kept, strict=False) if kept or not splits]
+    merges = tuple(candidates.merges[: candidates.merges_at(step.size)])
+    chosen = comparison.search.vocabulary
+    return Encoder(
+        Vocabulary(
+            merges, tuple(tokens), marker=chosen.marker, normalizer=chosen.normalizer, pretokenizer=chosen.pretokenizer
+        )
+    )
+
+
+def assert_cuts_as_encoder(browsed: Browsed, comparison: Comparison, own: str) -> None:
+    """At the first, a middle and the last size, with and without splitting: samples and own text equal the encoder."""
+    lines, last = [line for _, line in comparison.samples.samples], len(comparison.search.steps) - 1
+    browsed.page.locator("#own").fill(own)
+    for splits in (True, False):
+        browsed.page.locator("#splits").set_checked(splits)
+        for index in {0, last // 3, last}:
+            browsed.move(index)
+            encoder = encoder_at(comparison, index, splits=splits)
+            expected = list(chain.from_iterable(encoder.encode_lines(lines)))
+            assert browsed.pieces("#samples") == expected
+            assert browsed.pieces("#own-line") == encoder.encode(own)
+            assert browsed.page.locator("#sample-total").inner_text() == f"{len(expected):,}"
+
+
+def test_slider_cuts_as_the_encoder(topics: Browsed) -> None:
+    """Sample lines and typed text are cut as Python's encoder of that size cuts them."""
+    own = "Unforgettable  __getattr__\tnaïve ĸ日本\u2003x  \U0001f600 " + "ab" * 60
+    assert_cuts_as_encoder(topics, topics_comparison(), own)
+
+
+def test_slider_cuts_as_the_json_says(topics: Browsed) -> None:
+    """At every size, the pieces are those of the comparison's own sample cuts, and their counts and ranks fit."""
+    data = topics_comparison().as_data()
+    samples, tokens = data["samples"], data["tokens"]["token"]
+    for index, size in enumerate(samples["sizes"]):
+        topics.move(index)
+        flat = list(chain.from_iterable(chain.from_iterable(samples["cuts"][index])))
+        assert topics.pieces("#samples") == [piece if isinstance(piece, str) else tokens[piece] for piece in flat]
+        titles = topics.page.evaluate("[...document.querySelectorAll('#samples .piece')].map((piece) => piece.title)")
+        counts = [samples["counts"][index][str(piece)] for piece in flat]
+        assert all(f"count {count:,}, rank " in title for title, count in zip(titles, counts, strict=True))
+        assert topics.page.locator("#size-shown").inner_text() == f"{size:,}"
+
+
+def test_slider_moves_by_keyboard(topics: Browsed) -> None:
+    """Arrow keys, Home and End move the slider, which says its size; the picks' buttons do too."""
+    steps, slider = topics_comparison().search.steps, topics.page.locator("#size")
+    slider.focus()
+    for key, index in (("Home", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", len(steps) - 1)):
+        topics.page.keyboard.press(key)
+        assert slider.get_attribute("aria-valuetext") == f"{steps[index].size:,} tokens"
+    pick = topics_comparison().search.pick
+    topics.page.locator(f"[data-jump='{pick.index}']").press("Enter")
+    assert topics.page.locator("#size-shown").inner_text() == f"{pick.size:,}"
+
+
+def test_pieces_are_walked_by_keyboard(topics: Browsed) -> None:
+    """A line is one stop of the Tab key; arrows walk its pieces, and each is told in words."""
+    first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
+    first.focus()
+    topics.page.keyboard.press("ArrowRight")
+    assert topics.page.locator("#detail").inner_text() == second.get_attribute("title")
+    assert "rank" in topics.page.locator("#detail").inner_text()
+    assert topics.page.locator("#samples .line:first-child .piece[tabindex='0']").count() == 1
+
+
+def test_slider_answers_soon(topics: Browsed, record_property: Any) -> None:
+    """Every size is shown, layout included, long before a second is over; the times are recorded."""
+    times = topics.page.evaluate("""() => [...Array(Number(size.max) + 1).keys()].map((index) => {
+        const start = performance.now();
+        size.value = index;
+        size.dispatchEvent(new Event("input"));
+        document.body.offsetHeight;
+        return performance.now() - start;
+    })""")
+    record_property("slider_ms", [round(time, 1) for time in times])
+    assert max(times) < 2_000
+
+
+def test_tokens_sort(topics: Browsed) -> None:
+    """Each number column sorts from the greatest, then from the smallest, missing values last, over all pages."""
+    columns = topics_comparison().as_data()["tokens"]
+    keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
+    for number, key in enumerate(keys[1:], start=2):
+        if key == "rank":
+            continue  # sorted by rank at first, and below
+        present = sorted(value for value in columns[key] if value is not None)
+        topics.sort(number)
+        shown = topics.column(number)
+        assert shown == (present[::-1] + [None] * len(columns[key]))[: len(shown)]
+        topics.sort(number)
+        assert topics.column(number) == (present + [None] * len(columns[key]))[: len(shown)]
+        assert topics.page.locator(f"#token-table th:nth-child({number})").get_attribute("aria-sort") == "ascending"
+
+
+def test_tokens_rows_are_the_json(topics: Browsed) -> None:
+    """A row's cells are the JSON's values of that token, and what they show are these numbers."""
+    columns = topics_comparison().as_data()["tokens"]
+    keys = ["token", "count", "rank", "length", "appears", "peak", "peak_count", "scaffolding"]
+    shown = list(zip(*(topics.column(number) for number in range(1, 9)), strict=True))
+    rows = {row[0]: row for row in zip(*(columns[key] for key in keys), strict=True)}
+    assert shown == [rows[row[0]] for row in shown]
+    assert [row[2] for row in shown] == list(range(1, len(shown) + 1))
+    texts = topics.page.locator("#token-table tbody tr:first-child td").all_inner_texts()
+    assert texts == ["–" if value is None else f"{value:,}" for value in shown[0][1:]]
+
+
+def test_tokens_search_and_pages(topics: Browsed) -> None:
+    """Typing leaves the tokens that hold the text, whatever the case; pages turn, and end."""
+    tokens = topics_comparison().as_data()["tokens"]["token"]
+    topics.page.locator("#query").press_sequentially("ING")
+    found = [token for token in tokens if "ing" in token.lower()]
+    assert topics.page.locator("#tokens [role=status]").inner_text().endswith(f" {len(found)} tokens")
+    assert set(topics.column(1)) <= set(found)
+    topics.page.locator("#query").fill("no such token")
+    assert topics.column(1) == []
+    topics.page.locator("#query").fill("")
+    seen = set(topics.column(1))
+    topics.page.get_by_role("button", name="Next", exact=True).click()
+    assert not seen & set(topics.column(1))
+    topics.page.get_by_role("button", name="Last").click()
+    assert topics.page.locator("#tokens [role=status]").inner_text().split()[0].endswith(f"–{len(tokens):,}")
+    assert topics.page.get_by_role("button", name="Next", exact=True).is_disabled()
+
+
+def test_system_table_sorts(topics: Browsed) -> None:
+    """A table of the page itself sorts too: by number, by name, and nothing is lost."""
+    before = topics.column(1, table="#systems-training")
+    topics.sort(2, table="#systems-training")
+    sizes = topics.column(2, table="#systems-training")
+    assert sizes == sorted(sizes, reverse=True)
+    topics.sort(1, table="#systems-training")
+    assert topics.column(1, table="#systems-training") == sorted(before)
+
+
+def test_theme_switches(topics: Browsed) -> None:
+    """The button goes from the system's theme to light and dark, and ground, text and charts follow."""
+    script = """() => [document.body, document.querySelector(".chart svg .role-axis-label text")].map(
+        (one) => getComputedStyle(one)[one === document.body ? "backgroundColor" : "fill"])"""
+    themes = {}
+    for name in ("light", "dark"):
+        topics.page.locator("#theme").click()
+        assert topics.page.locator("#theme").inner_text() == f"Theme: {name}"
+        themes[name] = topics.page.evaluate(script)
+    assert all(light != dark for light, dark in zip(themes["light"], themes["dark"], strict=True))
+    topics.page.locator("#theme").click()
+    assert topics.page.evaluate(script) == themes["light"]
+    topics.page.emulate_media(color_scheme="dark")
+    assert topics.page.evaluate(script) == themes["dark"]
+    topics.page.emulate_media(media="print")
+    assert topics.page.evaluate(script)[1] == themes["light"][1]
+
+
+def test_page_fits_its_window(topics: Browsed) -> None:
+    """The page never scrolls sideways, whatever is shown; every chart is drawn, inside the window."""
+    assert not topics.overflows()
+    for index in (0, len(topics_comparison().search.steps) - 1):
+        topics.move(index)
+        assert not topics.overflows()
+    boxes = [topics.page.locator(".chart svg").nth(n).bounding_box() for n in range(5)]
+    width = topics.page.viewport_size["width"]
+    assert all(box and box["width"] > 200 and box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+
+
+def test_everything_is_named_and_reached(topics: Browsed) -> None:
+    """Every control has a name, and Tab reaches every control that is in use."""
+    unnamed = topics.page.evaluate("""() => [...document.querySelectorAll("button, input, textarea")].filter(
+        (one) => !one.textContent.trim() && !one.labels?.length && !one.ariaLabel).map((one) => one.outerHTML)""")
+    assert unnamed == []
+    wanted = {"theme", "size", "splits", "own", "query"}
+    topics.page.evaluate("document.activeElement.blur()")
+    seen = set()
+    for _ in range(200):
+        topics.page.keyboard.press("Tab")
+        seen.add(topics.page.evaluate("document.activeElement.id"))
+        if wanted <= seen:
+            break
+    assert wanted <= seen
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_hostile_corpus_is_text(browser: Any, tmp_path: Path, width: int) -> None:
+    """Mark-up, quotes, script ends and direction controls as tokens show as text, and run, load and ask nothing."""
+    comparison = hostile_comparison()
+    write_page(comparison, tmp_path / "hostile.html")
+    page = browser.new_page(viewport={"width": width, "height": 844})
+    browsed = Browsed(page, tmp_path / "hostile.html")
+    assert_cuts_as_encoder(browsed, comparison, " ".join(HOSTILE))
+    for text in HOSTILE:
+        page.locator("#query").fill(text.split()[0])
+    page.locator("#query").fill("")
+    page.locator("#samples .piece").first.hover()
+    page.locator("#chart-fertility .mark-symbol path").first.hover()
+    assert page.evaluate("'broken' in window") is False
+    for inside in ("main script", "main img", ".piece *", "#tokens bdi > :not(.marker)", ".source bdi *"):
+        assert page.locator(inside).count() == 0
+    for inside in ("#sources bdi *", "#systems bdi *", "#tooltip b *", "header bdi *"):
+        assert page.locator(inside).count() == 0
+    shown = page.locator("#samples").inner_text()
+    assert "⟨U+202E⟩" in shown
+    assert not any(control in page.locator("body").inner_text() for control in "\u202e\u202d\u2066\u200f\u200b")
+    assert page.evaluate("""[...document.querySelectorAll('.piece')].every(
+        (piece) => getComputedStyle(piece).unicodeBidi === 'isolate')""")
+    assert not browsed.overflows()
+    page.close()
+    assert browsed.complaints == []
+
+
+def test_metaspace_and_normal_forms_are_typed_alike(browser: Any, tmp_path: Path) -> None:
+    """Typed text is normalised and cut at spaces as Python does it, "▁" and line ends included."""
+    comparison = spaced_comparison("metaspace", "nfkc+lowercase")
+    write_page(comparison, tmp_path / "spaced.html")
+    page = browser.new_page()
+    browsed = Browsed(page, tmp_path / "spaced.html")
+    assert_cuts_as_encoder(browsed, comparison, " ＶＯＬＴ ﬁnds  ▁tokens İ ΟΔΥΣΣΕΥΣ e\u0301 ½ \u00a0x ")
+    page.close()
+    assert browsed.complaints == []
+
+
+def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) -> None:
+    """Where the page cannot cut free text as Python does, it offers no box for it; samples are cut all the same."""
+    comparison = spaced_comparison("gpt2", "none")
+    write_page(comparison, tmp_path / "gpt2.html")
+    page = browser.new_page()
+    browsed = Browsed(page, tmp_path / "gpt2.html")
+    assert page.locator("#own").count() == 0
+    encoder = encoder_at(comparison, comparison.search.pick.index, splits=True)
+    lines = [line for _, line in comparison.samples.samples]
+    assert browsed.pieces("#samples") == list(chain.from_iterable(encoder.encode_lines(lines)))
+    page.close()
+    assert browsed.complaints == []
+
+
+@pytest.mark.parametrize("sizes", [[100], None])
+def test_smallest_comparisons_have_a_page(browser: Any, tmp_path: Path, sizes: list[int] | None) -> None:
+    """A single searched size, or a corpus of three lines, gives a page without a complaint or an empty chart."""
+    write_page(small_comparison(sizes), tmp_path / "small.html")
+    page = browser.new_page()
+    browsed = Browsed(page, tmp_path / "small.html")
+    assert page.locator("#chart-muv").count() == (sizes is None)
+    assert page.locator(".chart svg").count() == page.locator(".chart").count() >= 4
+    page.close()
+    assert browsed.complaints == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_multi30k(browser: Any, data: Path, tmp_path_factory: pytest.TempPathFactory, width: int) -> None:
+    """On real text in four languages, with 30,000 candidates, the page stays below 5 MB and cuts as ever."""
+    path = tmp_path_factory.getbasetemp() / "multi30k.html"
+    comparison = multi30k(data)
+    write_page(comparison, path)
+    assert os.path.getsize(path) < 5_000_000
+    page = browser.new_page(viewport={"width": width, "height": 844})
+    browsed = Browsed(page, path)
+    assert_cuts_as_encoder(browsed, comparison, "Zwei Männer  gehen über die straße žena l'été")
+    assert not browsed.overflows()
+    page.close()
+    assert browsed.complaints == []
+
+
+_made: list[Comparison] = []
+
+
+def multi30k(data: Path) -> Comparison:
+    """The comparison of the four languages, made once."""
+    if not _made:
+        names = ("en", "de", "fr", "cs")
+        _made.append(compare([f"{name}={data}/multi30k/train.{name}.gz" for name in names], systems=["bpe:8000"]))
+    return _made[0]

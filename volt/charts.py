@@ -1,0 +1,262 @@
+"""Comparison data → charts: one Vega-Lite specification each, for the page, for PNG and for SVG.
+
+    entropy     entropy over size: the transport's and the sweep's, with what every rule picks
+    muv         marginal utility (Eq. 1) over size, with the same picks
+    profile     count over rank of the chosen vocabulary's tokens, both logarithmic
+    lengths     share of its tokens, and of their occurrences, by length in characters
+    fertility   pieces per word of every system, by source
+
+All take the JSON values of `Comparison.as_data`, so a chart cannot show another number than the report.
+
+>>> shares([{"length": 1, "types": 1, "pieces": 9}, {"length": 2, "types": 3, "pieces": 1}])[:2]
+[{'length': 1, 'of': 'tokens', 'share': 0.25}, {'length': 1, 'of': 'occurrences', 'share': 0.9}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import altair as alt
+
+from volt.errors import OutputError
+from volt.writer import write_atomic
+
+Data = Mapping[str, Any]
+Row = dict[str, Any]
+Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
+COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7")  # 3:1 on both grounds
+WIDTH, HEIGHT = 640, 300
+MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
+LONGEST = 16  # characters; longer tokens share the last bar
+MUV_TITLE = "MUV, nats per character and million tokens"
+CONFIG: dict[str, Any] = {
+    "font": "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif",
+    "background": "white",
+    "view": {"stroke": None},
+    "range": {"category": list(COLORS)},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "grid": True, "domain": False,
+             "gridColor": "#e3e5e8", "tickColor": "#c9cdd2", "labelColor": "#444", "titleColor": "#444",
+             "labelFlush": False, "labelOverlap": True},
+    "legend": {"orient": "top", "title": None, "labelFontSize": 12, "labelColor": "#333", "columns": 4, "offset": 18},
+    "text": {"fontSize": 12, "color": "#222"},
+    "line": {"strokeWidth": 2},
+}  # fmt: skip
+
+
+def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
+    """All charts of a comparison, by name; no "muv" where a single size was searched. data: of `Comparison.as_data`."""
+    drawn: dict[str, alt.LayerChart | alt.Chart] = {"entropy": entropy_chart(data)}
+    if any(step["muv"] is not None for step in data["search"]["steps"]):
+        drawn["muv"] = muv_chart(data)
+    drawn["profile"] = profile_chart(data["tokens"])
+    drawn["lengths"] = lengths_chart(data["lengths"])
+    drawn["fertility"] = fertility_chart(data)
+    return drawn
+
+
+def specifications(data: Data) -> dict[str, Any]:
+    """The charts as Vega-Lite specifications, without the look, which is `CONFIG`."""
+    return {name: chart.to_dict() for name, chart in charts(data).items()}
+
+
+def write_charts(data: Data, folder: str | Path) -> list[Path]:
+    """Write NAME.png (twice the size, for print) and NAME.svg for every chart; the paths.
+
+    Raises OutputError if the folder cannot be made or written to.
+    """
+    from vl_convert import vegalite_to_png, vegalite_to_svg
+
+    folder, written = Path(folder), []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    for name, specification in specifications(data).items():
+        pictures = {"png": vegalite_to_png(specification, config=CONFIG, scale=2)}
+        pictures["svg"] = vegalite_to_svg(specification, config=CONFIG).encode()
+        for ending, picture in pictures.items():
+            with write_atomic(folder / f"{name}.{ending}") as file:
+                file.write(picture)
+            written.append(folder / f"{name}.{ending}")
+    return written
+
+
+def entropy_chart(data: Data) -> alt.LayerChart:
+    """Entropy over size: of the transport at the searched sizes, of the sweep at all, and the rules' picks."""
+    curve, steps = data["study"]["curve"], data["search"]["steps"]
+    sweep = _from(steps[0]["size"], curve["sizes"], curve["entropies"])
+    rows = [_row(step["size"], step["entropy"], "after the transport") for step in steps]
+    rows += [_row(size, entropy, "BPE sweep") for size, entropy in sweep]
+    heights = {step["size"]: step["entropy"] for step in steps}
+    title, scale = "entropy, nats per character", alt.Scale(zero=False)
+    return _lines(rows, title=title, picks=_picks(data, heights), points=[], scale=scale, name="entropy")
+
+
+def muv_chart(data: Data) -> alt.LayerChart:
+    """MUV over size, per million tokens: between searched sizes as lines, between close sizes of the sweep as points.
+
+    Logarithmic where the lines are positive throughout; points that are not positive are then left out.
+    """
+    curve, steps = data["study"]["curve"], data["search"]["steps"]
+    heights = {step["size"]: step["muv"] * 1e6 for step in steps if step["muv"] is not None}
+    rows = [_row(size, muv, "after the transport") for size, muv in heights.items()]
+    rows += [
+        _row(step["size"], step["sweep_muv"] * 1e6, "BPE sweep") for step in steps if step["sweep_muv"] is not None
+    ]
+    positive = all(row["value"] > 0 for row in rows)
+    close = [(size, muv * 1e6) for size, muv in _from(steps[0]["size"], curve["sizes"][1:], curve["muv"])]
+    points = [{"size": size, "value": muv} for size, muv in close if muv > 0 or not positive]
+    scale = alt.Scale(type="log", nice=False) if positive else alt.Scale(type="symlog", constant=1)
+    return _lines(rows, title=MUV_TITLE, picks=_picks(data, heights), points=points, scale=scale, name="MUV")
+
+
+def profile_chart(tokens: Data) -> alt.LayerChart:
+    """Count over rank of the tokens that the chosen vocabulary uses, and where 100 occurrences lie."""
+    pairs = sorted((rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count)
+    rows = [{"rank": rank, "count": count} for rank, count in _spread(pairs)]
+    hundred = alt.Chart(_values([{"count": 100}])).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
+    line = alt.Chart(_values(rows)).mark_line(color=COLORS[0], interpolate="step-after")
+    points = alt.Chart(_values(rows)).mark_point(color=COLORS[0], size=40, opacity=0, filled=True)
+    decades = alt.Axis(values=[10**k for k in range(16)], format=",d")
+    x = alt.X("rank:Q", title="rank", axis=decades, scale=alt.Scale(type="log", nice=False))
+    y = alt.Y("count:Q", title="count", axis=decades, scale=alt.Scale(type="log"))
+    hover = points.encode(x=x, y=y, tooltip=[_number("rank", "rank"), _number("count", "count")])
+    layers = alt.LayerChart(layer=[hundred, line.encode(x=x, y=y), hover])
+    return _sized(layers, "Token counts of the chosen vocabulary by rank, both logarithmic")
+
+
+def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
+    """Share of the tokens, and of their occurrences, by length."""
+    bars = alt.Chart(_values(shares(lengths))).mark_bar()
+    order = [f"{n}" for n in range(1, LONGEST)] + [f"{LONGEST}+"]
+    chart: alt.Chart = bars.encode(
+        x=alt.X("label:O", title="length, characters", sort=order, axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("of:N", sort=["tokens", "occurrences"]),
+        y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
+        color=alt.Color("of:N", sort=["tokens", "occurrences"]),
+        tooltip=["label:O", "of:N", alt.Tooltip("share:Q", format=".2%")],
+    ).transform_calculate(label=f"datum.length < {LONGEST} ? '' + datum.length : '{LONGEST}+'")  # fmt: skip
+    return _sized(chart, "Share of tokens and of their occurrences by length in characters")
+
+
+def fertility_chart(data: Data) -> alt.Chart:
+    """Pieces per word of every system, a dot per source; a single source has a dot of its own."""
+    rows = [
+        {"system": system["name"], "source": source, "fertility": measures["fertility"]}
+        for system in data["systems"]
+        for source, measures in (system["by_source"] or {"training text": system["training"]}).items()
+    ]
+    chart: alt.Chart = alt.Chart(_values(rows)).mark_point(filled=True, size=70, opacity=0.9).encode(
+        x=alt.X("fertility:Q", title="pieces per word", axis=alt.Axis(tickCount=8), scale=alt.Scale(zero=False)),
+        y=alt.Y("system:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
+        color=alt.Color("source:N", sort=None),
+        shape=alt.Shape("source:N", sort=None),
+        tooltip=["system:N", "source:N", alt.Tooltip("fertility:Q", format=".3f")],
+    )  # fmt: skip
+    return _sized(chart, "Pieces per word of every system by source", height=max(120, 24 * len(data["systems"])))
+
+
+def shares(lengths: Sequence[Row]) -> list[Row]:
+    """Counts by length as shares of all tokens and of all occurrences; tokens of 16 and more characters are one.
+
+    >>> shares([{"length": 20, "types": 1, "pieces": 2}, {"length": 16, "types": 1, "pieces": 2}])[0]
+    {'length': 16, 'of': 'tokens', 'share': 1.0}
+    """
+    sums = {length: [0, 0] for length in sorted({min(LONGEST, row["length"]) for row in lengths})}
+    for row in lengths:
+        entry = sums[min(LONGEST, row["length"])]
+        entry[0], entry[1] = entry[0] + row["types"], entry[1] + row["pieces"]
+    totals = [max(1, sum(entry[k] for entry in sums.values())) for k in range(2)]
+    names = ("tokens", "occurrences")
+    return [
+        {"length": length, "of": names[k], "share": entry[k] / totals[k]}
+        for length, entry in sums.items()
+        for k in range(2)
+    ]
+
+
+def _row(size: int, value: float, series: str) -> Row:
+    return {"size": size, "value": value, "series": series}
+
+
+def _picks(data: Data, heights: Mapping[int, float]) -> list[Row]:
+    """One row per picked size that the curve has: the rules that pick it, and the curve's height there."""
+    rules: dict[int, list[str]] = {}
+    for rule, pick in data["search"]["picks"].items():
+        rules.setdefault(pick["size"], []).append(rule)
+    chosen = data["search"]["pick"]["size"]
+    return [
+        {"size": size, "value": heights[size], "rules": ", ".join(names), "chosen": size == chosen}
+        for size, names in sorted(rules.items())
+        if size in heights
+    ]
+
+
+def _lines(
+    rows: list[Row], *, title: str, picks: list[Row], points: list[Row], scale: alt.Scale, name: str
+) -> alt.LayerChart:
+    """Lines over size, faint points behind them, and labelled points at the picks."""
+    logarithmic = scale.to_dict().get("type") == "log"
+    ticks = (
+        alt.Axis(values=[m * 10.0**k for k in range(-6, 7) for m in (1, 3)]) if logarithmic else alt.Axis(tickCount=5)
+    )
+    x = alt.X(
+        "size:Q",
+        title="vocabulary size, tokens",
+        axis=alt.Axis(format=",d", tickCount=6),
+        scale=alt.Scale(nice=False, zero=False),
+    )
+    y = alt.Y("value:Q", title=title, scale=scale, axis=ticks)
+    tooltip = [_number("size", "size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
+    faint = alt.Chart(_values(points)).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)
+    base = alt.Chart(_values(rows))
+    lines = base.mark_line().encode(
+        x=x, y=y, color=alt.Color("series:N", sort=None), strokeDash=alt.StrokeDash("series:N", sort=None)
+    )
+    hover = base.mark_point(opacity=0, size=60, filled=True).encode(x=x, y=y, tooltip=["series:N", *tooltip])
+    marks = alt.Chart(_values(picks)).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
+    marked = marks.encode(
+        x=x, y=y, tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
+        shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
+    )  # fmt: skip
+    layers = [faint] * bool(points) + [lines, hover] + [marked, *_labels(picks, x, y)] * bool(picks)
+    return _sized(alt.LayerChart(layer=layers), f"{name} over vocabulary size, with what every rule picks")
+
+
+_Side = tuple[list[Row], Literal["left", "right"], int]
+
+
+def _labels(picks: list[Row], x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """The rules' names: to the right of their points, and to the left of the last."""
+    sides: tuple[_Side, _Side] = (picks[:-1] or picks, "left", 2), (picks[1:][-1:], "right", 4)
+    return [
+        alt.Chart(_values(rows)).mark_text(dy=-13, align=align, dx=dx).encode(x=x, y=y, text="rules:N")
+        for rows, align, dx in sides
+        if rows
+    ]
+
+
+def _sized(chart: Drawn, description: str, *, height: int = HEIGHT) -> Drawn:
+    return chart.properties(width=WIDTH, height=height, description=description)
+
+
+def _values(rows: list[Row]) -> dict[str, Any]:
+    return {"values": rows}
+
+
+def _number(name: str, title: str) -> alt.Tooltip:
+    return alt.Tooltip(f"{name}:Q", title=title, format=",d")
+
+
+def _from(first: int, sizes: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:
+    """The points from a size on, so that the steep start of the sweep does not flatten the range that is searched."""
+    return [(size, value) for size, value in zip(sizes, values, strict=True) if size >= first]
+
+
+def _spread(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """At most some 400 of the pairs, first and last among them, evenly spaced in the logarithm of their place."""
+    n = len(pairs)
+    places = {round(n ** (k / (MAX_POINTS - 1))) - 1 for k in range(MAX_POINTS)} if n else set()
+    return [pairs[place] for place in sorted(places)]

@@ -1,0 +1,147 @@
+"""`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
+
+Everything stands in the file: data as JSON, charts' specifications and the library that draws them, style and script. A
+content security policy lets these scripts run, known by their hashes, and nothing else: no network, no other script, no
+`eval`. Data reach the document through autoescaped templates or as text nodes, never as mark-up.
+
+>>> embed_json({"token": "</script><b>"})
+'{"token":"\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e"}'
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volt import page_tables
+from volt.charts import CONFIG, specifications, write_charts
+from volt.page_data import slider_data
+from volt.writer import write_atomic
+
+if TYPE_CHECKING:
+    from volt.comparing import Comparison
+
+TITLES = {
+    "entropy": "Entropy over vocabulary size, with what every rule picks",
+    "muv": "Marginal utility (Eq. 1) over vocabulary size",
+    "profile": "Token counts by rank, chosen vocabulary",
+    "lengths": "Lengths of tokens and of occurrences, chosen vocabulary",
+    "fertility": "Pieces per word of every system, training text",
+}
+SCRIPTS = ("bpe.js", "tables.js", "page.js")
+# What could end the script element, start another, or reorder the file for its readers.
+_UNSAFE = re.compile("[<>&\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
+
+
+def write_page(comparison: Comparison, path: str | Path) -> None:
+    """Write the page, whole or not at all. Raises OutputError if it cannot be written."""
+    page = render_page(comparison).encode()
+    with write_atomic(path) as file:
+        file.write(page)
+
+
+def write_plots(comparison: Comparison, folder: str | Path) -> list[Path]:
+    """Write the page's charts as PNG and SVG into a folder; the paths. Raises OutputError if that cannot be made."""
+    return write_charts(comparison.as_data(), folder)
+
+
+def render_page(comparison: Comparison) -> str:
+    """The page as a string."""
+    from jinja2 import Environment, StrictUndefined
+
+    data = comparison.as_data()
+    samples = data["samples"]["samples"]
+    slider = slider_data(comparison.search, [sample["line"] for sample in samples])
+    drawn = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
+    scripts = {"library": _library(), "page": _script()}
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(count=lambda value: f"{value:,}", visible=visible)
+    return environment.from_string(_read("page.html")).render(
+        data=data,
+        tables=_tables(data),
+        samples=samples,
+        slider=slider,
+        jumps=_jumps(data),
+        titles={name: title for name, title in TITLES.items() if name in drawn["charts"]},
+        scripts=scripts,
+        policy=_policy(*scripts.values()),
+        style=_read("page.css"),
+        embedded={"comparison": embed_json(data), "slider": embed_json(slider), "charts": embed_json(drawn)},
+    )
+
+
+def embed_json(data: Any) -> str:
+    """JSON that may stand in a script element: whatever could end or confuse it is escaped.
+
+    >>> json.loads(embed_json(["<!--", "\\u202e"]))
+    ['<!--', '\\u202e']
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def visible(text: object) -> str:
+    """The text with control, invisible and direction-changing characters spelled out.
+
+    >>> visible("a\\u202eb")
+    'a⟨U+202E⟩b'
+    """
+    return _UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", str(text))
+
+
+def _read(name: str) -> str:
+    return files("volt").joinpath("page_files", name).read_text(encoding="utf-8")
+
+
+@cache
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed, which vl-convert brings along."""
+    from vl_convert import javascript_bundle
+
+    return _one_line_end(javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+
+def _script() -> str:
+    """The page's own script: its files, one after the other, in a scope of their own."""
+    return _one_line_end('"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n")
+
+
+def _one_line_end(script: str) -> str:
+    """With "\\n" alone, as browsers read it, so that the hash is that of what they run; without a script's end."""
+    assert "</script" not in script.lower(), "a script that holds its own end cannot stand in a page"
+    return script.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _policy(*scripts: str) -> str:
+    """The content security policy: these scripts and inline style, nothing else."""
+    hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def _tables(data: Mapping[str, Any]) -> dict[str, list[page_tables.Table]]:
+    """The tables of each section."""
+    return {
+        "answer": [page_tables.pick_table(data)],
+        "systems": [*page_tables.system_tables(data), page_tables.cost_table(data)],
+        "sources": page_tables.source_tables(data),
+        "study": page_tables.study_tables(data),
+        "made": [page_tables.corpus_table(data)],
+    }
+
+
+def _jumps(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The sizes that rules pick, each once, with the rules' names and the place on the slider."""
+    rules: dict[int, list[str]] = {}
+    for rule, pick in data["search"]["picks"].items():
+        rules.setdefault(pick["index"], []).append(rule)
+    steps = data["search"]["steps"]
+    return [{"index": index, "size": steps[index]["size"], "rules": ", ".join(rules[index])} for index in sorted(rules)]
