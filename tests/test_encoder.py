@@ -21,6 +21,7 @@ from test_bpe import LATE, LINES, merge_lists, word_counts
 from volt.bpe import learn_bpe
 from volt.encoder import Encoder
 from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError
+from volt.kernels.encode import LONG
 from volt.special import BYTE_TOKENS, SpecialTokens
 from volt.text import Normalizer, PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -333,6 +334,7 @@ def test_more_dropout_makes_more_pieces():
     assert lengths == sorted(set(lengths))
 
 
+@pytest.mark.parametrize("before", ["", "·" * LONG], ids=["short", "long"])
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.8])
 @pytest.mark.parametrize(
     ("word", "merges"),
@@ -345,14 +347,16 @@ def test_more_dropout_makes_more_pieces():
         ("abcd", [*LATE[:3], ("abc", "d</w>"), ("a", "bc")]),
     ],
 )
-def test_dropout_has_its_defined_distribution(word, merges, dropout):
+def test_dropout_has_its_defined_distribution(word, merges, dropout, before):
     """Each applicable merge is passed over with the probability, independently at every step: frequencies of the
-    outcomes agree with their exact probabilities (χ² test, fixed seed, p > 10⁻⁵)."""
+    outcomes agree with their exact probabilities (χ² test, fixed seed, p > 10⁻⁵). Short and long words, which differ
+    here by what never merges, are merged by different loops."""
     exact = naive.dropout_distribution(word, merges, dropout)
     assert sum(exact.values()) == pytest.approx(1)
     tokens = tuple(dict.fromkeys([*naive.atoms(word), *map("".join, merges)]))
-    made, n = Encoder(Vocabulary(tuple(merges), tokens)), 8_000
-    pieces = made.encode(" ".join([word] * n), dropout=dropout, seed=7)
+    made, n = Encoder(Vocabulary(tuple(merges), tokens)), 1_000 if before else 8_000
+    pieces = made.encode(" ".join([before + word] * n), dropout=dropout, seed=7)
+    pieces = [piece for piece in pieces if piece != "·"]
     found, start = Counter[tuple[str, ...]](), 0
     for i, piece in enumerate(pieces):
         if piece.endswith("</w>"):
@@ -362,6 +366,18 @@ def test_dropout_has_its_defined_distribution(word, merges, dropout):
     assert set(found) <= set(exact)
     distance = sum((found[pieces] - n * p) ** 2 / (n * p) for pieces, p in exact.items() if p > 0)
     assert distance < chi2.ppf(1 - 1e-5, max(1, len(exact) - 1)), (found, exact)
+
+
+@pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1, 3 * LONG])
+def test_long_words_are_merged_as_short_ones_are(n):
+    """On either side of the length at which the loop changes, pieces are those of the naive twin."""
+    rng = Random(n)
+    merges = [("a", "b"), ("a", "a"), ("ab", "ab"), ("b", "b"), ("aa", "ab"), ("bb", "a"), ("ab", "b</w>")]
+    tokens = tuple(dict.fromkeys(["a", "b", "a</w>", "b</w>", *map("".join, merges)]))
+    made = Encoder(Vocabulary(tuple(merges), tokens))
+    for _ in range(20):
+        word = "".join(rng.choices("ab", k=n))
+        assert made.encode(word) == naive.encode(word, merges)
 
 
 def test_the_naive_dropout_has_its_distribution():

@@ -13,9 +13,11 @@ import numpy as np
 from numba import njit
 
 from volt.kernels.bpe import FlagArray, Words
-from volt.kernels.hashing import IntArray, LongArray, build_slots, free_slot, grown, pair_key
+from volt.kernels.hashing import IntArray, LongArray, build_slots, copy_into, free_slot, grown, pair_key
 
 NO_MERGE = -1
+NO_RANK = 0x7FFFFFFF  # above every rank
+LONG = 100  # symbols; from here on a heap is faster than looking at every pair
 
 
 class Merges(NamedTuple):
@@ -53,25 +55,28 @@ def _room(n: int) -> Word:
 
 
 class Room(NamedTuple):
-    """Room for encoding a word: while it is merged, the positions of one merge, and tokens yet to be split back."""
+    """Room for encoding a word. positions: of one merge, or the ranks of all pairs;  passed: which pairs are passed
+    over;  stack: tokens yet to be split back."""
 
     word: Word
     positions: IntArray
+    passed: FlagArray
     stack: IntArray
 
 
 @njit(cache=True)
 def _encoding_room(n: int) -> Room:
     """Room for encoding words of at most n symbols."""
-    return Room(_room(n), np.empty(n, np.int32), np.empty(2 * n + 2, np.int32))
+    return Room(_room(n), np.empty(n, np.int32), np.empty(n, np.uint8), np.empty(2 * n + 2, np.int32))
 
 
 @njit(cache=True)
-def _rank(left: int, right: int, merges: Merges) -> int:
-    """The rank of the merge of two tokens, or NO_MERGE. Unknown characters (−1) never merge."""
+def _rank(left: int, right: int, keys: LongArray, slots: IntArray) -> int:
+    """The rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) never merge."""
     if left < 0 or right < 0:
-        return NO_MERGE
-    return int(merges.slots[free_slot(merges.slots, merges.keys, pair_key(left, right))]) - 1
+        return NO_RANK
+    entry = slots[free_slot(slots, keys, pair_key(left, right))]
+    return NO_RANK if entry == 0 else entry - 1
 
 
 @njit(cache=True)
@@ -105,8 +110,8 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     """Push the pair that starts at position p, if it has a merge; the heap's new size."""
     if p < 0 or word.follows[p] < 0:
         return size
-    rank = _rank(word.symbols[p], word.symbols[word.follows[p]], merges)
-    return size if rank == NO_MERGE else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
+    rank = _rank(word.symbols[p], word.symbols[word.follows[p]], merges.keys, merges.slots)
+    return size if rank == NO_RANK else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
 
 
 @njit(cache=True)
@@ -141,7 +146,10 @@ def _next_merge(
         entry = word.heap[0]
         size = _pop(word.heap, size)
         p = entry & 0xFFFFFFFF
-        if word.follows[p] < 0 or _rank(word.symbols[p], word.symbols[word.follows[p]], merges) != entry >> 32:
+        if (
+            word.follows[p] < 0
+            or _rank(word.symbols[p], word.symbols[word.follows[p]], merges.keys, merges.slots) != entry >> 32
+        ):
             continue
         if dropout > 0.0 and _random(state) < dropout:
             word.aside[n_aside] = entry
@@ -169,7 +177,10 @@ def _apply(rank: int, size: int, positions: IntArray, word: Word, merges: Merges
     """Merge at the positions that still hold the pair; how many did, and the heap's new size."""
     n_done = 0
     for p in positions:
-        if word.follows[p] >= 0 and _rank(word.symbols[p], word.symbols[word.follows[p]], merges) == rank:
+        if (
+            word.follows[p] >= 0
+            and _rank(word.symbols[p], word.symbols[word.follows[p]], merges.keys, merges.slots) == rank
+        ):
             _merge_at(p, merges.results[rank], word)
             positions[n_done] = p
             n_done += 1
@@ -208,21 +219,72 @@ def line_state(seed: int, line: int) -> int:
 
 
 @njit(cache=True)
-def _encode_word(
-    symbols: IntArray, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
-    dropout: float, state: LongArray, out: IntArray, n_out: int,
+def _merge_short(
+    word: IntArray, ranks: IntArray, passed: FlagArray, n: int, keys: LongArray, results: IntArray, slots: IntArray,
+    dropout: float, state: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of one word to `out`; how many pieces `out` then has."""
+    """Merge a short word in place, looking at all its pairs at every step; how many symbols are left.
+
+    word: (n,) int32 symbols;  ranks, passed: (n,) room;  keys, results, slots: the merges. A heap pays off later.
+    """
+    for i in range(n - 1):
+        ranks[i], passed[i] = _rank(word[i], word[i + 1], keys, slots), 0
+    while True:
+        best = NO_RANK
+        for i in range(n - 1):
+            if dropout > 0.0 and ranks[i] != NO_RANK:
+                passed[i] = _random(state) < dropout
+            if ranks[i] < best and passed[i] == 0:
+                best = ranks[i]
+        if best == NO_RANK:
+            return n
+        i, done, fresh = 0, 0, False
+        while i < n:
+            merged = i < n - 1 and ranks[i] == best and passed[i] == 0
+            word[done] = results[best] if merged else word[i]
+            if done > 0 and (merged or fresh):
+                ranks[done - 1] = _rank(word[done - 1], word[done], keys, slots)
+            i += merged
+            ranks[done] = ranks[i]
+            i, done, fresh = i + 1, done + 1, merged
+        n = done
+
+
+@njit(cache=True)
+def _merge_long(symbols: IntArray, room: Room, merges: Merges, dropout: float, state: LongArray) -> int:
+    """Merge a long word with a heap of its pairs; how many symbols are left at the start of the room."""
     size = _load(symbols, room.word, merges)
     while size > 0:
         rank, n, size = _next_merge(size, room.word, merges, dropout, state, room.positions)
         if rank == NO_MERGE:
             break
         n, size = _apply(rank, size, room.positions[:n], room.word, merges)
-    p = 0
+    p = n = 0
     while p >= 0:
-        n_out = _split_back(room.word.symbols[p], kept, parts, out, n_out, room.stack)
-        p = room.word.follows[p]
+        room.word.symbols[n] = room.word.symbols[p]
+        n, p = n + 1, room.word.follows[p]
+    return n
+
+
+@njit(cache=True)
+def _encode_word(
+    symbols: IntArray, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
+    dropout: float, state: LongArray, out: IntArray, n_out: int,
+) -> int:  # fmt: skip
+    """Write the pieces of one word to `out`; how many pieces `out` then has."""
+    word, n = room.word.symbols, len(symbols)
+    if n > LONG:
+        n = _merge_long(symbols, room, merges, dropout, state)
+    else:
+        copy_into(word, 0, symbols, 0, n)
+        n = _merge_short(
+            word, room.positions, room.passed, n, merges.keys, merges.results, merges.slots, dropout, state
+        )
+    for i in range(n):
+        if word[i] < 0 or kept[word[i]]:
+            out[n_out], n_out = word[i], n_out + 1
+        else:
+            n_out = _split_back(word[i], kept, parts, out, n_out, room.stack)
     return n_out
 
 
