@@ -36,7 +36,7 @@ Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 T = TypeVar("T")
 
 BLOCK_SIZE = 32 << 20  # bytes
-_READ_SIZE = 16 << 10  # bytes per read; small, because a repetitive file may unpack to a thousand times as much
+_READ_SIZE = 16 << 10  # bytes per read of what is compressed: it may unpack to a thousand times as much
 _HEAD_SIZE = 8 << 10  # bytes searched for what betrays a binary file
 
 _FOREIGN = {
@@ -208,10 +208,10 @@ def _next_in_thread(items: Iterator[T]) -> Future[T | None]:
 
 
 class _CountedFile:
-    """A binary file that knows how much of it has been read."""
+    """A binary file that knows how much of it has been read. step: how much to read at a time."""
 
     def __init__(self, path: str, file: Any) -> None:
-        self.path, self._file, self.n_read = path, file, 0
+        self.path, self._file, self.n_read, self.step = path, file, 0, _READ_SIZE
 
     def read(self, size: int) -> bytes:
         try:
@@ -264,12 +264,14 @@ _DECODERS: dict[bytes, Callable[[], _Decoder]] = {
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
     """The decompressed bytes of a file, in pieces."""
-    size = min(_READ_SIZE, block_size)
-    head, pieces = _with_head(iter(lambda: file.read(size), b""))
+    file.step = min(_READ_SIZE, block_size)
+    head, pieces = _with_head(iter(lambda: file.read(file.step), b""))
     for magic, start in _DECODERS.items():
         if head.startswith(magic):
             head, pieces = _with_head(_telling_damage(file.path, _members(pieces, start)))
             break
+    else:
+        file.step = block_size
     _refuse_binary(file.path, head)
     return pieces
 
