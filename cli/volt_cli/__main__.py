@@ -1,4 +1,4 @@
-"""The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`.
+"""The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`, `stream`.
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
@@ -11,7 +11,7 @@ import sys
 import typer
 
 from volt.errors import ConfigError, VoltError
-from volt_cli import decode, demo, encode, export, imports, inspect, search
+from volt_cli import compare, decode, demo, encode, export, imports, inspect, search, stream
 from volt_cli.console import messages
 
 app = typer.Typer(
@@ -28,7 +28,9 @@ app.command("decode")(decode.decode)
 app.command("inspect")(inspect.inspect)
 app.command("export")(export.export)
 app.command("import")(imports.import_)
+app.command("compare")(compare.compare)
 app.command("demo")(demo.demo)
+app.add_typer(stream.app)
 
 
 @app.callback(invoke_without_command=True)
