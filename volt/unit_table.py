@@ -80,7 +80,7 @@ class UnitTable:
             self.clear()
         data = np.full(len(text) + PADDING, 32, np.uint8)
         data[: len(text)] = np.frombuffer(text, np.uint8)
-        bounds = line_bounds(data[: len(text)], separator)
+        bounds = line_bounds(data, len(text), separator)
         ends = bounds - (data[bounds - 1] == 13) * (bounds > 0) if strip_return else bounds
         numbers, line_ends = np.empty(len(text) // 2 + len(bounds) + 1, np.int32), np.empty(len(bounds), np.int64)
         state = np.zeros(5, np.int64)
@@ -134,16 +134,21 @@ class UnitTable:
         return self.n_known
 
 
-def line_bounds(data: NDArray[np.uint8], separator: int) -> Longs:
-    """Where lines end: at each separator, and behind a last line that lacks it.
+def line_bounds(data: NDArray[np.uint8], n: int, separator: int) -> Longs:
+    """Where lines end in the first n bytes: at each separator, and behind a last line that lacks it.
 
-    >>> line_bounds(np.frombuffer(b"a\\nb", np.uint8), 10).tolist()
+    data: (n + padding,) uint8.
+
+    >>> line_bounds(np.frombuffer(b"a\\nb".ljust(40), np.uint8), 3, 10).tolist()
     [1, 3]
     """
-    bounds = np.flatnonzero(data == separator)
-    if len(data) and data[-1] != separator:
-        bounds = np.append(bounds, len(data))
-    return bounds
+    from volt.kernels.units import find_bytes
+
+    places = np.empty(n + 1, np.int64)
+    found = find_bytes(data, n, separator, places)
+    if n and data[n - 1] != separator:
+        places[found], found = n, found + 1
+    return places[:found]
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:

@@ -66,13 +66,14 @@ def _compile_search(symbols: Any, merges: Any) -> None:
 def _compile_encode() -> None:
     """By encoding a little text."""
     from volt.kernels.memory import PADDING
-    from volt.kernels.units import Table, expand_ids, expand_text, n_values, rebuild, scan
+    from volt.kernels.units import Table, expand_ids, expand_text, find_bytes, n_values, rebuild, scan
 
     data, ends = np.full(1 + PADDING, 32, np.uint8), np.array([1])
     table = Table(np.zeros(32, np.uint64), np.zeros(8, np.uint8), np.zeros(5, np.int64), np.zeros(4, np.uint8))
     numbers, line_ends, starts = np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64)
     scan(data, ends, ends, table, 1 << 32, False, False, numbers, line_ends, np.zeros(5, np.int64))
     rebuild(np.zeros(64, np.uint64), table.rows)
+    find_bytes(data, 1, 10, line_ends)
     n_values(numbers[:0], starts)
     expand_ids(numbers[:0], line_ends, starts, numbers, numbers, line_ends)
     expand_text(numbers[:0], line_ends, starts, data, data)

@@ -16,6 +16,7 @@ from volt.kernels.memory import load64, store64
 
 LINE, POSITION, N_NUMBERS, N_UNITS, FIRST = range(5)  # slots of `state`
 _HIGH = np.uint64(0x8080808080808080)
+_ONES = np.uint64(0x0101010101010101)
 _ABOVE_SPACE = np.uint64(0x2121212121212121)
 _BYTE_INDEX = np.uint64(0x0001020304050607)
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -170,6 +171,20 @@ def scan(
         p, first, line = bounds[line] + 1, True, line + 1
     state[LINE], state[N_NUMBERS], state[N_UNITS] = line, n, n_units
     return True
+
+
+@njit(cache=True, nogil=True)
+def find_bytes(data: IntArray, n: int, byte: int, places: LongArray) -> int:
+    """Where a byte stands among the first n; how many times. data: (n + PADDING,) uint8;  places: room for all."""
+    pattern, found, p = np.uint64(byte) * _ONES, 0, 0
+    while p < n:
+        word = load64(data, p) ^ pattern
+        if (word - _ONES) & ~word & _HIGH != 0:
+            for i in range(p, min(p + 8, n)):
+                if data[i] == byte:
+                    places[found], found = i, found + 1
+        p += 8
+    return found
 
 
 @njit(cache=True)
