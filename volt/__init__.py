@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from volt.special import SpecialTokens as SpecialTokens
     from volt.steps import Parameters as Parameters
     from volt.steps import SizeStep as SizeStep
+    from volt.stream import Stream as Stream
     from volt.transport import Sinkhorn as Sinkhorn
     from volt.transport import TransportPlan as TransportPlan
     from volt.transport import TransportProblem as TransportProblem
@@ -45,6 +46,7 @@ _HOMES = {
     "searching": ("SearchResult", "muv_search", "search"),
     "special": ("SpecialTokens",),
     "steps": ("Parameters", "SizeStep"),
+    "stream": ("Stream",),
     "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
     "vocabulary": ("Vocabulary",),
     "word_counts": ("WordCounts", "mix"),

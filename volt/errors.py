@@ -39,6 +39,10 @@ class VocabularyError(VoltError):
         self.message, self.place = message, place
 
 
+class StreamError(VoltError):
+    """A stream cannot be opened, continued or computed: a source, transform, state or worker is at fault."""
+
+
 class MissingLibraryError(VoltError):
     """An optional library is not installed; the text holds the pip command."""
 

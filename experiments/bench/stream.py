@@ -1,0 +1,197 @@
+"""Lines per second that a stream gives to a consumer that counts them, against sotastream, in one run.
+
+    python experiments/bench/stream.py --peers VENV -o stream.json          shards made from the text of --lines
+    python experiments/bench/stream.py --config case-noise.yaml …            this configuration instead of the default
+
+Each program runs as a process of its own and writes lines to a pipe; this process reads the pipe and counts line ends.
+The clock runs from the first line on for --seconds (what a trainer sees), so neither start-up nor the first block
+count; the time to the first line is told beside it, and so is the one-time cost of indexing. What had been computed
+ahead when the first line came is a few blocks, which so many seconds make small. Both programs read the same folder of
+.gz shards without end and hold the same number of lines for shuffling. Rounds
+go through all programs in turn, so that a change of the machine's load meets each; the median over rounds is told.
+VENV is a virtual environment with sotastream 1.0.1 installed; without it only VOLT runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from measure import describe, machine, markdown_table, write_json
+
+SHARD_LINES = 100_000
+WORKERS = (1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One run: lines counted, seconds from the first to the last, and to the first;  error: why it failed."""
+
+    lines: int
+    seconds: float
+    first: float
+    error: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Lines per second."""
+        return self.lines / self.seconds if self.seconds else 0.0
+
+
+def flow(command: Sequence[str], *, seconds: float) -> Flow:
+    """Run a command for so many seconds from its first line on, and end it."""
+    start = time.perf_counter()
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, start_new_session=True)
+        signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGKILL))
+        signal.alarm(int(seconds) + 300)
+        try:
+            found = _count(process, seconds, start)
+        finally:
+            signal.alarm(0)
+            _end(process)
+        told.seek(0)
+        error = told.read().decode(errors="replace").strip().rpartition("\n")[2]
+    return found if found.seconds >= seconds else Flow(0, 0, 0, error=error or "it ended by itself")
+
+
+def _count(process: subprocess.Popen[bytes], seconds: float, start: float) -> Flow:
+    assert process.stdout
+    pipe, lines = process.stdout.fileno(), 0
+    data = os.read(pipe, 1 << 20)
+    first = time.perf_counter()
+    while time.perf_counter() < first + seconds and (data := os.read(pipe, 1 << 20)):
+        lines += data.count(b"\n")
+    return Flow(lines, time.perf_counter() - first, first - start)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those that it started."""
+    assert process.stdout
+    process.stdout.close()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def feed(arguments: argparse.Namespace) -> None:
+    """Write a stream to stdout: what the other process counts."""
+    from volt.stream import Source, Stream
+
+    options: dict[str, Any] = {"n_workers": arguments.workers, "cache": arguments.cache}
+    if arguments.config:
+        stream = Stream.from_config(arguments.config, **options)
+    else:
+        stream = Stream([Source("lines", (str(arguments.shards),), block_lines=SHARD_LINES)], **options)
+    with stream:
+        for block in stream.blocks():
+            sys.stdout.buffer.write(block)
+
+
+def make_shards(source: Path, folder: Path, *, n_lines: int) -> Path:
+    """So many lines of a text, repeated as often as needed, as .gz shards."""
+    opener = gzip.open if source.suffix == ".gz" else open
+    with opener(source, "rb") as file:
+        lines = file.read().splitlines(keepends=True)
+    folder.mkdir()
+    for number, start in enumerate(range(0, n_lines, SHARD_LINES)):
+        chosen = (lines[i % len(lines)] for i in range(start, start + SHARD_LINES))
+        (folder / f"{number:03}.gz").write_bytes(gzip.compress(b"".join(chosen), 6))
+    return folder
+
+
+def commands(arguments: argparse.Namespace, shards: Path, cache: Path) -> Iterator[tuple[str, list[str]]]:
+    """Name and command of everything that is measured."""
+    for n in WORKERS:
+        own = [sys.executable, __file__, "feed", "--shards", str(shards), "--cache", str(cache), "--workers", str(n)]
+        yield f"volt, {n} worker{'s' * (n > 1)}", own + (["--config", arguments.config] if arguments.config else [])
+    for n in WORKERS if arguments.peers else ():
+        script = str(Path(arguments.peers, "bin", "sotastream"))
+        options = ["--quiet", "--seed", "1", "-n", str(n), "--buffer-size", str(SHARD_LINES)]
+        yield f"sotastream, {n} process{'es' * (n > 1)}", [script, *options, *arguments.pipeline.split(), str(shards)]
+
+
+def compare(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure all, in rounds."""
+    folder = Path(tempfile.mkdtemp(prefix="volt-stream-"))
+    try:
+        shards = make_shards(arguments.lines, folder / "shards", n_lines=arguments.n_shards * SHARD_LINES)
+        todo = dict(commands(arguments, shards, folder / "cache"))
+        before, facts = time.perf_counter(), machine("volt-vocab", "numpy")
+        indexed = flow(next(iter(todo.values())), seconds=0)
+        indexing = time.perf_counter() - before
+        flows: dict[str, list[Flow]] = {name: [] for name in todo}
+        for _ in range(arguments.rounds):
+            for name, command in todo.items():
+                flows[name].append(flow(command, seconds=arguments.seconds))
+                print(name, flows[name][-1], file=sys.stderr)
+    finally:
+        shutil.rmtree(folder)
+    rows = {name: _row(found) for name, found in flows.items()}
+    first = {"seconds": round(indexing, 2), "error": indexed.error}
+    size = {"shards": arguments.n_shards, "shard_lines": SHARD_LINES, "seconds": arguments.seconds}
+    return {"machine": facts, **size, "first_start": first, "config": arguments.config, "programs": rows}
+
+
+def _row(found: Sequence[Flow]) -> dict[str, Any]:
+    good = [one for one in found if not one.error]
+    row: dict[str, Any] = {"runs": [asdict(one) for one in found]}
+    if good:
+        row["lines_per_second"] = round(median(one.rate for one in good))
+        row["seconds_to_first_line"] = round(median(one.first for one in good), 2)
+    return row
+
+
+def table(result: dict[str, Any]) -> str:
+    """The medians as Markdown."""
+    rows = [
+        [name, f"{row['lines_per_second']:,}", f"{row['seconds_to_first_line']}"]
+        if "lines_per_second" in row
+        else [name, row["runs"][-1]["error"], ""]
+        for name, row in result["programs"].items()
+    ]
+    return markdown_table(["program", "lines/s", "s to the first line"], rows)
+
+
+def main() -> None:
+    """Parse arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", nargs="?", choices=["compare", "feed"], default="compare")
+    parser.add_argument("--lines", type=Path, help="a text, plain or .gz, of which shards are made")
+    parser.add_argument("--shards", type=Path, help="feed: the folder to read")
+    parser.add_argument("--cache", help="feed: the folder for indices")
+    parser.add_argument("--workers", type=int, default=1, help="feed: worker processes")
+    parser.add_argument("--config", help="a configuration for VOLT instead of the default pipeline")
+    parser.add_argument("--pipeline", default="default", help="sotastream's pipeline and its options")
+    parser.add_argument("--peers", help="a virtual environment with sotastream")
+    parser.add_argument("--n-shards", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=10, help="how long a run is measured")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    if arguments.job == "feed":
+        feed(arguments)
+        return
+    if not arguments.lines:
+        parser.error("name a text with --lines")
+    result = compare(arguments)
+    print(describe(result["machine"]), "", table(result), sep="\n")
+    if arguments.output:
+        write_json(arguments.output, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What the tests of streams share: small sources, transforms that workers can import, deadlines."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from volt.stream.batch import Batch, LineFault
+
+
+@contextmanager
+def deadline(seconds: int) -> Iterator[None]:
+    """Fail, rather than hang, after so many seconds."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> str:
+    """Write lines to a file, and give its path."""
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def numbered(folder: Path, name: str, n: int, *, n_shards: int = 1) -> tuple[str, ...]:
+    """Files with the lines name-0 … name-(n−1), two fields each, spread over shards."""
+    lines = [f"{name}-{i}\t{name.upper()} {i}" for i in range(n)]
+    bounds = [n * shard // n_shards for shard in range(n_shards + 1)]
+    return tuple(
+        write_lines(folder / f"{name}.{shard}.tsv", lines[bounds[shard] : bounds[shard + 1]])
+        for shard in range(n_shards)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Drops each line with some probability."""
+
+    share: float
+    name: str = "drop"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        return batch.take(rng.random(len(batch)) >= self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Repeats each line up to three times, and numbers the repeats."""
+
+    name: str = "repeat"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        times = rng.integers(0, 4, len(batch)).tolist()
+        repeated = batch.take(np.repeat(np.arange(len(batch)), times))
+        return repeated.with_lines(
+            [f"{line}\t{i}" for line, n in zip(batch.lines, times, strict=True) for i in range(n)]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Joins every two lines into one."""
+
+    name: str = "pair"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        firsts = batch.take(np.arange(0, len(batch), 2))
+        return firsts.with_lines([" ".join(batch.lines[i : i + 2]) for i in range(0, len(batch), 2)])
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Cannot take lines that hold a text, and says so."""
+
+    text: str
+    name: str = "refuse"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        if bad := {i: f"holds {self.text!r}" for i, line in enumerate(batch.lines) if self.text in line}:
+            raise LineFault(bad)
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Raises an error of another kind on lines that hold a text."""
+
+    text: str
+    name: str = "crash"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        for line in batch.lines:
+            if self.text in line:
+                raise ZeroDivisionError(line)
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """Takes its time, or an age."""
+
+    seconds: float
+    name: str = "slow"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        import time
+
+        time.sleep(self.seconds)
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """Ends its process without a word."""
+
+    status: int
+    name: str = "die"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        import os
+
+        os._exit(self.status)

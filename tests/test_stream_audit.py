@@ -1,0 +1,126 @@
+"""Audits find what is wrong, traces lead back to the file, plans say what will be."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streams import Drop, Pair, Repeat, deadline, numbered
+
+from volt.errors import StreamError
+from volt.stream import Schedule, Source, Stream, audit, plan, traces
+from volt.stream.auditing import deviation
+
+
+@pytest.mark.parametrize("world", [1, 2, 5])
+@pytest.mark.parametrize("block_lines", [1, 7, 1000])
+def test_audits_prove_exact_cover(tmp_path: Path, world: int, block_lines: int) -> None:
+    """Three epochs, any block size, any world: no line missing or repeated, by position and by content."""
+    paths = numbered(tmp_path, "a", 60, n_shards=3)
+    sources = [
+        Source("a", paths, block_lines=block_lines, split_lines=11),
+        Source("b", paths[:1], 0.3, block_lines=block_lines, split_lines=None, shuffle="none"),
+    ]
+    found = audit(Stream(sources, world=world), epochs=3, turns=1000, content=True)
+    assert found.exact
+    assert [(part.n_lines, part.epochs, part.missing, part.repeated) for part in found.sources] == [
+        (60, 3, 0, 0),
+        (20, 3, 0, 0),
+    ]
+    assert json.loads(json.dumps(found.to_json()))["exact"]
+
+
+def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that reads the lines of another, and an order that gives a line twice, are counted."""
+    from volt.stream import auditing
+
+    stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
+    right = auditing.block_slices
+    monkeypatch.setattr(auditing, "block_slices", lambda source, epoch, block: right(source, epoch, block % 5))
+    found = audit(stream, turns=10)
+    assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (10, 10, False)
+    monkeypatch.undo()
+    monkeypatch.setattr(auditing, "line_order", lambda source, epoch, block, n: np.zeros(n, np.int64))
+    found = audit(stream, turns=10)
+    assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (54, 54, False)
+
+
+def test_audits_find_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that are not those of the file are told, where content is read."""
+    from volt.stream import auditing
+
+    stream = Stream([Source("a", numbered(tmp_path, "a", 9))])
+    monkeypatch.setattr(auditing, "_file_lines", lambda source: iter([b"other"]))
+    assert audit(stream, turns=10).exact
+    assert not audit(stream, turns=10, content=True).exact
+
+
+def test_deviations_are_those_of_the_turns() -> None:
+    """The greatest deviation over windows is below one sample, under schedules too."""
+    weights = [1.0, 0.1, Schedule(((0, 5.0), (100_000, 0.0)), "linear")]
+    assert 0.4 < deviation(weights, 150_000) < 1 + 1e-6
+
+
+def make(tmp_path: Path) -> Stream:
+    """A stream with filters, and one-to-many and many-to-one transforms."""
+    return Stream(
+        [
+            Source("a", numbered(tmp_path, "a", 23, n_shards=2), 2.0, (Drop(0.3),), block_lines=5, split_lines=3),
+            Source("b", numbered(tmp_path, "b", 11), 1.0, (Repeat(), Drop(0.1)), block_lines=4),
+            Source("c", numbered(tmp_path, "c", 12), 0.5, (Pair(),), block_lines=7, shuffle="outputs"),
+        ],
+        seed=3,
+    )
+
+
+def test_traces_lead_back_to_the_file(tmp_path: Path) -> None:
+    """Each line of the stream is the last step's, and the line in the file is the one it was made from."""
+    lines = list(islice(make(tmp_path), 120))
+    stream = make(tmp_path)
+    list(stream.blocks(limit=30))
+    for n, found in enumerate(traces(stream, range(120))):
+        assert (found.n, found.text) == (n, lines[n])
+        assert Path(found.path).read_text().split("\n")[found.line - 1] == found.raw
+        assert found.text.startswith(found.raw)
+        assert found.steps[0].before == (found.raw,)
+        assert found.text in found.steps[-1].after
+        assert all(a.after == b.before for a, b in zip(found.steps, found.steps[1:], strict=False))
+    assert list(islice(stream, 90)) == lines[30:]
+
+
+def test_traces_start_from_a_state_and_in_any_order(tmp_path: Path) -> None:
+    """Asked backwards, or from a state, traces are the same; beyond the end they are an error."""
+    stream = make(tmp_path)
+    straight = list(traces(stream, range(20)))
+    assert list(traces(stream, reversed(range(20)))) == straight[::-1]
+    list(stream.blocks(limit=11))
+    assert list(traces(stream, [15], state=stream.state())) == straight[15:16]
+    json.dumps(straight[0].to_json())
+    finite = Stream([Source("a", numbered(tmp_path, "a", 5), epochs=1)])
+    with pytest.raises(StreamError, match="line 9: the stream has only 5 lines"):
+        next(traces(finite, [9]))
+
+
+def test_plans_say_what_will_be(tmp_path: Path) -> None:
+    """Lines and epochs per source at line N, by weights and by what filters leave; the stream is not moved."""
+    with deadline(30):
+        stream = make(tmp_path)
+        found = plan(stream, at=700, seconds=0.05)
+    assert [round(part.lines) for part in found.sources.values()] == [400, 200, 100]
+    part = found.sources["c"]
+    assert part.yield_ == pytest.approx(4 / 7)
+    assert part.epochs == pytest.approx(100 / (4 / 7) / 12)
+    assert found.memory > 0
+    assert found.lines_per_second is not None
+    assert found.lines_per_second > 0
+    assert stream.n == 0
+    assert json.loads(json.dumps(found.to_json()))["at"] == 700
+
+
+def test_a_stream_too_short_to_measure(tmp_path: Path) -> None:
+    """Where one block is all there is, no speed is told."""
+    stream = Stream([Source("a", numbered(tmp_path, "a", 5), epochs=1)])
+    assert plan(stream, at=5, seconds=0.05).lines_per_second is None

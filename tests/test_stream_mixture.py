@@ -1,0 +1,153 @@
+"""Weights and schedules become turns that never stray a whole sample from what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError
+from volt.stream.mixture import Mixture
+from volt.stream.schedule import UNIT, Schedule, Weight, shares_of
+
+values = st.one_of(st.floats(0.001, 1000), st.sampled_from([0.0, 1.0, 1e-6, 0.1, 1 / 3]))
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    """A schedule with up to five points within 400 samples."""
+    samples = sorted({0, *draw(st.lists(st.integers(1, 150), max_size=4))})
+    points = tuple((sample, draw(values)) for sample in samples)
+    return Schedule(points, draw(st.sampled_from(["steps", "linear"])))
+
+
+mixtures = st.tuples(st.floats(0.001, 10), st.lists(st.one_of(values, schedules()), max_size=7)).map(
+    lambda drawn: (drawn[0], *drawn[1])  # the first keeps the sum above 0
+)
+
+
+def requested(weights: Sequence[Weight], n: int) -> list[list[Fraction]]:
+    """What each source is owed after each of n samples: shares interpolated between points, summed exactly."""
+    points = sorted({0, *(s for w in weights if isinstance(w, Schedule) for s, _ in w.points)})
+    sums, rows = [Fraction(0)] * len(weights), list[list[Fraction]]()
+    for sample in range(n):
+        start = max(point for point in points if point <= sample)
+        end = min((point for point in points if point > sample), default=None)
+        shares = _shares([_at(w, start) for w in weights])
+        if end is not None and any(isinstance(w, Schedule) and w.kind == "linear" for w in weights):
+            ahead = _shares([_at(w, end if isinstance(w, Schedule) and w.kind == "linear" else start) for w in weights])
+            part = Fraction(sample - start, end - start)
+            shares = [a + (b - a) * part for a, b in zip(shares, ahead, strict=True)]
+        sums = [a + b for a, b in zip(sums, shares, strict=True)]
+        rows.append(sums)
+    return rows
+
+
+def _at(weight: Weight, sample: int) -> Fraction:
+    if not isinstance(weight, Schedule):
+        return Fraction(repr(weight))
+    (start, before), *_ = [(s, Fraction(repr(w))) for s, w in reversed(weight.points) if s <= sample]
+    after = next(((s, Fraction(repr(w))) for s, w in weight.points if s > sample), None)
+    if weight.kind == "steps" or after is None:
+        return before
+    return before + (after[1] - before) * Fraction(sample - start, after[0] - start)
+
+
+def _shares(weights: list[Fraction]) -> list[Fraction]:
+    return [weight / sum(weights) for weight in weights]
+
+
+def _counts(turns: Sequence[int], n_sources: int) -> np.ndarray:
+    return np.cumsum(np.asarray(turns)[:, None] == np.arange(n_sources), axis=0)
+
+
+@settings(deadline=None, max_examples=20)
+@given(mixtures)
+def test_counts_stay_within_one_sample_of_the_requested_share(weights: tuple[Weight, ...]) -> None:
+    """At every prefix of 200 samples, |count − Σ share| ≤ 1 (and the stairs of a line cost at most a hundredth)."""
+    turns = Mixture(weights).turns(200)
+    asked = np.array([[float(value) for value in row] for row in requested(weights, 200)])
+    assert np.abs(_counts(turns.tolist(), len(weights)) - asked).max() <= 1.02
+
+
+@settings(deadline=None, max_examples=20)
+@given(mixtures)
+def test_counts_stay_strictly_within_one_of_the_whole_number_shares(weights: tuple[Weight, ...]) -> None:
+    """In whole units nothing is rounded: |UNIT·count − owed| < UNIT at every prefix."""
+    mixture, shares = Mixture(weights), shares_of(weights)
+    for _ in range(150):
+        mixture.turns(1)
+        owed = shares.owed(mixture.n)
+        assert all(abs(a - UNIT * b) < UNIT for a, b in zip(owed, mixture.counts.tolist(), strict=True))
+
+
+@settings(deadline=None, max_examples=30)
+@given(mixtures, st.lists(st.integers(1, 90), min_size=1, max_size=5), st.integers(0, 299))
+def test_turns_do_not_depend_on_how_many_are_asked_for(weights: tuple[Weight, ...], sizes: list[int], cut: int) -> None:
+    """In windows of any sizes, or resumed from counts, the turns are those asked for at once."""
+    whole = Mixture(weights).turns(300)
+    mixture, parts = Mixture(weights), list[int]()
+    while len(parts) < 300:
+        parts += mixture.turns(sizes[len(parts) % len(sizes)]).tolist()
+    assert parts[:300] == whole.tolist()
+    counts = np.bincount(whole[:cut], minlength=len(weights))
+    assert Mixture(weights, counts).turns(300 - cut).tolist() == whole[cut:].tolist()
+
+
+def test_many_equal_sources_and_one_heavy() -> None:
+    """A source with half of the weight among 500 small ones never gets ahead by a whole sample."""
+    weights = [500.0] + [1.0] * 500
+    counts = _counts(Mixture(weights).turns(3000).tolist(), 501)
+    owed = np.arange(1, 3001)[:, None] * np.array(weights) / 1000
+    assert np.abs(counts - owed).max() < 1
+
+
+def test_a_schedule_takes_effect_at_its_point() -> None:
+    """A weight that a step sets to 0 gives no sample from that point on, and one from 0 none before."""
+    weights = (Schedule(((0, 1.0), (100, 0.0))), Schedule(((0, 0.0), (100, 1.0))))
+    assert Mixture(weights).turns(200).tolist() == [0] * 100 + [1] * 100
+
+
+def test_counts_far_out_follow_at_once() -> None:
+    """A mixture resumed after 10¹² samples is where it must be: exact shares do not drift."""
+    n = 10**12
+    mixture = Mixture((0.1, 0.2, 0.7), np.array([n // 10, n // 5, n - n // 10 - n // 5]))
+    assert mixture.owed() == pytest.approx([n / 10, n / 5, 7 * n / 10], abs=1)
+    assert np.bincount(mixture.turns(1000)).tolist() == [100, 200, 700]
+
+
+def test_an_ended_source_leaves_its_share_to_the_others() -> None:
+    """After one source ends the others keep their proportion, counted from there."""
+    mixture = Mixture((2.0, 1.0, 1.0))
+    mixture.turns(41)
+    left = mixture.end(0)
+    assert left is not None
+    counts = _counts(left.turns(1000).tolist(), 3)
+    assert np.abs(counts - np.arange(1, 1001)[:, None] * np.array([0, 0.5, 0.5])).max() < 1
+    assert left.end(1) is not None
+    assert left.end(1).end(2) is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        ([0.0, 0.0], "all weights are 0 at sample 0"),
+        ([Schedule(((0, 1.0), (5, 0.0)))], "all weights are 0 at sample 5"),
+        ([1.0, 1e-25], "rounds to nothing"),
+    ],
+)
+def test_weights_that_ask_for_nothing_are_refused(weights: list[Weight], told: str) -> None:
+    """No weights, and weights too small to ever be served, are errors that name the sample."""
+    with pytest.raises(ConfigError, match=told):
+        shares_of(weights)
+
+
+@pytest.mark.parametrize("points", [(), ((1, 1.0),), ((0, 1.0), (0, 2.0)), ((0, 1.0), (5, 1.0), (3, 1.0))])
+def test_schedules_start_at_zero_and_rise(points: tuple[tuple[int, float], ...]) -> None:
+    """Points that are out of order, or do not start at sample 0, are refused."""
+    with pytest.raises(ConfigError, match="must start at 0 and rise"):
+        Schedule(points)

@@ -1,0 +1,163 @@
+"""A block's lines pass through its transforms, and each line that is unfit is told by its place, whatever else is."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streams import Crash, Drop, Refuse, Repeat, numbered
+
+from volt.errors import StreamError
+from volt.stream import Batch, Checks, LineFault, Policy, Source
+from volt.stream.batch import Transform, signature
+from volt.stream.pipeline import compute_block
+from volt.stream.source import OpenSource, open_source
+
+
+def opened(tmp_path: Path, *transforms: Transform, n: int = 20, **options: object) -> OpenSource:
+    """A source of numbered lines in file order."""
+    declared = Source("a", numbered(tmp_path, "a", n), 1.0, transforms, shuffle="none", **options)  # type: ignore[arg-type]
+    return open_source(declared, seed=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Cannot take a block with several lines, but any line by itself."""
+
+    name: str = "together"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        if len(batch) > 1:
+            raise KeyError("several")
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Returns no batch."""
+
+    name: str = "wrong"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        return batch.lines  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Appends a random number, so that the generator shows."""
+
+    name: str = "mark"
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        return batch.map(lambda line: f"{line}\t{rng.integers(1 << 40)}")
+
+
+def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
+    """Computed twice, or by a copy that was sent elsewhere, a block is the same; another block is not."""
+    source = opened(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
+    copy = pickle.loads(pickle.dumps(source))
+    first = compute_block(source, 2, 1, Policy())
+    assert first == compute_block(source, 2, 1, Policy()) == compute_block(copy, 2, 1, Policy())
+    assert first.data != compute_block(source, 3, 1, Policy()).data
+
+
+def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
+    """Two transforms in one block draw different numbers, and what the first draws does not move the second."""
+    once = compute_block(opened(tmp_path, Mark()), 0, 0, Policy()).data.decode().split("\n")[0].split("\t")
+    twice = compute_block(opened(tmp_path, Mark(), Mark()), 0, 0, Policy()).data.decode().split("\n")[0].split("\t")
+    assert twice[2] != twice[3]
+    assert twice[2] == once[2]
+
+
+@pytest.mark.parametrize("fault", [Refuse("a-7"), Crash("a-7")])
+def test_an_unfit_line_is_found_and_the_rest_is_kept(tmp_path: Path, fault: Transform) -> None:
+    """Whether a transform says which line it is or just fails, the place is right and the others go on."""
+    block = compute_block(opened(tmp_path, fault), 0, 0, Policy("skip"))
+    assert [found.place.rpartition("/")[2] for found in block.faults] == ["a.0.tsv:8"]
+    assert (block.n_lines, block.n_read) == (19, 20)
+    assert compute_block(opened(tmp_path, fault), 0, 0, Policy()).error.startswith(
+        f"{tmp_path}/a.0.tsv:8: {fault.name}"
+    )
+
+
+def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
+    """Where earlier steps dropped and repeated lines, the place is still that of the line in the file."""
+    source = opened(tmp_path, Drop(0.5), Repeat(), Refuse("a-1"))
+    faults = compute_block(source, 0, 0, Policy("quarantine", quarantine="unfit.jsonl")).faults
+    assert faults
+    for fault in faults:
+        line = Path(fault.path).read_text().split("\n")[fault.line - 1]
+        assert fault.text.startswith(line)
+        assert "a-1" in line
+
+
+def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path: Path) -> None:
+    """There is no line to skip; the error holds the source, the block and the traceback."""
+    error = compute_block(opened(tmp_path, Together()), 0, 0, Policy("skip")).error
+    assert "source 'a', epoch 0, block 0: transform 'together' failed on the block" in error
+    assert "KeyError: 'several'" in error
+
+
+def test_a_transform_that_returns_no_batch_is_told(tmp_path: Path) -> None:
+    """Every line then fails, with what to do."""
+    block = compute_block(opened(tmp_path, Wrong()), 0, 0, Policy())
+    assert "transform 'wrong' must return a Batch with an origin for each line" in block.error
+
+
+@pytest.mark.parametrize(
+    ("checks", "line", "reason"),
+    [
+        (Checks(min_fields=2), "one", "columns: 1 fields, needs at least 2"),
+        (Checks(max_fields=2), "1\t2\t3", "columns: 3 fields, allows 2"),
+        (Checks(max_chars=5), "sixsix", "too long: 6 characters, allows 5"),
+        (Checks(blank=False), " \t ", "blank: no text"),
+    ],
+)
+def test_checks_tell_what_is_wrong(checks: Checks, line: str, reason: str) -> None:
+    """Each bound has its reason, and a line within bounds none."""
+    assert checks.reasons(["a\tb", line]) == {1: reason}
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=8), min_size=1))
+def test_lines_without_transforms_are_what_they_were(lines: list[str]) -> None:
+    """The fast way and the slow way give the same bytes: those of the file."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+        lines[0] = f"x{lines[0]}".replace("\0", "")  # a NUL at the start would look like a binary file
+        lines = [line.replace("\0", "") for line in lines]
+        data = "".join(line + "\n" for line in lines).encode()
+        file.write(data)
+        file.flush()
+        for transforms in ((), (Refuse("\n"),)):
+            declared = Source("a", (file.name,), 1.0, transforms, shuffle="none")
+            block = compute_block(open_source(declared, seed=0), 0, 0, Policy())
+            assert (block.data, block.n_lines, block.error) == (data, len(lines), "")
+
+
+def test_faults_can_be_sent_between_processes() -> None:
+    """A fault of a line survives pickling, for transforms that use processes of their own."""
+    fault = pickle.loads(pickle.dumps(LineFault({3: "bad", 1: "worse"})))
+    assert fault.reasons == {3: "bad", 1: "worse"}
+    assert str(fault) == "2 unfit lines, the first at index 1: worse"
+
+
+def test_signatures_hold_all_that_matters() -> None:
+    """Fields, nested transforms and functions by name; no addresses, so that two runs agree."""
+    assert signature(Drop(0.3)) == {"type": "Drop", "share": 0.3, "name": "drop"}
+    assert signature({"steps": (Drop(0.3), len)}) == {
+        "steps": [{"type": "Drop", "share": 0.3, "name": "drop"}, "builtins.len"]
+    }
+    assert signature(object()) == "object"
+
+
+def test_batches_keep_lines_and_origins_together() -> None:
+    """A number of lines that differs from the origins' is refused."""
+    with pytest.raises(StreamError, match="1 lines were made from 2"):
+        Batch.of(["a", "b"]).with_lines(["x"])
+    assert Batch.of([]).take([]).lines == []

@@ -1,0 +1,416 @@
+"""A stream gives the same lines for any number of workers, from any place where it was stopped, and loses none."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streams import Crash, Drop, Pair, Refuse, Repeat, deadline, numbered, write_lines
+
+from volt.errors import ConfigError, OutputError, StreamError
+from volt.stream import Checks, Policy, Schedule, Source, Stream
+from volt.stream.state import load_state, save_state
+
+Make = Callable[..., Stream]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """A small stream with everything: mixed, filtered, one to many, many to one, shuffles, a schedule."""
+    sources = (
+        Source("a", numbered(tmp_path, "a", 23, n_shards=2), 2.0, (Drop(0.3),), block_lines=5, split_lines=3),
+        Source("b", numbered(tmp_path, "b", 11), Schedule(((0, 1.0), (40, 3.0)), "linear"), (Repeat(),), block_lines=4),
+        Source("c", numbered(tmp_path, "c", 12), 0.5, (Pair(), Drop(0.2)), block_lines=7, shuffle="outputs"),
+    )
+
+    def stream(sources: Sequence[Source] = sources, **options: Any) -> Stream:
+        return Stream(sources, **{"seed": 7, "cache": tmp_path / "cache", **options})
+
+    return stream
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 8])
+def test_lines_are_the_same_for_any_number_of_workers(make: Make, n_workers: int, start_method: str) -> None:
+    """Processes, however started, give byte for byte what one process gives by itself."""
+    with deadline(120), make(n_workers=n_workers, start_method=start_method) as stream:
+        assert list(islice(stream, 500)) == list(islice(make(), 500))
+
+
+def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
+    """Lines one by one and blocks of bytes, whatever the limits of the blocks, are the same text."""
+    lines = list(islice(make(), 300))
+    stream, data = make(), b""
+    for limit in [1, 2, 3, 50, 244]:
+        data += b"".join(stream.blocks(limit=limit))
+    assert data.decode().split("\n") == [*lines, ""]
+    assert stream.n == 300
+
+
+def test_a_stream_goes_on_from_every_place(make: Make) -> None:
+    """Stopped after each of the first 120 lines and restored elsewhere, the lines are those of the whole stream."""
+    whole = list(islice(make(), 150))
+    for stop in range(120):
+        first = make()
+        assert list(islice(first, stop)) == whole[:stop]
+        state = json.loads(json.dumps(first.state()))
+        second = make()
+        second.restore(state)
+        assert list(islice(second, 20)) == whole[stop : stop + 20]
+        assert second.state()["n"] == stop + 20
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (3, 1), (1, 3)])
+def test_a_stream_goes_on_with_another_number_of_workers(make: Make, before: int, after: int) -> None:
+    """Any number of workers stops, any other goes on: the lines join without a seam."""
+    whole = list(islice(make(), 400))
+    with deadline(60), make(n_workers=before, start_method="fork") as first:
+        assert list(islice(first, 217)) == whole[:217]
+        state = first.state()
+    with deadline(60), make(n_workers=after, start_method="fork") as second:
+        second.restore(state)
+        assert list(islice(second, 183)) == whole[217:]
+
+
+def test_a_state_within_the_lines_given(make: Make) -> None:
+    """The state at any earlier line is the one that was there then; what was forgotten or is to come is told."""
+    stream, states = make(recall=1000), list[dict[str, Any]]()
+    for _ in range(200):
+        states.append(stream.state())
+        next(iter(stream))
+    for size in (1, 7, 50):
+        other = make(recall=1000)
+        while other.n < 200:
+            list(islice(other.blocks(limit=size), None))
+        for n in range(200):
+            fresh = make()
+            fresh.restore(other.state(at=n))
+            assert fresh.state()["n"] == n
+            if n % 20 == 0:
+                again = make()
+                again.restore(states[n])
+                assert list(islice(fresh, 5)) == list(islice(again, 5))
+    with pytest.raises(StreamError, match="line 201 is ahead of the stream, which has given 200"):
+        stream.state(at=201)
+    short = make(recall=10)
+    list(short.blocks(limit=100))
+    with pytest.raises(StreamError, match="line 3 is not within"):
+        short.state(at=3)
+
+
+def test_a_state_within_a_loop_does_not_disturb_it(make: Make) -> None:
+    """Asking for states, summaries and positions while iterating changes nothing."""
+    whole, stream, lines = list(islice(make(), 100)), make(), list[str]()
+    for line in islice(stream, 100):
+        lines.append(line)
+        assert (stream.n, stream.state()["n"], stream.summary().n) == (len(lines),) * 3
+    assert lines == whole
+
+
+def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
+    """Two iterators cannot read one stream in turns: the older one would give lines twice."""
+    stream = make()
+    older, newer = iter(stream), iter(stream)
+    next(older)
+    next(newer)
+    with pytest.raises(StreamError, match="make a new iterator"):
+        next(older)
+
+
+@pytest.mark.parametrize("world", [1, 2, 5])
+@pytest.mark.parametrize("block_lines", [1, 7, 100])
+def test_ranks_together_give_every_line_once(make: Make, tmp_path: Path, world: int, block_lines: int) -> None:
+    """Over all ranks, two epochs of a source give every line twice."""
+    source = Source("d", numbered(tmp_path, "d", 30, n_shards=3), block_lines=block_lines, split_lines=4, epochs=2)
+    lines = [line for rank in range(world) for line in make([source], rank=rank, world=world)]
+    assert Counter(lines) == Counter([f"d-{i}\tD {i}" for i in range(30)] * 2)
+
+
+def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: Path) -> None:
+    """ends="stop": the stream ends before the first sample that an ended source owes, and stays ended."""
+    sources = [
+        Source("d", numbered(tmp_path, "d", 10), epochs=1),
+        Source("e", numbered(tmp_path, "e", 9), 0.5, epochs=3),
+    ]
+    stream = make(sources)
+    lines = list(stream)
+    assert Counter(line[0] for line in lines) == {"d": 10, "e": 5}
+    assert list(stream) == []
+    again = make(sources)
+    again.restore(stream.state())
+    assert list(again) == []
+
+
+def test_an_ended_source_can_be_dropped(make: Make, tmp_path: Path) -> None:
+    """ends="drop": all lines of all epochs are given, the rest in their proportion, and resuming works throughout."""
+    sources = [
+        Source("d", numbered(tmp_path, "d", 6), 3.0, epochs=1),
+        Source("e", numbered(tmp_path, "e", 9), 1.0, epochs=2),
+        Source("f", numbered(tmp_path, "f", 5), 1.0, epochs=4, block_lines=2),
+    ]
+    whole = list(make(sources, ends="drop"))
+    assert Counter(line[0] for line in whole) == {"d": 6, "e": 18, "f": 20}
+    turns = [line[0] for line in whole[10:40]]
+    assert all(abs(turns[:k].count("e") - turns[:k].count("f")) <= 2 for k in range(30))
+    for stop in range(len(whole) + 1):
+        first, second = make(sources, ends="drop"), make(sources, ends="drop")
+        list(first.blocks(limit=stop))
+        second.restore(first.state())
+        assert list(second) == whole[stop:]
+
+
+def test_shares_are_kept_and_reported(make: Make) -> None:
+    """At any place each source's lines are within one of those requested, as the summary says."""
+    stream = make()
+    for _ in range(100):
+        list(stream.blocks(limit=7))
+        parts = stream.summary().sources.values()
+        assert all(abs(part.lines - part.requested) <= 1.02 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": 8}, "seed: 7 in the state, 8 here"),
+        ({"world": 2}, "world: 1 in the state, 2 here"),
+        ({"ends": "drop"}, "ends: stop in the state, drop here"),
+    ],
+)
+def test_a_state_of_another_configuration_is_refused(make: Make, change: dict[str, Any], told: str) -> None:
+    """What differs is named."""
+    with pytest.raises(StreamError, match=told):
+        make(**change).restore(make().state())
+
+
+def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None:
+    """Other lines, block sizes, weights or transforms are told, by source; another path to the same lines is not."""
+    source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
+    state = make([source]).state()
+    moved = Source("d", (write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)]),), block_lines=4)
+    make([moved]).restore(state)
+    changes: dict[str, Source] = {
+        "sources.d.lines": replace(source, paths=numbered(tmp_path, "e", 9)),
+        "sources.d.block_lines: 4 in the state, 3 here": replace(source, block_lines=3),
+        "sources.d.weight": replace(source, weight=2.0),
+        "sources.d.transforms: .*drop": replace(source, transforms=(Drop(0.1),)),
+        "sources.e": replace(source, name="e"),
+    }
+    for told, other in changes.items():
+        with pytest.raises(StreamError, match=told):
+            make([other]).restore(state)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": "other", "version": 1}', '{"n": 3}'])
+def test_what_is_no_state_is_refused(make: Make, tmp_path: Path, text: str) -> None:
+    """A file with anything else is told as such."""
+    path = tmp_path / "state.json"
+    path.write_text(text)
+    with pytest.raises(StreamError, match=r"state|JSON"):
+        make().restore(load_state(path))
+
+
+def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
+    """What is saved is what is loaded, and small."""
+    stream = make()
+    list(stream.blocks(limit=50))
+    save_state(stream.state(), tmp_path / "state.json")
+    assert load_state(tmp_path / "state.json") == json.loads(json.dumps(stream.state()))
+    assert (tmp_path / "state.json").stat().st_size < 4000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_a_million_lines_are_the_same_for_any_number_of_workers(make: Make, tmp_path: Path, start_method: str) -> None:
+    """Byte for byte, with mixing, filters, one-to-many and many-to-one transforms; resumed at random places too."""
+    sources = [
+        Source("a", numbered(tmp_path, "a", 150_000, n_shards=5), 2.0, (Drop(0.1),), block_lines=20_000),
+        Source("b", numbered(tmp_path, "b", 40_000), Schedule(((0, 1.0), (600_000, 3.0)), "linear"), (Repeat(),)),
+        Source("c", numbered(tmp_path, "c", 90_000), 0.5, (Pair(),), block_lines=7_000, shuffle="outputs"),
+    ]
+    whole = b"".join(make(sources).blocks(limit=1_000_000))
+    for n_workers in (1, 2, 3, 8):
+        with deadline(300), make(sources, n_workers=n_workers, start_method=start_method) as stream:
+            assert b"".join(stream.blocks(limit=1_000_000)) == whole
+    lines, random = whole.decode().split("\n"), np.random.default_rng(1)
+    stream, states = make(sources), list[dict[str, Any]]()
+    for n in np.diff(np.sort(random.integers(0, 999_000, 50)), prepend=0).tolist():
+        list(stream.blocks(limit=n))
+        states.append(stream.state())
+    for state in states[:: 1 if start_method == "fork" else 10]:
+        with deadline(60), make(sources, n_workers=2, start_method=start_method) as stream:
+            stream.restore(state)
+            assert list(islice(stream, 100)) == lines[state["n"] : state["n"] + 100]
+
+
+# unfit lines
+
+
+@pytest.fixture
+def unfit(tmp_path: Path) -> Source:
+    """A source with one line that is not UTF-8, one with one field, and one that two transforms cannot take."""
+    path = tmp_path / "unfit.tsv"
+    lines = [f"line {i}\tZeile {i}".encode() for i in range(20)]
+    lines[3], lines[8], lines[11], lines[15] = b"caf\xe9\tx", b"alone", b"bad\tx", b"worse\tx"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    checks = Checks(min_fields=2)
+    return Source("u", (str(path),), 1.0, (Refuse("bad"), Crash("worse")), block_lines=8, checks=checks, epochs=1)
+
+
+def test_unfit_lines_are_raised_with_their_place(make: Make, unfit: Source) -> None:
+    """By default the first unfit line that the stream reaches ends it, told by file and line."""
+    single = replace(unfit, shuffle="none")
+    with pytest.raises(StreamError, match=r"unfit\.tsv:4: invalid UTF-8: byte 0xe9 at column 4; mend the line"):
+        list(make([single]))
+    for n_workers in (0, 2):
+        with deadline(60), make([single], n_workers=n_workers, start_method="fork") as stream:
+            assert not list(islice(stream.blocks(limit=0), None))
+            with pytest.raises(StreamError, match=r"unfit\.tsv:4"):
+                next(iter(stream))
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_workers: int) -> None:
+    """The others are given, each once; the kinds of faults are counted, and go on being counted after a restore."""
+    policy = Policy("skip")
+    with deadline(60), make([unfit], policy=policy, n_workers=n_workers, start_method="fork") as stream:
+        lines = list(stream)
+        summary = stream.summary()
+    assert Counter(lines) == Counter(f"line {i}\tZeile {i}" for i in range(20) if i not in (3, 8, 11, 15))
+    assert (summary.n_read, summary.n_faults) == (20, 4)
+    assert summary.reasons == {"invalid UTF-8": 1, "columns": 1, "refuse": 1, "crash": 1}
+    for stop in range(17):
+        first, second = make([unfit], policy=policy), make([unfit], policy=policy)
+        list(first.blocks(limit=stop))
+        second.restore(first.state())
+        assert list(second) == lines[stop:]
+        assert (second.summary().n_read, second.summary().reasons) == (20, summary.reasons)
+
+
+def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path) -> None:
+    """The file holds place, reason and text of each, once, though the stream was interrupted."""
+    policy = Policy("quarantine", quarantine=str(tmp_path / "unfit.jsonl"))
+    first, second = make([unfit], policy=policy), make([unfit], policy=policy)
+    list(first.blocks(limit=9))
+    second.restore(first.state())
+    list(second)
+    rows = [json.loads(row) for row in (tmp_path / "unfit.jsonl").read_text().splitlines()]
+    assert {row["place"].rpartition("/")[2]: row["line"] for row in rows} == {
+        "unfit.tsv:4": "caf\ufffd\tx",
+        "unfit.tsv:9": "alone",
+        "unfit.tsv:12": "bad\tx",
+        "unfit.tsv:16": "worse\tx",
+    }
+    assert len(rows) == 4
+    assert "crash: ZeroDivisionError: worse" in {row["reason"].partition("\t")[0] for row in rows}
+
+
+@pytest.mark.parametrize("path", ["/nowhere/unfit.jsonl", "/dev/full"])
+def test_a_quarantine_that_cannot_be_written_is_told(make: Make, unfit: Source, path: str) -> None:
+    """No unfit line is lost in silence, on a full disk either."""
+    with pytest.raises(OutputError, match="cannot be appended to"):
+        list(make([unfit], policy=Policy("quarantine", quarantine=path)))
+
+
+def test_too_many_unfit_lines_stop_the_stream(make: Make, unfit: Source, tmp_path: Path) -> None:
+    """A number is judged at once, a share from 1,000 lines on."""
+    assert len(list(make([unfit], policy=Policy("skip", max_faults=4, max_share=0.0)))) == 16
+    with pytest.raises(StreamError, match=r"unfit lines: . of .*, more than max_faults=2 allows"):
+        list(make([unfit], policy=Policy("skip", max_faults=2)))
+    lines = ["x\ty", "x"] * 600
+    source = Source("v", (write_lines(tmp_path / "v", lines),), checks=Checks(min_fields=2), epochs=1)
+    with pytest.raises(StreamError, match=r"unfit lines: 600 of 1200, more than max_share=0.4 allows"):
+        list(make([source], policy=Policy("skip", max_share=0.4)))
+
+
+def test_a_file_that_changes_ends_the_stream(make: Make, tmp_path: Path) -> None:
+    """Whatever the policy: exact cover cannot be kept any more."""
+    paths = numbered(tmp_path, "d", 40)
+    stream = make([Source("d", paths, block_lines=10)], policy=Policy("skip"))
+    list(stream.blocks(limit=10))
+    write_lines(Path(paths[0]), ["other\tlines"])
+    with deadline(10), pytest.raises(StreamError, match="changed while the stream was running"):
+        list(stream)
+
+
+def test_a_source_whose_lines_are_all_filtered_is_told(make: Make, tmp_path: Path) -> None:
+    """An endless stream of nothing is an error, not a hang."""
+    source = Source("d", numbered(tmp_path, "d", 40), 1.0, (Drop(1.0),), block_lines=10)
+    for n_workers in (0, 2):
+        with (
+            deadline(60),
+            make([source], n_workers=n_workers, start_method="fork") as stream,
+            pytest.raises(StreamError, match="source 'd': no line of an epoch passes its transforms"),
+        ):
+            list(stream)
+
+
+def test_unwritable_lines_of_a_transform_are_faults(make: Make, tmp_path: Path) -> None:
+    """A line end or a lone surrogate that a transform leaves in a line is the line's fault."""
+    paths = (write_lines(tmp_path / "d", ["a\tb", "c\td"]),)
+    stream = make([Source("d", paths, 1.0, (Break("a"),), epochs=1)], policy=Policy("skip"))
+    assert list(stream) == ["c\td"]
+    assert stream.summary().reasons == {"unwritable": 1}
+
+
+class Break:
+    """Puts a line end into lines that hold a text."""
+
+    def __init__(self, text: str) -> None:
+        self.name, self.text = "break", text
+
+    def __call__(self, batch: Any, rng: Any) -> Any:
+        return batch.map(lambda line: line.replace("\t", "\n") if self.text in line else line)
+
+
+def test_shards_left_out_are_counted_once(make: Make, tmp_path: Path) -> None:
+    """An unreadable shard is in the summary, in the tally, and counts for a threshold."""
+    good, bad = numbered(tmp_path, "d", 10)[0], tmp_path / "bad.gz"
+    bad.write_bytes(b"\x1f\x8b\x08\x00")
+    source = Source("d", (good, str(bad)), epochs=1)
+    stream = make([source], policy=Policy("skip"))
+    assert len(list(stream)) == 10
+    assert stream.summary().left_out == (str(bad),)
+    assert stream.summary().reasons == {"unreadable shard": 1}
+    with pytest.raises(StreamError, match="unreadable shard"):
+        list(make([source], policy=Policy("skip", max_faults=0)))
+
+
+def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
+    """Lines, fields, epochs and speed are there, as JSON."""
+    stream = make([Source("d", numbered(tmp_path, "d", 10), block_lines=4)])
+    list(stream.blocks(limit=25))
+    found = json.loads(json.dumps(stream.summary().to_json()))
+    assert (found["n"], found["n_lines"], found["n_read"]) == (25, 25, 28)
+    assert found["fields"] == {"2": 28}
+    assert found["sources"]["d"] == {"lines": 25, "requested": 25.0, "epochs": 2.416667, "ended": False}
+    assert found["lines_per_second"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"ends": "never"}, "ends"),
+        ({"n_workers": -1}, "n_workers"),
+        ({"start_method": "x"}, "start_method"),
+        ({"rank": 1}, "rank 1"),
+    ],
+)
+def test_options_out_of_range_are_refused(make: Make, options: dict[str, Any], told: str) -> None:
+    """Unknown words and impossible numbers are told."""
+    with pytest.raises(ConfigError, match=told):
+        make(**options)
+
+
+def test_sources_need_distinct_names(make: Make, tmp_path: Path) -> None:
+    """Two sources of one name would share their randomness and their place in the state."""
+    source = Source("d", numbered(tmp_path, "d", 3))
+    for sources in ([], [source, source]):
+        with pytest.raises(ConfigError, match="distinct names"):
+            make(sources)

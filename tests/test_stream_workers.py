@@ -1,0 +1,193 @@
+"""Workers die with their parent, a stream with its workers, and nothing waits for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from multiprocessing import active_children
+from pathlib import Path
+
+import pytest
+from streams import Die, Slow, deadline, numbered
+
+from volt.errors import StreamError
+from volt.stream import Source, Stream
+
+STARTS = ["fork", "spawn"]
+
+
+def pids() -> list[int]:
+    """The process ids of this process's workers."""
+    return [process.pid for process in active_children() if process.pid and process.name == "volt-stream"]
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that its parent has not asked after yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def wait_until_gone(found: list[int]) -> None:
+    """Return when all have ended; the caller sets the deadline."""
+    while not all(map(gone, found)):
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("start_method", STARTS)
+def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> None:
+    """SIGKILL of any worker is told with the signal, promptly, and the other workers end too."""
+    source = Source("a", numbered(tmp_path, "a", 50), block_lines=2)
+    with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
+        list(islice(stream, 10))
+        found = pids()
+        assert len(found) == 2
+        os.kill(found[1], signal.SIGKILL)
+        with pytest.raises(StreamError, match=r"worker process \d+ was killed by SIGKILL; was memory short"):
+            for _ in stream:
+                pass
+        wait_until_gone(found)
+
+
+def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path: Path) -> None:
+    """The stream itself stands where it stood: restored from its state, it gives the lines that follow."""
+    source = Source("a", numbered(tmp_path, "a", 50), block_lines=2)
+    whole, lines = list(islice(Stream([source]), 400)), list[str]()
+    with deadline(30), Stream([source], n_workers=1, start_method="fork") as stream:
+        try:
+            for line in islice(stream, 300):
+                lines.append(line)
+                if len(lines) == 100:
+                    os.kill(pids()[0], signal.SIGKILL)
+        except StreamError:
+            pass
+        assert 100 <= len(lines) < 300
+        assert lines + list(islice(stream, 400 - len(lines))) == whole
+
+
+@pytest.mark.parametrize("start_method", STARTS)
+def test_a_worker_that_ends_itself_is_told(tmp_path: Path, start_method: str) -> None:
+    """A transform that ends the process gives its status."""
+    source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Die(3),))
+    with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
+        with pytest.raises(StreamError, match=r"worker process \d+ ended with status 3"):
+            next(iter(stream))
+        assert not pids()
+
+
+SCRIPT = """
+import sys
+from multiprocessing import active_children
+sys.path.insert(0, {tests!r})
+from streams import Slow
+from volt.stream import Source, Stream
+
+if __name__ == "__main__":
+    source = Source("a", ({path!r},), 1.0, (Slow({seconds}),), block_lines=5)
+    with Stream([source], n_workers=2, start_method={start!r}) as stream:
+        for n, line in enumerate(stream):
+            if n % 50 == 0:
+                print(*[process.pid for process in active_children()], flush=True)
+"""
+
+
+def run_script(tmp_path: Path, start_method: str, *, seconds: float) -> subprocess.Popen[str]:
+    """A process that reads a stream for ever and prints the ids of its workers."""
+    path = tmp_path / "run.py"
+    tests = str(Path(__file__).parent)
+    values = {"tests": tests, "path": numbered(tmp_path, "a", 50)[0], "seconds": seconds, "start": start_method}
+    path.write_text(SCRIPT.format(**values))
+    return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("start_method", STARTS)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_their_parent(tmp_path: Path, start_method: str, number: signal.Signals) -> None:
+    """However the parent dies, no worker is left."""
+    with deadline(60), run_script(tmp_path, start_method, seconds=0.001) as process:
+        assert process.stdout
+        found = [int(pid) for pid in process.stdout.readline().split()]
+        assert len(found) == 2
+        process.send_signal(number)
+        process.wait()
+        wait_until_gone(found)
+
+
+def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path: Path) -> None:
+    """A worker that is at work for a minute does not outlive its parent."""
+    source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Slow(60.0),))
+    with deadline(30):
+        child = os.fork()
+        if child == 0:
+            stream = Stream([source], n_workers=1, start_method="fork")
+            stream._source_blocks()
+            Path(tmp_path, "pids").write_text(" ".join(map(str, pids())))
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+        wait_until_gone([int(pid) for pid in Path(tmp_path, "pids").read_text().split()])
+
+
+@pytest.mark.parametrize("start_method", STARTS)
+def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -> None:
+    """With workers in the middle of long blocks, or waiting to hand over large ones, closing takes no time."""
+    paths = numbered(tmp_path, "a", 20_000)
+    for transforms, n in [((Slow(60.0),), 0), ((), 1)]:
+        with deadline(30):
+            stream = Stream([Source("a", paths, 1.0, transforms)], n_workers=2, start_method=start_method)  # type: ignore[arg-type]
+            if n:
+                next(iter(stream))
+            else:
+                stream._source_blocks()
+            found = pids()
+            assert len(found) == 2
+            stream.close()
+            wait_until_gone(found)
+
+
+def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path: Path) -> None:
+    """Without close(), the workers end when nobody holds the stream any more."""
+    with deadline(30):
+        stream = Stream([Source("a", numbered(tmp_path, "a", 50))], n_workers=1, start_method="fork")
+        next(iter(stream))
+        found = pids()
+        del stream
+        wait_until_gone(found)
+
+
+def test_a_slow_consumer_holds_few_blocks(tmp_path: Path) -> None:
+    """While nobody reads, workers stop ahead of need; what they did is used afterwards, in order."""
+    source = Source("a", numbered(tmp_path, "a", 50), block_lines=2)
+    whole = list(islice(Stream([source]), 60))
+    with deadline(30), Stream([source], n_workers=2, start_method="fork") as stream:
+        lines = list(islice(stream, 3))
+        time.sleep(0.3)
+        blocks = stream._source_blocks()
+        stream._expect()
+        assert sum(len(line.asked) for line in blocks._lines) <= 5  # type: ignore[attr-defined]
+        assert lines + list(islice(stream, 57)) == whole
+
+
+class Unpicklable:
+    """A transform that cannot be sent to a worker."""
+
+    name = "unpicklable"
+
+    def __call__(self, batch: object, rng: object) -> object:
+        return batch
+
+    def __reduce__(self) -> str:
+        raise TypeError("no")
+
+
+def test_what_cannot_be_sent_is_told(tmp_path: Path) -> None:
+    """A transform that cannot be pickled fails at once, with a way out."""
+    with deadline(30):
+        stream = Stream([Source("a", numbered(tmp_path, "a", 5), 1.0, (Unpicklable(),))], n_workers=1)  # type: ignore[arg-type]
+        with pytest.raises(StreamError, match=r"cannot be sent to a worker .*; use n_workers=0"):
+            next(iter(stream))
+        assert not pids()

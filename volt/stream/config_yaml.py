@@ -1,0 +1,151 @@
+"""A YAML file → plain values, and the line of every key and item, so that errors can name it.
+
+The file is composed, never constructed: no tag can make an object. Beyond what `yaml.safe_load` accepts, a key may not
+repeat, numbers like 1e3 are numbers, and dates stay text.
+
+>>> document = parse("seed: 1\\nsources:\\n  wmt: {path: [a.tsv, b.tsv]}\\n", path="stream.yaml")
+>>> document.value["sources"]["wmt"]["path"], document.line(("sources", "wmt"))
+(['a.tsv', 'b.tsv'], 3)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from volt.errors import ConfigError
+
+Place = tuple[str | int, ...]
+_MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become a large one
+_MAX_DEPTH = 50
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, but 1e3 is a number and 2026-01-01 is text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """path: as errors name it;  value: JSON-able;  lines: place → line, from 1, of each key and item."""
+
+    path: str
+    value: Any
+    lines: dict[Place, int]
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest thing around it that the file holds.
+
+        >>> Document("a", {"x": 1}, {(): 1, ("x",): 2}).line(("x", "text"))
+        2
+        """
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+
+def read(path: str | Path) -> Document:
+    """Parse a configuration file. Raises ConfigError if it cannot be read or is no YAML."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}; check the path") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: invalid UTF-8; convert the file") from None
+    return parse(text, path=str(path))
+
+
+def parse(text: str, *, path: str) -> Document:
+    """Parse a configuration. Raises ConfigError with the line of what is no YAML, or repeats."""
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        lines: dict[Place, int] = {}
+        if root is None:
+            raise ConfigError(f"{path}:1: the file is empty; `volt stream example` writes one to start from")
+        return Document(path, _Walker(path, loader, lines).value(root, (), ()), lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: {_explained(error)}") from None
+    except yaml.YAMLError as error:  # characters that YAML forbids
+        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+        raise ConfigError(f"{path}:{line}: no YAML: {getattr(error, 'reason', error)}") from None
+
+
+def _explained(error: yaml.MarkedYAMLError) -> str:
+    hint = {
+        "found character '\\t' that cannot start any token": "; indent with spaces",
+        "mapping values are not allowed here": '; quote text that holds ": "',
+    }.get(error.problem or "", "")
+    return f"no YAML: {error.context or ''} {error.problem or ''}".replace("  ", " ").rstrip() + hint
+
+
+@dataclass(slots=True)
+class _Walker:
+    """Turns nodes into values and notes their lines."""
+
+    path: str
+    loader: yaml.SafeLoader
+    lines: dict[Place, int]
+    n_nodes: int = 0
+
+    def value(self, node: yaml.Node, place: Place, above: tuple[int, ...]) -> Any:
+        """The value of a node. above: the nodes around it, to notice one that holds itself."""
+        self.n_nodes += 1
+        if id(node) in above or len(above) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
+            raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        around = (*above, id(node))
+        if isinstance(node, yaml.MappingNode):
+            return {key: self.value(item, (*place, key), around) for key, item in self._items(node, place)}
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*place, index), around) for index, item in enumerate(node.value)]
+        return self._scalar(node)
+
+    def _items(self, node: yaml.MappingNode, place: Place) -> Iterator[tuple[str, yaml.Node]]:
+        """Keys, whose lines are noted, and nodes."""
+        own: dict[str, yaml.Node] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = key_node.value
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._refusal(key_node, "a key must be text")
+            if key in own:
+                raise self._refusal(
+                    key_node, f"key {key!r} is given twice; first in line {own[key].start_mark.line + 1}"
+                )
+            own[key] = key_node
+        self.loader.flatten_mapping(node)  # merge keys (<<) give what the mapping itself has not
+        merged = {key_node.value: (key_node, item) for key_node, item in node.value}
+        for key, (key_node, item) in merged.items():
+            self.lines.setdefault((*place, key), key_node.start_mark.line + 1)
+            yield key, item
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        try:
+            value = self.loader.construct_object(node)
+        except ValueError as error:
+            raise self._refusal(node, str(error)) from None
+        if not isinstance(value, str | int | float | bool | None):
+            raise self._refusal(node, f"{node.value!r} is no plain value; quote it")
+        if isinstance(value, float) and value.is_integer() and "." not in node.value:
+            return int(value)  # 1e6 may be a number of lines
+        return value
+
+    def _refusal(self, node: yaml.Node, message: str) -> ConfigError:
+        return ConfigError(f"{self.path}:{node.start_mark.line + 1}: {message}")

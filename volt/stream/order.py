@@ -1,0 +1,89 @@
+"""(seed, source, epoch, block) → which lines of which pieces, in which order: all that is random about reading.
+
+A source is a list of pieces of known length. An epoch permutes the pieces, lays their lines end to end and cuts them
+every `block_lines` lines; a block permutes its lines. Nothing is drawn from a running generator: each permutation
+sorts random words of a Philox generator whose key is a hash of its place, so any process can compute any block.
+
+>>> sizes = np.array([3, 2])
+>>> [read_order(sizes, block_lines=4, block=block, order=np.array([1, 0])) for block in (0, 1)]
+[(Slice(piece=1, first=0, n_lines=2), Slice(piece=0, first=0, n_lines=2)), (Slice(piece=0, first=2, n_lines=1),)]
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Place = str | int
+
+
+class Slice(NamedTuple):
+    """`n_lines` lines of a piece, from line `first` (from 0) on."""
+
+    piece: int
+    first: int
+    n_lines: int
+
+
+def key(*place: Place) -> int:
+    """128 bits that stand for a place in a stream, the same on every machine.
+
+    >>> key(1, "wmt", 0) == key(1, "wmt", 0), key(1, "wmt", 0) == key(1, "wmt", 1)
+    (True, False)
+    """
+    return int.from_bytes(blake2b(json.dumps(place).encode(), digest_size=16).digest(), "little")
+
+
+def generator(*place: Place) -> np.random.Generator:
+    """The random generator that belongs to a place.
+
+    >>> generator(1, "wmt").random() == generator(1, "wmt").random()
+    True
+    """
+    return np.random.Generator(np.random.Philox(key=key(*place)))
+
+
+def permutation(n: int, *place: Place) -> NDArray[np.int64]:
+    """A random order of 0 … n−1, (n,) int64.
+
+    It uses raw words, which NumPy promises to keep, rather than `Generator.permutation`, which it may change.
+
+    >>> sorted(permutation(5, 1, "wmt").tolist())
+    [0, 1, 2, 3, 4]
+    """
+    return np.argsort(np.random.Philox(key=key(*place)).random_raw(n), kind="stable")
+
+
+def n_blocks(n_lines: int, block_lines: int) -> int:
+    """How many blocks an epoch has.
+
+    >>> n_blocks(10, 4), n_blocks(10, 100)
+    (3, 1)
+    """
+    return -(-n_lines // block_lines)
+
+
+def read_order(
+    sizes: NDArray[np.int64], *, block_lines: int, block: int, order: NDArray[np.int64]
+) -> tuple[Slice, ...]:
+    """The slices that make up a block. sizes: (n_pieces,) lines per piece; order: the epoch's order of the pieces."""
+    ends = np.cumsum(sizes[order])
+    start = block * block_lines
+    end = min(start + block_lines, int(ends[-1]))
+    first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
+    return tuple(_slice(order, sizes, ends, position, start, end) for position in range(first, last + 1))
+
+
+def _slice(
+    order: NDArray[np.int64], sizes: NDArray[np.int64], ends: NDArray[np.int64], position: int, start: int, end: int
+) -> Slice:
+    """The part of the piece at a position of the epoch's order that lies between lines start and end."""
+    piece = int(order[position])
+    piece_end = int(ends[position])
+    piece_start = piece_end - int(sizes[piece])
+    low, high = max(start, piece_start), min(end, piece_end)
+    return Slice(piece, low - piece_start, high - low)

@@ -1,0 +1,115 @@
+"""What to do with lines that are unfit: raise, skip and count, or quarantine; and when to stop the run.
+
+A fault is found where a block is computed, perhaps in another process and long before the stream gets there; it takes
+effect when the stream reaches the block, so that what happens does not depend on the number of workers.
+
+>>> tally = Tally(Policy("skip", max_faults=1))
+>>> tally.charge(n_read=100, faults=(Fault("a.tsv", 7, "invalid UTF-8"),))
+>>> tally.charge(n_read=100, faults=(Fault("a.tsv", 9, "invalid UTF-8"),))
+Traceback (most recent call last):
+    ...
+volt.errors.StreamError: a.tsv:9: invalid UTF-8; unfit lines: 2 of 200, more than max_faults=1 allows; mend the data
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from volt.errors import ConfigError, OutputError, StreamError
+
+OnFault = Literal["raise", "skip", "quarantine"]
+MIN_READ = 1000  # lines; a share of fewer says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A line that is unfit. line: from 1, or 0 for a whole file; text: the line as it is, if it is to be kept."""
+
+    path: str
+    line: int
+    reason: str
+    text: str = ""
+
+    @property
+    def place(self) -> str:
+        """File and line, as errors name them.
+
+        >>> Fault("a.tsv", 7, "blank").place, Fault("a.gz", 0, "truncated").place
+        ('a.tsv:7', 'a.gz')
+        """
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """on_fault: what happens to an unfit line (or, when a source is opened, to an unreadable shard).
+
+    quarantine: the JSON-lines file that gets place, reason and text of each;  max_faults, max_share: the run stops
+    when more lines, or a greater share of the lines read (judged from 1,000 lines on), are unfit.
+
+    >>> Policy("quarantine")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: on_fault='quarantine' needs a quarantine file, and only it; name one
+    """
+
+    on_fault: OnFault = "raise"
+    quarantine: str | None = None
+    max_faults: int | None = None
+    max_share: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.on_fault not in ("raise", "skip", "quarantine"):
+            raise ConfigError(f"on_fault={self.on_fault!r}: choose raise, skip or quarantine")
+        if (self.on_fault == "quarantine") != (self.quarantine is not None):
+            raise ConfigError(f"on_fault={self.on_fault!r} needs a quarantine file, and only it; name one")
+        if (self.max_faults or 0) < 0 or not 0 <= (self.max_share or 0) <= 1:
+            raise ConfigError(
+                f"max_faults={self.max_faults}, max_share={self.max_share}: give counts, and shares 0 to 1"
+            )
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many lines a stream has read and how many were unfit; stops the run at the policy's threshold."""
+
+    policy: Policy
+    n_read: int = 0
+    n_faults: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def charge(self, *, n_read: int, faults: Sequence[Fault]) -> None:
+        """Count a block that the stream has reached. Raises StreamError past a threshold."""
+        self.n_read += n_read
+        self.n_faults += len(faults)
+        for fault in faults:
+            kind = fault.reason.partition(":")[0]
+            self.reasons[kind] = self.reasons.get(kind, 0) + 1
+        if faults:
+            self._quarantine(faults)
+            self._check(faults[-1])
+
+    def _check(self, last: Fault) -> None:
+        policy = self.policy
+        bounds = {"max_faults": policy.max_faults, "max_share": policy.max_share}
+        too_many = policy.max_faults is not None and self.n_faults > policy.max_faults
+        large = policy.max_share is not None and self.n_faults > policy.max_share * self.n_read >= 0
+        if too_many or (large and self.n_read >= MIN_READ):
+            name = "max_faults" if too_many else "max_share"
+            found = f"unfit lines: {self.n_faults} of {self.n_read}, more than {name}={bounds[name]} allows"
+            raise StreamError(f"{last.place}: {last.reason}; {found}; mend the data")
+
+    def _quarantine(self, faults: Sequence[Fault]) -> None:
+        if self.policy.quarantine is None:
+            return
+        rows = [{"place": fault.place, "reason": fault.reason, "line": fault.text} for fault in faults]
+        try:
+            with Path(self.policy.quarantine).open("a", encoding="utf-8") as file:
+                file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OutputError(f"{self.policy.quarantine}: cannot be appended to ({reason}); free it") from error

@@ -1,0 +1,186 @@
+"""Weights that may change while a stream runs → whole-number shares of each stretch of samples.
+
+Shares count in units of 2⁻⁶⁰ of a sample and sum to exactly one sample in every stretch, so that what a mixture owes
+to each source is known without rounding however long it runs. Between the points of a linear schedule it is the
+normalised shares that change linearly, in stairs so short that the share owed is nowhere off by more than a
+hundredth of a sample (for up to 2¹⁷ stairs between two points).
+
+>>> shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).starts
+(0, 100)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError
+
+UNIT = 1 << 60
+FOREVER = 1 << 62
+_MAX_STAIRS = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """points: (sample, weight) with rising samples from 0 on;  kind: "steps" holds a weight until the next point,
+    "linear" moves towards it. After the last point the weight stays.
+
+    >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
+    0.75
+    """
+
+    points: tuple[tuple[int, float], ...]
+    kind: Literal["steps", "linear"] = "steps"
+
+    def __post_init__(self) -> None:
+        samples = [sample for sample, _ in self.points]
+        if not samples or samples[0] != 0 or any(b <= a for a, b in pairwise(samples)):
+            raise ConfigError(f"schedule {self.points}: samples must start at 0 and rise")
+        if self.kind not in ("steps", "linear"):
+            raise ConfigError(f"schedule kind {self.kind!r}: choose steps or linear")
+
+    def at(self, sample: float) -> float:
+        """The weight at a sample."""
+        samples, weights = zip(*self.points, strict=True)
+        if self.kind == "linear":
+            return float(np.interp(sample, samples, weights))
+        return float(weights[int(np.searchsorted(samples, sample, side="right")) - 1])
+
+
+Weight = float | Schedule
+
+
+def check_weight(weight: Weight, name: str) -> None:
+    """Raise ConfigError unless every value is finite and not negative.
+
+    >>> check_weight(-1.0, "wmt")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: source 'wmt': weight -1.0 must be 0 or more, and finite
+    """
+    for value in [value for _, value in weight.points] if isinstance(weight, Schedule) else [weight]:
+        if not (math.isfinite(value) and value >= 0):
+            raise ConfigError(f"source {name!r}: weight {value} must be 0 or more, and finite")
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """starts: the sample at which each stretch starts;  units: (n_stretches, n_sources) int64, rows sum to UNIT."""
+
+    starts: tuple[int, ...]
+    units: NDArray[np.int64]
+    _before: list[list[int]] = field(init=False, default_factory=list)  # UNITs owed before each stretch
+
+    def __post_init__(self) -> None:
+        self._before.append([0] * self.units.shape[1])
+        for (start, end), units in zip(pairwise(self.starts), self.units.tolist(), strict=False):
+            self._before.append(
+                [sum_ + (end - start) * unit for sum_, unit in zip(self._before[-1], units, strict=True)]
+            )
+
+    def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
+        """The stretch that holds a sample, and how long it and each later one lasts from there.
+
+        >>> shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).lengths(70)[1].tolist()[:1]
+        [30]
+        """
+        first = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        bounds = [sample, *self.starts[first + 1 :], FOREVER]
+        return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
+
+    def owed(self, sample: int) -> list[int]:
+        """UNITs that each source is owed before a sample: exact, whole numbers.
+
+        >>> [owed / UNIT for owed in shares_of([3.0, 1.0]).owed(10)]
+        [7.5, 2.5]
+        """
+        stretch = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        span = sample - self.starts[stretch]
+        row = zip(self._before[stretch], self.units[stretch].tolist(), strict=True)
+        return [before + span * units for before, units in row]
+
+
+def shares_of(weights: Sequence[Weight]) -> Shares:
+    """The shares that weights ask for. Raises ConfigError if a positive weight rounds to nothing, or all are 0.
+
+    >>> shares_of([1.0, 1e-30])
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: weight 1e-30 of 1.0 at sample 0 rounds to nothing; raise it or set it to 0
+    """
+    points = sorted({0, *(sample for weight in weights for sample, _ in _points(weight))})
+    starts, rows = list[int](), list[list[int]]()
+    for start, end in zip(points, [*points[1:], None], strict=True):
+        for stair, shares in _stairs(weights, start, end):
+            starts.append(stair)
+            rows.append(_whole(shares))
+    return Shares(tuple(starts), np.array(rows, np.int64))
+
+
+def _points(weight: Weight) -> tuple[tuple[int, float], ...]:
+    return weight.points if isinstance(weight, Schedule) else ((0, weight),)
+
+
+def _stairs(weights: Sequence[Weight], start: int, end: int | None) -> list[tuple[int, list[Fraction]]]:
+    """The stairs between two points, each with its shares."""
+    first = _normalised([_weight(weight, start) for weight in weights], start)
+    moving = any(isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights)
+    if end is None or not moving:
+        return [(start, first)]
+    last = _normalised([_weight_before(weight, start, end) for weight in weights], end)
+    slopes = [b - a for a, b in zip(first, last, strict=True)]
+    if not any(slopes):
+        return [(start, first)]
+    bounds = _bounds(start, end, float(max(map(abs, slopes))))
+    middles = [Fraction(a + b - 1 - 2 * start, 2 * (end - start)) for a, b in pairwise(bounds)]
+    return [
+        (bound, [share + slope * middle for share, slope in zip(first, slopes, strict=True)])
+        for bound, middle in zip(bounds, middles, strict=False)
+    ]
+
+
+def _bounds(start: int, end: int, slope: float) -> list[int]:
+    """Where stairs start and the last ends: within one of n stairs of a line the sum is off by slope·length / 8n²."""
+    length = end - start
+    n_stairs = min(length, _MAX_STAIRS, math.ceil(math.sqrt(slope * length / 8 / 0.01)) + 1)
+    return [start + length * stair // n_stairs for stair in range(n_stairs + 1)]
+
+
+def _weight(weight: Weight, sample: int) -> Fraction:
+    value = weight.at(sample) if isinstance(weight, Schedule) else weight
+    return Fraction(repr(float(value)))  # 0.1 means a tenth
+
+
+def _weight_before(weight: Weight, start: int, end: int) -> Fraction:
+    """The weight towards which a stretch moves: a step holds until the very end."""
+    return _weight(weight, end if isinstance(weight, Schedule) and weight.kind == "linear" else start)
+
+
+def _normalised(values: list[Fraction], sample: int) -> list[Fraction]:
+    total = sum(values)
+    if not total:
+        raise ConfigError(f"all weights are 0 at sample {sample}; give one source a weight above 0")
+    for value in values:
+        if value and value / total * UNIT < 1:
+            raise ConfigError(
+                f"weight {float(value)} of {float(total)} at sample {sample} rounds to nothing; raise it or set it to 0"
+            )
+    return [value / total for value in values]
+
+
+def _whole(shares: list[Fraction]) -> list[int]:
+    """Shares in whole units that sum to UNIT: the largest remainders are rounded up."""
+    exact = [share * UNIT for share in shares]
+    units = [math.floor(value) for value in exact]
+    by_remainder = sorted(range(len(units)), key=lambda index: units[index] - exact[index])
+    for index in by_remainder[: UNIT - sum(units)]:
+        units[index] += 1
+    return units

@@ -1,0 +1,255 @@
+"""A file → its pieces: runs of `split_lines` lines that can be read on their own, and how many lines they hold.
+
+A plain file is indexed by the byte offsets of its pieces. A compressed file that is longer than one piece is split: its
+pieces are copied, each a zstd frame with a checksum, to one file in the cache folder. Index and copy are made in one
+pass, appear whole or not at all, and belong to one path, size and time of change; one process makes them while others
+that want the same wait. The digest is of the lines, so the same text has the same digest wherever and however it lies.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"one\\ntwo\\nthree") and file.flush()
+...     shard = open_shard(file.name, split_lines=2)
+...     shard.sizes.tolist(), read_piece(shard, 1)
+([2, 1], [b'three'])
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import CorpusError, OutputError, StreamError
+from volt.reader import is_compressed, read_raw
+from volt.writer import write_atomic
+
+VERSION = 1
+SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
+_BOM = b"\xef\xbb\xbf"
+_READ_SIZE = 1 << 20
+
+Packing = Literal["plain", "frames", "whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A file that has been indexed.
+
+    path: as it was named;  data_path: where its lines are read from, itself or its split copy;  packing: of data_path,
+    "whole" being a compressed file read as one piece;  ends: byte offsets in data_path where pieces end;  counts: lines
+    per piece;  n_bytes: of text;  digest: of the lines;  stamp: size and time of change of data_path.
+    """
+
+    path: str
+    data_path: str
+    packing: Packing
+    ends: tuple[int, ...]
+    counts: tuple[int, ...]
+    n_bytes: int
+    digest: str
+    stamp: tuple[int, int]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(n_pieces,) lines per piece."""
+        return np.array(self.counts, np.int64)
+
+    @property
+    def n_lines(self) -> int:
+        """Lines in the file."""
+        return sum(self.counts)
+
+
+def default_cache() -> Path:
+    """Where indices and split copies are kept unless the caller says otherwise.
+
+    >>> default_cache().name
+    'stream'
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "stream"
+
+
+def open_shard(path: str, *, split_lines: int | None, cache: Path | None = None) -> Shard:
+    """Index a file, or find its index in the cache. split_lines: lines per piece, or None to leave files whole.
+
+    Raises StreamError if the file is missing, damaged or no text, or the cache cannot be written.
+    """
+    try:
+        stamp = _stamp(path)
+        packing = _packing(path, split_lines)
+        if packing == "plain" and stamp[0] < SMALL:
+            return _index(path, split_lines, stamp, None)
+        return _cached(path, split_lines, stamp, cache or default_cache(), packing)
+    except CorpusError as error:
+        raise StreamError(str(error)) from error
+    except (OutputError, OSError) as error:
+        raise StreamError(f"{path}: no index can be kept ({error}); name another cache folder") from error
+
+
+def _stamp(path: str | int) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise StreamError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    return status.st_size, status.st_mtime_ns
+
+
+def _packing(path: str, split_lines: int | None) -> Packing:
+    if not is_compressed(path):
+        return "plain"
+    return "frames" if split_lines else "whole"
+
+
+def _cached(path: str, split_lines: int | None, stamp: tuple[int, int], cache: Path, packing: Packing) -> Shard:
+    name = blake2b(json.dumps([VERSION, os.path.abspath(path), *stamp, split_lines]).encode(), digest_size=12)
+    index_path = cache / f"{name.hexdigest()}.json"
+    if (shard := _load(index_path, path)) is not None:
+        return shard
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(index_path.with_suffix(".lock")):
+        if (shard := _load(index_path, path)) is not None:  # another process has just made it
+            return shard
+        copy = index_path.with_suffix(".lines.zst") if packing == "frames" else None
+        shard = _index(path, split_lines, stamp, copy)
+        with write_atomic(index_path) as file:
+            file.write(json.dumps({"version": VERSION, **asdict(shard)}).encode())
+    return shard
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock that dies with the process."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _load(index_path: Path, path: str) -> Shard | None:
+    """The index, if it is there, whole, and its data is still as it was when the index was made."""
+    try:
+        stored: dict[str, Any] = json.loads(index_path.read_bytes())
+        if stored.pop("version") != VERSION:
+            return None
+        lists = {name: tuple(stored.pop(name)) for name in ("ends", "counts", "stamp")}
+        shard = Shard(**{**stored, **lists, "path": path})
+        return shard if _stamp(shard.data_path) == shard.stamp else None
+    except (OSError, ValueError, KeyError, TypeError, StreamError):
+        return None
+
+
+def _index(path: str, split_lines: int | None, stamp: tuple[int, int], copy: Path | None) -> Shard:
+    """One pass over a file: cut it, copy it if it is to be split, and note where its pieces end."""
+    if copy is not None:
+        with write_atomic(copy) as file:
+            packing, noted = "frames", _note(path, split_lines, file)
+    else:
+        packing, noted = "whole" if is_compressed(path) else "plain", _note(path, split_lines, None)
+    if _stamp(path) != stamp:
+        raise StreamError(f"{path}: changed while it was being indexed; wait until it is complete")
+    data_path = str(copy or path)
+    return Shard(path, data_path, packing, *noted, stamp=_stamp(data_path))  # type: ignore[arg-type]
+
+
+def _note(
+    path: str, split_lines: int | None, copy: BinaryIO | None
+) -> tuple[tuple[int, ...], tuple[int, ...], int, str]:
+    """ends, counts, n_bytes and digest of a file's pieces; each piece is also written to `copy` as a frame."""
+    ends, counts, position, n_bytes, digest = list[int](), list[int](), 0, 0, blake2b(digest_size=16)
+    for piece in _cut(path, split_lines):
+        stored = piece if copy is None else _frame(piece)
+        position += len(stored)
+        n_bytes += len(piece)
+        digest.update(piece)
+        ends.append(position)
+        counts.append(piece.count(b"\n") + (not piece.endswith(b"\n")))
+        if copy is not None:
+            copy.write(stored)
+    return tuple(ends), tuple(counts), n_bytes, digest.hexdigest()
+
+
+def _frame(piece: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=1, write_checksum=True).compress(piece)
+
+
+def _cut(path: str, split_lines: int | None) -> Iterator[bytes]:
+    """The bytes of a file's lines, `split_lines` lines at a time."""
+    parts, n_lines, step = list[bytes](), 0, split_lines or 1 << 62
+    for block in read_raw(path, block_size=_READ_SIZE):
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 0x0A) + 1
+        start = 0
+        for cut in ends[step - n_lines - 1 :: step].tolist():
+            yield b"".join([*parts, block[start:cut]])
+            parts, start = [], cut
+        parts.append(block[start:])
+        n_lines = (n_lines + len(ends)) % step
+    if rest := b"".join(parts):
+        yield rest
+
+
+def read_piece(shard: Shard, piece: int) -> list[bytes]:
+    """The lines of a piece, without line ends. Raises StreamError if the file is not what was indexed."""
+    data = _decoded(shard, piece, _stored(shard, piece))
+    lines = split_lines(data.removeprefix(_BOM) if piece == 0 else data)
+    if len(lines) != shard.counts[piece]:
+        raise _changed(shard)
+    return lines
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    r"""Lines of bytes: they end at "\n" alone, and a "\r" before it, or at the end, goes too.
+
+    >>> split_lines(b"a\tb\r\n\x0bc\n"), split_lines("a\u2028b".encode()) == ["a\u2028b".encode()]
+    ([b'a\tb', b'\x0bc'], True)
+    """
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    return data.removesuffix(b"\n").removesuffix(b"\r").split(b"\n")
+
+
+def _stored(shard: Shard, piece: int) -> bytes:
+    """The bytes of a piece as they are on disk, or of the whole file decompressed."""
+    start = shard.ends[piece - 1] if piece else 0
+    try:
+        with open(shard.data_path, "rb") as file:
+            if _stamp(file.fileno()) != shard.stamp:
+                raise _changed(shard)
+            if shard.packing == "whole":
+                return b"".join(read_raw(shard.data_path))
+            file.seek(start)
+            return file.read(shard.ends[piece] - start)
+    except OSError as error:
+        raise StreamError(f"{shard.data_path}: cannot be read any more ({error.strerror}); restore it") from error
+    except CorpusError as error:
+        raise StreamError(str(error)) from error
+
+
+def _decoded(shard: Shard, piece: int, stored: bytes) -> bytes:
+    if shard.packing != "frames":
+        return stored
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor().decompress(stored)
+    except zstandard.ZstdError as error:
+        raise StreamError(f"{shard.data_path}: piece {piece} is damaged ({error}); delete this file") from error
+
+
+def check_unchanged(shard: Shard) -> None:
+    """Raise StreamError if the file is not what was indexed, or is gone."""
+    if _stamp(shard.data_path) != shard.stamp:
+        raise _changed(shard)
+
+
+def _changed(shard: Shard) -> StreamError:
+    return StreamError(f"{shard.data_path}: changed while the stream was running; start the stream anew")

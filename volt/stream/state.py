@@ -1,0 +1,135 @@
+"""Where a stream stands, as a few hundred bytes of JSON: enough to go on bit for bit with any number of workers.
+
+    {"format": "volt.stream", "version": 1, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "block": 2, …}}, …}
+
+A state belongs to a configuration: the fingerprints of everything that the lines depend on are in it, by name, so a
+stream that would go on differently refuses it and says what differs.
+
+>>> differences({"seed": 1, "sources": {"wmt": "a1"}}, {"seed": 2, "sources": {"wmt": "a1"}})
+['seed: 1 in the state, 2 here']
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from volt.errors import StreamError
+from volt.writer import write_atomic
+
+FORMAT = "volt.stream"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in a source. lines: given so far;  epoch, block: of the block in use;  offset: lines taken from it."""
+
+    lines: int = 0
+    epoch: int = 0
+    block: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """n: lines given so far;  cursors: by source;  since, base, ended: the mixture since a source last ended;
+    n_read, n_faults, reasons: the tally of unfit lines;  configuration: what the lines depend on.
+    """
+
+    n: int
+    cursors: dict[str, Cursor]
+    configuration: dict[str, Any]
+    since: int = 0
+    base: dict[str, int] = field(default_factory=dict)
+    ended: tuple[str, ...] = ()
+    n_read: int = 0
+    n_faults: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The state as JSON values.
+
+        >>> State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}).to_json()["sources"]
+        {'wmt': {'lines': 3, 'epoch': 0, 'block': 0, 'offset': 3}}
+        """
+        rest = asdict(self)
+        sources = rest.pop("cursors")
+        return {"format": FORMAT, "version": VERSION, "n": rest.pop("n"), "sources": sources, **rest}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> State:
+        """The state that `to_json` wrote. Raises StreamError if it is none.
+
+        >>> state = State(3, {"wmt": Cursor(3, 0, 0, 3)}, {"seed": 1})
+        >>> State.from_json(state.to_json()) == state
+        True
+        """
+        try:
+            if stored["format"] != FORMAT or stored["version"] != VERSION:
+                raise StreamError(f"a state of {stored['format']!r}, version {stored['version']}, cannot be continued")
+            rest = {name: value for name, value in stored.items() if name not in ("format", "version", "sources")}
+            cursors = {name: Cursor(**cursor) for name, cursor in stored["sources"].items()}
+            return cls(**{**rest, "cursors": cursors, "ended": tuple(rest.get("ended", ()))})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise StreamError(f"no state of a stream ({error}); take one that a stream has written") from error
+
+
+def save_state(state: Mapping[str, Any], path: str | Path) -> None:
+    """Write what `Stream.state` gives, whole or not at all. Raises OutputError if the place cannot be written."""
+    with write_atomic(path) as file:
+        file.write((json.dumps(state, ensure_ascii=False) + "\n").encode())
+
+
+def load_state(path: str | Path) -> dict[str, Any]:
+    """Read a saved state, for `Stream.restore`. Raises StreamError if the file cannot be read or is no state.
+
+    >>> load_state("/nowhere/state.json")
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: /nowhere/state.json: cannot be read (No such file or directory); check the path
+    """
+    try:
+        stored = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise StreamError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    except ValueError as error:
+        raise StreamError(f"{path}: not JSON ({error}); take a file that a stream has written") from error
+    if not isinstance(stored, dict):
+        raise StreamError(f"{path}: no state of a stream; take a file that a stream has written")
+    return stored
+
+
+def fingerprint(value: object) -> str:
+    """16 hexadecimal digits that stand for JSON-able values.
+
+    >>> fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+    True
+    """
+    return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def differences(stored: Mapping[str, Any], here: Mapping[str, Any], *, at: str = "") -> list[str]:
+    """How two configurations differ, one line for each value."""
+    found = list[str]()
+    for name in sorted({*stored, *here}):
+        old, new = stored.get(name), here.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new, at=f"{at}{name}.")
+        elif old != new:
+            found.append(f"{at}{name}: {_shown(old)} in the state, {_shown(new)} here")
+    return found
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def refuse_difference(stored: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Raise StreamError if a state's configuration is not this one."""
+    if found := differences(stored, here):
+        raise StreamError(f"the state belongs to another stream: {'; '.join(found)}; restore it there, or start anew")
