@@ -228,19 +228,21 @@ def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
 
 
 def chunks_of(
-    text: bytes, *, separator: int = NEWLINE, first: int = 0, whole: Block | None = None, size: int = CHUNK_SIZE
+    text: bytes, *, separator: int = NEWLINE, first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
 ) -> Iterator[Chunk]:
     """Cut text behind separators into chunks of about `size` bytes.
+
+    first: the number of the first line;  numbered: whether chunks must know theirs, as dropout needs.
 
     >>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\nthree", size=5)]
     [b'one\\n', b'two\\n', b'three']
     """
-    view, start, mark = memoryview(text), 0, bytes([separator])
+    view, start, mark, whole = memoryview(text), 0, bytes([separator]), Block("text", 1, 0, text, 0)
     while start < len(text):
         end = len(text) if start + size >= len(text) else text.rfind(mark, start, start + size) + 1
         end = end or text.find(mark, start + size) + 1 or len(text)
-        yield Chunk(view[start:end], separator, first, strips_return=whole is not None, whole=whole)
-        first += text.count(mark, start, end)
+        yield Chunk(view[start:end], separator, first, whole=whole)
+        first += text.count(mark, start, end) if numbered else 0
         start = end
 
 

@@ -23,18 +23,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.batches import NEWLINE, BatchEncoder, Chunk, Dropout, Part, chunks_of
+from volt.batches import CHUNK_SIZE, NEWLINE, BatchEncoder, Chunk, Dropout, Part, chunks_of
 from volt.decoder import decode, decode_lines
 from volt.errors import ConfigError, VocabularyError
 from volt.offsets import encode_offsets, split_lines
-from volt.reader import Errors, prefetch, read_blocks
+from volt.reader import Errors, is_compressed, prefetch, read_blocks
 from volt.rendering import Rendering, as_id_text, as_ids, as_pieces
 from volt.tables import Tables
 from volt.text import check_text
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
-_BLOCK_SIZE = 4 << 20  # bytes read at a time
 _NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 Ids = NDArray[np.int32]
 Form = Literal["pieces", "ids"]
@@ -128,7 +127,9 @@ class Encoder:
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
         text, separator = _joined(lines)
-        return Encoded.of(self._run("ids", chunks_of(text, separator=separator), dropout, seed, n_threads))
+        return Encoded.of(
+            self._run("ids", chunks_of(text, separator=separator, numbered=dropout > 0), dropout, seed, n_threads)
+        )
 
     def encode_bytes(
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
@@ -141,7 +142,7 @@ class Encoder:
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
         3
         """
-        return Encoded.of(self._run("ids", chunks_of(text), dropout, seed, n_threads))
+        return Encoded.of(self._run("ids", chunks_of(text, numbered=dropout > 0), dropout, seed, n_threads))
 
     def encode_file(
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
@@ -167,7 +168,7 @@ class Encoder:
         >>> encoder.encode_text(b"low low\\n", separator="@@")
         b'lo@@ w lo@@ w\\n'
         """
-        chunks = chunks_of(text, first=first)
+        chunks = chunks_of(text, first=first, numbered=dropout > 0)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -272,17 +273,18 @@ def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
     return Encoder(vocabulary, cache_words=cache_words)
 
 
-def file_chunks(path: str, *, errors: Errors = "strict", first: int = 0, size: int = _BLOCK_SIZE) -> Iterator[Chunk]:
-    """The chunks of a file, or of stdin ("-"), plain or compressed; it is read ahead in a thread.
+def file_chunks(path: str, *, errors: Errors = "strict", first: int = 0, size: int = CHUNK_SIZE) -> Iterator[Chunk]:
+    """The chunks of a file, or of stdin ("-"), plain or compressed, which is unpacked ahead in a thread.
 
     errors: see `encode_file`;  first: the number of the first line.
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
     """
-    for block in prefetch(read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")):
-        yield from chunks_of(block.data, first=first, whole=block)
-        first += block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")
+    for block in blocks if path == "-" or not is_compressed(path) else prefetch(blocks):
+        yield Chunk(block.data, first=first, strips_return=True, whole=block)
+        first += block.n_lines - len(block.bad_lines) * block.dropped
 
 
 def _joined(lines: Sequence[str]) -> tuple[bytes, int]:

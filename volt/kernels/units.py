@@ -15,12 +15,18 @@ from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.memory import load64, store64
 
 LINE, POSITION, N_NUMBERS, N_UNITS, FIRST = range(5)  # slots of `state`
+# Unsigned places need no look at whether they count from the end.
+_ONE = _HIGH_KEY = np.uint64(1)  # place of the key's second half in a row
+_NUMBER = np.uint64(2)
 _HIGH = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
 _ABOVE_SPACE = np.uint64(0x2121212121212121)
 _BYTE_INDEX = np.uint64(0x0001020304050607)
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_LONG = np.uint64(0x7F)  # stands where a short unit's length does
+_LONG = np.uint64(0x7F << 56)  # stands where a short unit's length does
+_FIRST = np.uint64(0x80 << 56)
+_LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)  # of the first eight bytes
+_HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
 
 
 class Table(NamedTuple):
@@ -115,7 +121,7 @@ def scan(
         end = ends[line]
         while p < end:
             start = p
-            while p < end and _is_break(data[p], breaks):
+            while p < end and _is_break(data[np.uint64(p)], breaks):
                 p += 1
             if not keep:
                 start = p
@@ -125,27 +131,25 @@ def scan(
                     p += 8
                     continue
                 p += _first_byte(low)
-                if p >= end or _is_break(data[p], breaks):
+                if p >= end or _is_break(data[np.uint64(p)], breaks):
                     break
                 p += 1
             p = min(p, end)
             length = p - start
             if length == 0:
                 break
-            low = load64(data, start)
-            if length <= 8:
-                low, high = low << np.uint64(64 - 8 * length), np.uint64(length)
-            elif length <= 15:
-                high = (load64(data, start + 8) << np.uint64(128 - 8 * length)) | np.uint64(length)
+            if length < 16:
+                low = load64(data, start) & _LOW_MASKS[length]
+                high = (load64(data, start + 8) & _HIGH_MASKS[length]) | np.uint64(length) << np.uint64(56)
             else:
                 low, high = _long_key(data, start, length)
-                high = (high & ~np.uint64(0xFF)) | _LONG
+                high = (high >> np.uint64(8)) | _LONG
             if mark_first and first:
-                high |= np.uint64(0x80)
+                high |= _FIRST
             slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
             while True:
-                row = np.int64(slot << np.uint64(2))
-                entry = rows[row + 2]
+                row = slot << np.uint64(2)
+                entry = rows[row + _NUMBER]
                 if entry == 0:
                     if n_units >= most or table.starts[n_units] + length > room:
                         state[LINE], state[POSITION], state[N_NUMBERS], state[N_UNITS] = line, start, n, n_units
@@ -155,16 +159,16 @@ def scan(
                     table.firsts[n_units] = mark_first and first
                     n_units += 1
                     entry = np.uint64(n_units)
-                    rows[row], rows[row + 1], rows[row + 2] = low, high, entry
+                    rows[row], rows[row + _HIGH_KEY], rows[row + _NUMBER] = low, high, entry
                     break
                 if (
                     rows[row] == low
-                    and rows[row + 1] == high
+                    and rows[row + _HIGH_KEY] == high
                     and (length <= 15 or _same_bytes(data, start, length, table, int(np.int64(entry)) - 1))
                 ):
                     break
                 slot = (slot + np.uint64(1)) & mask
-            numbers[n] = np.int64(entry) - 1
+            numbers[np.uint64(n)] = np.int64(entry) - 1
             n += 1
             first = False
         line_ends[line] = n
@@ -205,7 +209,7 @@ def n_values(numbers: IntArray, starts: LongArray) -> int:
     """How many values the units with these numbers have in all."""
     total = 0
     for number in numbers:
-        total += starts[number + 1] - starts[number]
+        total += starts[np.uint64(number) + _ONE] - starts[np.uint64(number)]
     return total
 
 
@@ -220,10 +224,11 @@ def expand_ids(
     done = at = 0
     for line in range(len(line_ends)):
         while done < line_ends[line]:
-            start = starts[numbers[done]]
-            n = starts[numbers[done] + 1] - start
+            number = np.uint64(numbers[np.uint64(done)])
+            start = starts[number]
+            n = starts[number + _ONE] - start
             for i in range(4):  # most have fewer: four without a question are faster than the right number with one
-                out[at + i] = values[start + i]
+                out[np.uint64(at + i)] = values[np.uint64(start + i)]
             for i in range(4, n):
                 out[at + i] = values[start + i]
             at += n
@@ -243,8 +248,9 @@ def expand_text(
     for line in range(len(line_ends)):
         start_of_line = at
         while done < line_ends[line]:
-            start = starts[numbers[done]]
-            n = starts[numbers[done] + 1] - start
+            number = np.uint64(numbers[np.uint64(done)])
+            start = starts[number]
+            n = starts[number + _ONE] - start
             store64(out, at, load64(values, start))
             store64(out, at + 8, load64(values, start + 8))
             i = 16
