@@ -25,6 +25,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 import volt
 from volt.errors import VoltError
 from volt.formats import FORMATS, format_module, write_vocabulary
@@ -132,16 +134,17 @@ def compared(format: str, name: str, vocabulary: Vocabulary, corpora: dict[str, 
 def equal_ids(vocabulary: Vocabulary, path: Path, format: str, lines: list[str]) -> int:
     """Lines whose every piece has, in the list, the id that we give it, shifted by what is before the list."""
     ids, shift = READERS[format](path.read_bytes().decode())
-    encoder, n_equal = volt.Encoder(vocabulary), 0
-    joined, reserved = format != "tokens" and vocabulary.marker == "suffix", set(vocabulary.pieces[4:])
-    reserved -= set(vocabulary.tokens)
-    for pieces in encoder.encode_lines(lines):
-        numbers = encoder.ids(pieces).tolist()
-        spelled = [_spelled(piece) if joined and piece not in reserved else piece for piece in pieces]
-        theirs = (ids.get(piece) for piece in spelled)
-        pairs = zip(numbers, theirs, strict=True)
-        n_equal += all(number == 0 if found is None else found == number - shift for number, found in pairs)
-    return n_equal
+    joined = format != "tokens" and vocabulary.marker == "suffix"
+    reserved = set(vocabulary.pieces) - set(vocabulary.tokens)
+    spelled = [_spelled(piece) if joined and piece not in reserved else piece for piece in vocabulary.pieces]
+    known = {*spelled, *map(_spelled, reserved)}  # a user token may have more of its word behind it
+    if set(ids) - known:  # else the list might know what we do not
+        return 0
+    differs = np.array([ids.get(piece, -1) != number - shift for number, piece in enumerate(spelled)])
+    differs[0] = False
+    encoded = volt.Encoder(vocabulary).encode_batch(lines)
+    n_different = np.append(0, np.cumsum(differs[encoded.ids]))[encoded.offsets]
+    return int((np.diff(n_different) == 0).sum())
 
 
 def _spelled(piece: str) -> str:
