@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage bench report clean
+.PHONY: check lint format demo test coverage bench report notebooks paper clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -29,6 +29,12 @@ test: $(READY)  ## all tests; with VOLT_DATA=FOLDER also those on real corpora
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
 
+notebooks: $(READY)  ## run the notebooks and keep their outputs
+	$(BIN)/python notebooks/execute.py
+
+paper: $(READY)  ## the paper's figure and tables on the corpora in VOLT_DATA
+	for name in figure1 table1 table4 published; do $(BIN)/python experiments/paper/$$name.py || exit 1; done
+
 report: $(READY)  ## report.html: Multi30k in four languages from VOLT_DATA, or the embedded corpus without it
 ifdef VOLT_DATA
 	$(BIN)/volt compare $(foreach name,$(LANGUAGES),$(name)=$(VOLT_DATA)/multi30k/train.$(name).gz) \
@@ -39,8 +45,12 @@ else
 	$(BIN)/volt compare topics=build/topics.txt -o report.html
 endif
 
-bench: $(READY)  ## speed against peers; needs VOLT_DATA
+bench: $(READY)  ## speed against peers; needs VOLT_DATA and pip install -e '.[bench]'
+	mkdir -p build/bench
 	$(BIN)/python experiments/bench/search.py
+	for name in encode count startup memory; do \
+	  $(BIN)/python experiments/bench/$$name.py --json build/bench/$$name.json || exit 1; done
+	$(BIN)/python experiments/bench/table.py build/bench/*.json -o build/bench/TABLE.md
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

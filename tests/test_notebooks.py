@@ -1,0 +1,123 @@
+"""The notebooks: they run as they are, show what they say, and nothing of the machine that ran them."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib.util
+import platform
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+IMPORTED = {"volt", "polars", "IPython", "vl_convert", "pathlib", "tempfile", "pydoc_data"}
+PRIVATE = re.compile(r"/(?:tmp|home|root|work|usr|opt|var|Users|private)\b|[A-Z]:\\|https?://|localhost|127\.0\.0\.1")
+named = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def _execute() -> Any:
+    spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def _committed(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def _code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _texts(notebook: Any) -> list[list[str]]:
+    """What each code cell shows as text; a picture shows that it is one."""
+    return [[_text(output) for output in cell.outputs] for cell in _code(notebook)]
+
+
+def _text(output: Any) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    return str(output.data.get("text/markdown", output.data["text/plain"]))
+
+
+def test_there_are_notebooks() -> None:
+    """Both notebooks are here."""
+    assert [path.stem for path in NOTEBOOKS] == ["01-quickstart", "02-choosing-a-size"]
+
+
+@named
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the kernel's client
+def test_runs_and_shows_what_was_committed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell runs within the deadline, without files or settings; under the same Python the texts are equal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VOLT_DATA", raising=False)
+    ran, committed = _execute().executed(path), _committed(path)
+    assert [len(texts) for texts in _texts(ran)] == [len(texts) for texts in _texts(committed)]
+    if platform.python_version() == committed.metadata.language_info.version:  # the corpus is part of Python
+        assert _texts(ran) == _texts(committed)
+    assert not list(tmp_path.iterdir())
+
+
+@named
+def test_outputs_are_committed(path: Path) -> None:
+    """Cells were run in order, from a fresh kernel, without errors or warnings, and there are pictures to see."""
+    cells = _code(_committed(path))
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert {output.output_type for output in outputs} == {"stream", "execute_result"}
+    assert all(output.name == "stdout" for output in outputs if output.output_type == "stream")
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
+@named
+def test_nothing_of_the_machine_is_in_it(path: Path) -> None:
+    """No absolute path, host name or address in outputs, metadata or sources."""
+    notebook = copy.deepcopy(_committed(path))
+    for cell in _code(notebook):
+        for output in cell.outputs:
+            output.get("data", {}).pop("image/png", None)
+    text = nbformat.writes(notebook)
+    assert not PRIVATE.findall(text)
+    assert len(platform.node()) < 4 or platform.node() not in text
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert all(not cell.metadata for cell in notebook.cells)
+
+
+@named
+def test_volt_does_the_work(path: Path) -> None:
+    """Notebooks import VOLT and what shows its results, and no library to compute with."""
+    tree = ast.parse("\n".join(cell.source for cell in _code(_committed(path))))
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert {name.split(".")[0] for name in names} <= IMPORTED
+
+
+def test_parts_of_a_stream_are_joined() -> None:
+    """Consecutive parts of a stream become one; others stay."""
+    made = [
+        nbformat.v4.new_output("stream", name=name, text=text)
+        for name, text in (("stdout", "a"), ("stdout", "b"), ("stderr", "c"))
+    ]
+    assert [output.text for output in _execute().joined(made)] == ["ab", "c"]
+
+
+def test_python_is_recorded() -> None:
+    """The version of Python, on which the corpus depends, is in the metadata of each notebook."""
+    versions = {_committed(path).metadata.language_info.version for path in NOTEBOOKS}
+    assert len(versions) == 1
+    assert sys.version_info.major == int(versions.pop().split(".")[0])
