@@ -37,12 +37,21 @@ def check_marker(marker: str) -> None:
 
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The codes of all atoms of the words (none of them empty), word after word, and where each word ends."""
-    lengths = np.fromiter(map(len, words), np.int64, len(words))
-    text = "".join(words)
-    if marker == "prefix":
-        text, lengths = PREFIX + PREFIX.join(words) if words else "", lengths + 1
+    return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
+
+
+def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same for words that are given as one text and their lengths in characters, (n_words,).
+
+    >>> codes, ends = text_codes("lowa", np.array([3, 1]), marker="prefix")
+    >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
+    (['▁', 'l', 'o', 'w', '▁', 'a'], [4, 6])
+    """
     codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
     ends = np.cumsum(lengths)
+    if marker == "prefix":
+        codes = np.insert(codes, ends - lengths, 2 * ord(PREFIX))
+        ends += np.arange(1, len(ends) + 1)
     if marker == "suffix":
         codes[ends - 1] += 1
     return codes, ends

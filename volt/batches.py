@@ -157,19 +157,18 @@ class BatchEncoder:
         """Encode the units that are new to the table."""
         if table.n_known == table.n_units:
             return
-        units = [unit.decode() for unit in table.new_units()]
-        found = unit_words(self.tables.vocabulary, units, first=table.new_firsts())
-        values, ends = self._values(found.words)
+        found = unit_words(self.tables.vocabulary, *table.new_units(), first=table.new_firsts())
+        values, ends = self._values(found.text, found.lengths)
         table.learn(values, _ends_of_groups(ends, found.n_words), found.irregular)
 
-    def _values(self, words: list[str]) -> tuple[NDArray[Any], Longs]:
+    def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
         """What words stand for, and where each one's values end; for dropout their atoms, marked where words end."""
+        symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
-            symbols, ends = self.tables.atoms(words)
             atoms = 2 * symbols
             atoms[ends - 1] += 1
             return atoms, ends
-        symbols, ends = self.tables.encode(words)
+        symbols, ends = self.tables.encode_atoms(symbols, ends)
         values, symbol_ends = self.rendering.expand(symbols)
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
@@ -180,7 +179,8 @@ class BatchEncoder:
         if not len(rows):
             return lines
         split = split_lines(self.tables.vocabulary, [lines.line(row).decode() for row in rows])
-        values, ends = self._values(list(chain.from_iterable(split)))
+        words = list(chain.from_iterable(split))
+        values, ends = self._values("".join(words), np.array([len(word) for word in words], np.int64))
         first = table.lend(values, _ends_of_groups(ends, np.array([len(words) for words in split])))
         parts, done = [], 0
         sizes = np.diff(lines.ends, prepend=0)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import SUFFIX, atom_code, atom_codes, atom_text
+from volt.atoms import SUFFIX, atom_code, atom_codes, atom_text, text_codes
 from volt.bytelevel import to_characters
 from volt.special import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
@@ -70,16 +70,22 @@ class Tables:
             tokens=tuple(numbers),
         )
 
-    def atoms(self, words: Sequence[str]) -> tuple[Ints, Longs]:
-        """The atoms of words as symbols, and where each word's end."""
-        codes, ends = atom_codes(words, marker=self.vocabulary.marker)
+    def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
+        """The atoms of words as symbols, and where each word's end. The words are one text, and their lengths."""
+        codes, ends = text_codes(text, lengths, marker=self.vocabulary.marker)
         return self.symbol_of[codes], ends
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
         """The pieces of words as symbols, and where each word's end. state: where dropout's generator starts."""
+        codes, ends = atom_codes(words, marker=self.vocabulary.marker)
+        return self.encode_atoms(self.symbol_of[codes], ends, dropout=dropout, state=state)
+
+    def encode_atoms(
+        self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
+    ) -> tuple[Ints, Longs]:
+        """The same for words that are given as their atoms."""
         from volt.kernels.encode import encode_words
 
-        atoms, ends = self.atoms(words)
         return encode_words(atoms, ends, self.merges, self.kept, self.parts, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:

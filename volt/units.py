@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,27 +57,48 @@ class UnitRule:
 
 @dataclass(frozen=True, slots=True)
 class UnitWords:
-    """The pre-tokens of units. words: all of them;  n_words: (n_units,) int64;  irregular: (n_units,) bool."""
+    """The pre-tokens of units. text: all of them, one after the other;  lengths: (n_words,) int64, characters of each;
+    n_words: (n_units,) int64;  irregular: (n_units,) bool."""
 
-    words: list[str]
+    text: str
+    lengths: NDArray[np.int64]
     n_words: NDArray[np.int64]
     irregular: NDArray[np.bool_]
 
 
-def unit_words(vocabulary: Vocabulary, units: Sequence[str], *, first: Sequence[bool] | NDArray[np.uint8]) -> UnitWords:
-    """The pre-tokens of units as they stand within lines; first: which of them start a line, where that matters."""
-    rule, n = UnitRule.of(vocabulary.pretokenizer), len(units)
-    if rule.words or _are_words(vocabulary, units):
-        return UnitWords(list(units), np.ones(n, np.int64), np.zeros(n, bool))
+def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
+    """The pre-tokens of units as they stand within lines.
+
+    data: the units in UTF-8, one after the other;  ends: (n_units,) where each ends, in bytes;  first: (n_units,) which
+    of them start a line, where that matters. Raises UnicodeDecodeError if a unit is not UTF-8.
+    """
+    text, ends = data.decode(), _character_ends(data, ends)
+    rule, lengths, n = UnitRule.of(vocabulary.pretokenizer), np.diff(ends, prepend=0), len(ends)
+    if rule.words or _are_words(vocabulary, text):
+        return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
     import polars as pl
 
+    units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
     frame = pl.DataFrame(
-        {"unit": units, "first": np.asarray(first, bool)}, schema={"unit": pl.String, "first": pl.Boolean}
+        {"unit": units, "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
-    words = _words(vocabulary.pretokenizer, rule)
-    frame = frame.select(words=words, irregular=_irregular(vocabulary.pretokenizer))
-    n_words = frame["words"].list.len().to_numpy().astype(np.int64)
-    return UnitWords(list(chain.from_iterable(frame["words"].to_list())), n_words, frame["irregular"].to_numpy())
+    frame = frame.select(
+        words=_words(vocabulary.pretokenizer, rule), irregular=_irregular(vocabulary.pretokenizer)
+    ).with_columns(n_words=pl.col("words").list.len().cast(pl.Int64))
+    words = frame["words"].explode().drop_nulls()
+    return UnitWords(
+        words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),
+        frame["n_words"].to_numpy(), frame["irregular"].to_numpy(),
+    )  # fmt: skip
+
+
+def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where units end, in characters; the bytes as a whole are UTF-8."""
+    starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    if not starts_character[ends[:-1]].all():  # a character was cut by a unit's end, and completed by the next unit
+        for start, end in pairwise([0, *ends.tolist()]):
+            data[start:end].decode()
+    return np.cumsum(starts_character)[ends - 1]
 
 
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
@@ -93,11 +114,11 @@ def _bits(characters: bytes) -> int:
     return sum(1 << byte for byte in characters)
 
 
-def _are_words(vocabulary: Vocabulary, units: Sequence[str]) -> bool:
+def _are_words(vocabulary: Vocabulary, text: str) -> bool:
     """Whether units are their own pre-tokens: nothing to hide, to normalise or to cut."""
     if (vocabulary.pretokenizer.name, vocabulary.normalizer.name) != ("whitespace", "none") or vocabulary.special.user:
         return False
-    return set("".join(units)).isdisjoint(_SPACES)
+    return set(text).isdisjoint(_SPACES)
 
 
 def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:

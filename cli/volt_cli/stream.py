@@ -1,0 +1,188 @@
+"""`volt stream`: run, preview, plan, audit, trace, schema, example."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from volt.errors import ConfigError, StreamError
+from volt_cli.console import output, say
+from volt_cli.stream_run import Config, Rank, Seed, Workers, World, open_stream, run
+
+app = typer.Typer(
+    name="stream",
+    help="Training data as an infinite, exact, resumable stream of lines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("preview")
+def preview(
+    config: Config,
+    samples: Annotated[int, typer.Option("-n", "--samples", help="How many lines.")] = 5,
+    first: Annotated[int, typer.Option("--from", help="Begin at this line (from 0).")] = 0,
+    changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
+    seed: Seed = None,
+) -> None:
+    """Show the first lines, and what each transform made of them."""
+    from volt.stream.tracing import traces
+    from volt_cli.stream_show import trace_panel
+
+    if samples < 1 or first < 0:
+        raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
+    console = output()
+    with open_stream(config, seed=seed, n_workers=0) as stream:
+        for number, trace in enumerate(traces(stream, range(first, first + samples))):
+            if number:
+                console.print()
+            console.print(trace_panel(trace, changed=changed), soft_wrap=True)
+
+
+@app.command("trace")
+def trace(
+    config: Config,
+    number: Annotated[int, typer.Argument(metavar="N", help="The number of a line, from 0.")],
+    seed: Seed = None,
+    rank: Rank = None,
+    world: World = None,
+    as_json: Json = False,
+) -> None:
+    """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
+    from volt.stream.tracing import traces
+    from volt_cli.stream_show import trace_panel
+
+    if number < 0:
+        raise ConfigError(f"{number}: lines are numbered from 0")
+    with open_stream(config, seed=seed, rank=rank, world=world, n_workers=0) as stream:
+        found = next(traces(stream, [number]))
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        output().print(trace_panel(found), soft_wrap=True)
+
+
+@app.command("plan")
+def plan(
+    config: Config,
+    at: Annotated[str, typer.Option(help="The line to plan up to, as 1e6.")] = "1e6",
+    demand: Annotated[float | None, typer.Option(help="Lines per second that the trainer uses.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Say how often each source will have been read, what memory is needed, and how fast the stream is here.
+
+    Exit status 1 if it is slower than --demand.
+    """
+    from volt.stream import planning
+    from volt_cli.stream_show import plan_table
+
+    if seconds <= 0 or (demand is not None and demand <= 0):
+        raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
+    with open_stream(config, n_workers=workers) as stream:
+        found = planning.plan(stream, at=_lines(at), seconds=seconds)
+    enough = demand is None or (found.lines_per_second or 0) >= demand
+    if as_json:
+        typer.echo(json.dumps({**found.to_json(), "demand": demand, "enough": enough}, ensure_ascii=False))
+    else:
+        console = output()
+        for part in plan_table(found, demand=demand):
+            console.print(part, soft_wrap=True)
+    if not enough:
+        raise StreamError(f"{found.lines_per_second or 0:,.0f} lines/s are fewer than the {demand:,.0f} of --demand")
+
+
+def _lines(text: str) -> int:
+    """A number of lines.
+
+    >>> _lines("1e6"), _lines("2_000")
+    (1000000, 2000)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1 << 62 or not number.is_integer():
+        raise ConfigError(f"{text!r} is no number of lines; give one such as 1e6")
+    return int(number)
+
+
+@app.command("audit")
+def audit(
+    config: Config,
+    epochs: Annotated[int, typer.Option(help="How many epochs of each source.")] = 1,
+    turns: Annotated[str, typer.Option(help="How many turns of the mixture.")] = "1e6",
+    content: Annotated[
+        bool, typer.Option("--content", help="Also read every line, and compare with the files.")
+    ] = False,
+    world: Annotated[int, typer.Option(help="As if so many processes shared the stream.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Prove that every line comes exactly once per epoch, and that the sources' shares are kept.
+
+    Exit status 1 if not.
+    """
+    from volt.stream import auditing
+    from volt_cli.stream_show import audit_table
+
+    if epochs < 1 or world < 1:
+        raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
+    with open_stream(config, rank=0, world=world, n_workers=0) as stream:
+        found = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        output().print(audit_table(found), soft_wrap=True)
+    if not found.exact:
+        raise StreamError("the stream does not keep what it promises; see the table")
+    say(
+        "exact: every line once per epoch, "
+        f"shares kept within {found.deviation:.3f} samples over {found.n_turns:,} turns"
+    )
+
+
+@app.command("schema")
+def schema(
+    names: Annotated[list[str] | None, typer.Argument(help="Transforms; default: everything.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema, for editors.")] = False,
+) -> None:
+    """Document every key of a configuration."""
+    from volt.stream import schema as documented
+    from volt.stream.config_errors import near
+    from volt.stream.registry import TRANSFORMS
+    from volt.stream.schema_text import as_text
+
+    for name in names or []:
+        if name not in TRANSFORMS:
+            raise ConfigError(f"no transform {name!r}; {near(name, list(TRANSFORMS))}")
+    if as_json:
+        schemas = {name: documented.transform_schema(name) for name in names or []} or documented.json_schema()
+        typer.echo(json.dumps(schemas, ensure_ascii=False, indent=1))
+    else:
+        typer.echo(as_text(names or []).rstrip())
+
+
+@app.command("example")
+def example(
+    name: Annotated[str | None, typer.Argument(help="Which; without it, all are listed.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="A folder; default: the example's name.")] = None,
+) -> None:
+    """Write a working configuration, with data made on the spot."""
+    from volt.stream.recipes import RECIPES, write_recipe
+
+    if name is None:
+        for known, recipe in RECIPES.items():
+            sys.stdout.write(f"{known:18}{recipe.about}\n")
+        return
+    paths = write_recipe(name, out or Path(name))
+    say(f"wrote {', '.join(map(str, paths))}")
+    say(f"next: volt stream run {paths[0]} --limit 10")

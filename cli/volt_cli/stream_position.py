@@ -1,0 +1,117 @@
+"""Where a run stands for those who come after it: the consumer's word on what it has used, and the state on disk.
+
+The consumer counts from the very first line of the stream, over all runs, and says how many lines it has used: as a
+number in a file that it replaces, or as lines of numbers on a descriptor.
+
+>>> parsed(b"12\\n150\\n"), parsed(b""), parsed(b"x\\n")
+(150, None, None)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volt.errors import ConfigError, StreamError
+from volt_cli.console import say
+
+if TYPE_CHECKING:
+    from volt.stream.stream import Stream
+
+_READ_SIZE = 1 << 16
+
+
+def parsed(told: bytes) -> int | None:
+    """The last whole number on a line of its own."""
+    lines = told.split()
+    return int(lines[-1]) if lines and lines[-1].isdigit() else None
+
+
+class Consumer:
+    """What the consumer has used. source: the path of a file, or the number of a descriptor; None for no consumer."""
+
+    def __init__(self, source: str | None) -> None:
+        self.used: int | None = None
+        self._rest = b""
+        self.descriptor = int(source) if source and source.isdigit() else None
+        self._path = Path(source) if source and self.descriptor is None else None
+        self.speaks = source is not None
+        if self.descriptor is not None:
+            try:
+                os.fstat(self.descriptor)
+            except OSError:
+                raise ConfigError(
+                    f"--ack {source}: this descriptor is not open; redirect it, as in {source}<fifo"
+                ) from None
+
+    def look(self) -> int | None:
+        """How many lines it has used, as far as it has said."""
+        if self._path is not None:
+            try:
+                told = parsed(self._path.read_bytes())
+            except FileNotFoundError:
+                told = None
+            except OSError as error:
+                raise StreamError(
+                    f"{self._path}: cannot be read ({error.strerror}); mend it, or run without --ack"
+                ) from None
+            self._advance(told)
+        return self.used
+
+    def listen(self) -> bool:
+        """Read the descriptor; whether there may be more."""
+        told = os.read(self.descriptor or 0, _READ_SIZE)
+        whole, _, self._rest = (self._rest + told).rpartition(b"\n")
+        self._advance(parsed(whole))
+        return bool(told)
+
+    def _advance(self, told: int | None) -> None:
+        if told is not None and told > (self.used or 0):
+            self.used = told
+
+
+class Positions:
+    """Saves a stream's state: behind the lines that the consumer has used, or that have left if it says nothing."""
+
+    def __init__(self, stream: Stream, consumer: Consumer, path: Path | None) -> None:
+        self._stream, self._consumer, self._path = stream, consumer, path
+        self.first = stream.n
+        self._saved, self._warned = -1, False
+
+    def skip_used(self) -> None:
+        """Go on behind what the consumer has used, if that is further than the state."""
+        used = self._consumer.look()
+        if used is not None and used > self._stream.n:
+            self._stream.skip(used - self._stream.n)
+            if self._stream.n < used:
+                raise StreamError(
+                    f"--ack: {used} lines are said to be used, but the stream ends after {self._stream.n}"
+                )
+        self.first = self._stream.n
+
+    def save(self, n_left: int) -> int:
+        """Write the state, if there is where to; the position that it stands for. n_left: lines that have left."""
+        from volt.stream.state import save_state
+
+        at = self._position(n_left)
+        if self._path is None or at == self._saved:
+            return at
+        try:
+            state = self._stream.state(at=at)
+        except StreamError as error:  # the consumer is further behind than can be recalled
+            if not self._warned:
+                say(f"the state stays as it was: {error}")
+            self._warned = True
+            return at
+        save_state(state, self._path)
+        self._saved = at
+        return at
+
+    def _position(self, n_left: int) -> int:
+        if not self._consumer.speaks:
+            return n_left
+        used = self._consumer.look()
+        if used is not None and used > n_left:
+            raise StreamError(f"--ack: {used} lines are said to be used, but only {n_left} have left; count from 0")
+        return max(self.first, used or 0)

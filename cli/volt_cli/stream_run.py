@@ -1,0 +1,198 @@
+"""`volt stream run`: the lines of a stream to stdout, for a trainer that reads a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from volt.errors import ConfigError, OutputError, StreamError
+from volt_cli.console import say
+from volt_cli.stream_output import Outlet, Signals
+from volt_cli.stream_position import Consumer, Positions
+
+if TYPE_CHECKING:
+    from volt.stream.stream import Stream
+
+Config = Annotated[Path, typer.Argument(help="A YAML file; `volt stream schema` documents it.")]
+Seed = Annotated[int | None, typer.Option(help="Instead of the configuration's.")]
+Workers = Annotated[int | None, typer.Option(help="Processes that compute ahead; the output does not depend on them.")]
+Rank = Annotated[int | None, typer.Option(help="This process's number; default: from torchrun, MPI or Slurm.")]
+World = Annotated[int | None, typer.Option(help="How many processes share the stream; default: the same.")]
+
+
+def open_stream(config: Path, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
+    """The stream of a configuration; options that are None are the configuration's, or the environment's."""
+    from volt.stream.ranks import from_environment
+    from volt.stream.stream import Stream
+
+    if (rank is None) != (world is None):
+        raise ConfigError("--rank and --world go together; give both or none")
+    there = from_environment() if rank is None or world is None else (rank, world)
+    given = {name: value for name, value in options.items() if value is not None}
+    return Stream.from_config(config, rank=there[0], world=there[1], **given)
+
+
+def run(
+    config: Config,
+    limit: Annotated[int | None, typer.Option(help="How many lines to write in this run; default: no end.")] = None,
+    workers: Workers = None,
+    from_state: Annotated[Path | None, typer.Option(help="Go on where this state was saved.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Save the state here, every so often and at the end.")] = None,
+    state_every: Annotated[
+        int, typer.Option(help="Lines between two states, at least; whole blocks are written.")
+    ] = 100_000,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from --state, if it is there, and --ack.")] = False,
+    ack: Annotated[
+        str | None,
+        typer.Option(
+            help="File or descriptor in which the consumer says how many lines it has used, counted from the stream's "
+            "first line; the state then stands right behind them."
+        ),
+    ] = None,
+    summary: Annotated[Path | None, typer.Option(help="Write the metrics at the end here, as JSON.")] = None,
+    seed: Seed = None,
+    rank: Rank = None,
+    world: World = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No metrics on stderr at the end.")] = False,
+) -> None:
+    """Write the stream's lines to stdout.
+
+    SIGUSR1 prints metrics (JSON, stderr). SIGINT and SIGTERM end the run at a line end, with its state saved.
+    """
+    if (limit is not None and limit < 0) or state_every < 1:
+        raise ConfigError(
+            f"--limit {limit} --state-every {state_every}: give a limit from 0, and every 1 or more lines"
+        )
+    if resume and state is None and ack is None:
+        raise ConfigError("--resume needs --state or --ack; name the file to go on from")
+    from volt.writer import check_writable
+
+    for path in filter(None, (state, summary)):
+        check_writable(path)
+    consumer = Consumer(ack)
+    with ExitStack() as stack:
+        signals = stack.enter_context(Signals().listening())
+        stream = stack.enter_context(open_stream(config, rank=rank, world=world, n_workers=workers, seed=seed))
+        positions = _restored(stream, consumer, state, from_state, resume)
+        status = _Run(stream, positions, consumer, signals, every=state_every, summary=summary, quiet=quiet).go(
+            limit=limit
+        )
+    if status:
+        raise typer.Exit(status)
+
+
+def _restored(
+    stream: Stream, consumer: Consumer, state: Path | None, from_state: Path | None, resume: bool
+) -> Positions:
+    """Put the stream where the last run, and its consumer, left off."""
+    from volt.stream.state import load_state
+
+    source = from_state or (state if resume and state is not None and state.exists() else None)
+    if source is not None:
+        stream.restore(load_state(source))
+    positions = Positions(stream, consumer, state)
+    if source is not None or resume:
+        positions.skip_used()
+    elif consumer.look():
+        raise StreamError(
+            f"--ack: {consumer.used} lines are said to be used, but the stream starts; "
+            "remove the file, or go on with --resume or --from-state"
+        )
+    return positions
+
+
+class _Run:
+    """One run, from where the stream stands."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        positions: Positions,
+        consumer: Consumer,
+        signals: Signals,
+        *,
+        every: int,
+        summary: Path | None,
+        quiet: bool,
+    ) -> None:
+        self._stream, self._positions, self._signals = stream, positions, signals
+        self._every, self._summary, self._quiet = every, summary, quiet
+        self._saved = positions.first
+        listen: dict[int, Callable[[], bool]] = {}
+        if consumer.descriptor is not None:
+            listen[consumer.descriptor] = consumer.listen
+        self._acknowledged = consumer.speaks
+        sys.stdout.flush()
+        self._outlet = Outlet(sys.stdout.fileno(), signals, listen=listen, every=self._attend)
+
+    def go(self, *, limit: int | None) -> int:
+        """Write lines until the limit, the stream's end, the reader's end or a signal; the exit status."""
+        self._signals.running = True
+        try:
+            self._write(limit)
+        except BrokenPipeError:
+            pass  # the reader has had enough
+        except OSError as error:
+            self._finish()
+            raise OutputError(f"stdout: {(error.strerror or str(error)).lower()} after line {self._left:,}") from None
+        except StreamError:
+            self._finish()
+            raise
+        finally:
+            self._outlet.close()
+        self._finish()
+        if self._signals.stop:
+            say(f"stopped by {signal.Signals(self._signals.stop).name} after line {self._left:,}")
+            return 128 + self._signals.stop
+        return 0
+
+    @property
+    def _left(self) -> int:
+        """How many of the stream's lines have left, over all runs."""
+        return self._positions.first + self._outlet.n_lines
+
+    def _write(self, limit: int | None) -> None:
+        self._positions.save(self._left)
+        for data in self._stream.blocks(limit=limit):
+            if not self._outlet.write(data):
+                return
+            self._save_if_due()
+
+    def _save_if_due(self) -> None:
+        """Save the state if enough lines have left since the last time, or the consumer may have said something."""
+        if self._acknowledged or self._left - self._saved >= self._every:
+            self._saved = self._left
+            self._positions.save(self._left)
+
+    def _attend(self) -> None:
+        """Now and then, also inside a block: report if asked to, and save the state if it is time."""
+        if self._signals.report:
+            self._signals.report = False
+            self._report()
+        self._save_if_due()
+
+    def _finish(self) -> None:
+        """Save the state, and write the metrics."""
+        self._positions.save(self._left)
+        if self._summary is not None:
+            from volt.writer import write_atomic
+
+            with write_atomic(self._summary) as file:
+                file.write((json.dumps(self._metrics(), indent=1, ensure_ascii=False) + "\n").encode())
+        if not self._quiet:
+            self._report()
+
+    def _report(self) -> None:
+        os.write(sys.stderr.fileno(), (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode())
+
+    def _metrics(self) -> dict[str, Any]:
+        """The stream's summary, with the lines that have really left."""
+        return {**self._stream.summary().to_json(), "n_written": self._outlet.n_lines}

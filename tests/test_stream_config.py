@@ -1,0 +1,263 @@
+"""Configurations: what they mean, and that every fault is told with its line and what was meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError
+from volt.stream.choice import Choice, Variant
+from volt.stream.config import Configuration, load_config, parse_config
+from volt.stream.config_yaml import parse
+from volt.stream.filters import Length, SkipBlank
+from volt.stream.policy import Policy
+from volt.stream.recipes import RECIPES, write_recipe
+from volt.stream.registry import TRANSFORMS
+from volt.stream.schedule import Schedule
+from volt.stream.schema import first_option, json_schema, transform_schema
+from volt.stream.schema_text import as_text
+from volt.stream.transforms import Copy, Lower, Multiply, Tag, Title
+
+FULL = """\
+seed: 3
+ends: drop
+workers: 2
+cache: cache
+sources:
+  wmt:
+    path: [a.tsv, b.tsv]
+    weight: {kind: linear, points: [[0, 1], [1e3, 2.5]]}
+    shuffle: outputs
+    epochs: 2
+    block_lines: 1_000
+    min_fields: 2
+    transforms:
+      - skip_blank
+      - choice:
+        - {weight: 0.95}
+        - {weight: 4e-2, transforms: [lower: {fields: [0]}]}
+        - weight: 0.01
+          transforms: [title]
+      - tag: "[BT]"
+      - multiply: 3
+      - copy: {from: 1, to: 0}
+  other:
+    path: c.tsv
+transforms:
+  - length: 100
+errors: {on_fault: quarantine, quarantine: bad.jsonl, max_share: 0.1}
+"""
+
+
+def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
+    """Every form of a step, nested choices, schedules and common transforms become the same objects as in Python."""
+    for name in "abc":
+        (tmp_path / f"{name}.tsv").write_text("x\ty\n")
+    (tmp_path / "stream.yaml").write_text(FULL)
+    found = load_config(tmp_path / "stream.yaml")
+    wmt, other = found.sources
+    noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(0,)),)), Variant(0.01, (Title(),))))
+    steps = (SkipBlank(), noise, Tag(text="[BT]"), Multiply(n=3), Copy(from_=1, to=0))
+    assert wmt.transforms == (*steps, Length(max=100))
+    assert other.transforms == (Length(max=100),)
+    assert wmt.paths == (str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv"))
+    assert wmt.weight == Schedule(((0, 1.0), (1000, 2.5)), "linear")
+    assert (wmt.shuffle, wmt.epochs, wmt.block_lines, wmt.checks.min_fields) == ("outputs", 2, 1000, 2)
+    assert found.policy == Policy("quarantine", str(tmp_path / "bad.jsonl"), None, 0.1)
+    assert (found.seed, found.ends, found.n_workers, found.cache) == (3, "drop", 2, tmp_path / "cache")
+
+
+def test_the_arguments_are_those_of_a_stream() -> None:
+    """Every field of a configuration is an argument of Stream."""
+    import inspect
+
+    from volt.stream.stream import Stream
+
+    assert {field.name for field in fields(Configuration)} <= set(inspect.signature(Stream).parameters)
+
+
+WMT = "sources:\n  wmt:\n    path: a.tsv\n"
+STEPS = WMT + "    transforms:\n      - skip_blank\n"
+FAULTS = {
+    "unknown key": ("sed: 1\n" + WMT, 1, "sed: unknown key; did you mean seed?"),
+    "unknown key of a source": (WMT + "    wieght: 1\n", 4, "sources.wmt.wieght: unknown key; did you mean weight?"),
+    "unknown key of a schedule": (
+        WMT + "    weight:\n      point: [[0, 1]]\n", 5, "sources.wmt.weight.point: unknown key; did you mean points?",
+    ),
+    "unknown key of errors": (WMT + "errors:\n  on_falt: skip\n", 5, "errors.on_falt: unknown key; did you mean"),
+    "wrong type": ("seed: x\n" + WMT, 1, "seed: should be a valid integer, not 'x'"),
+    "true is no number": ("seed: true\n" + WMT, 1, "seed: should be a valid integer, not True"),
+    "a number in quotes": (WMT + "    weight: '1'\n", 4, "sources.wmt.weight: should be a valid number, not '1'"),
+    "missing path": ("sources:\n  wmt:\n    weight: 1\n", 2, "sources.wmt: key 'path' is missing; give it"),
+    "empty path": ("sources:\n  wmt:\n    path: []\n", 3, "sources.wmt.path: is empty; give at least one"),
+    "no sources": ("sources: {}\n", 1, "sources: is empty; give at least one"),
+    "sources missing": ("seed: 1\n", 1, "key 'sources' is missing; give it"),
+    "source is a list": ("sources:\n  wmt: [a.tsv]\n", 2, "sources.wmt: should be a mapping of keys to values"),
+    "a list for everything": ("- a\n", 1, "should be a mapping of keys to values, not ['a']"),
+    "bad weight": (WMT + "    weight: -1\n", 2, "sources.wmt: source 'wmt': weight -1.0 must be 0 or more"),
+    "nan weight": (WMT + "    weight: .nan\n", 2, "weight nan must be 0 or more, and finite"),
+    "bad schedule": (WMT + "    weight: {points: [[5, 1]]}\n", 4, "sources.wmt.weight: schedule ((5, 1.0),): samples"),
+    "choice of words": (WMT + "    shuffle: all\n", 4, "sources.wmt.shuffle: should be 'lines', 'outputs' or 'none'"),
+    "epochs": (WMT + "    epochs: 0\n", 2, "epochs=0 must be at least 1"),
+    "field bounds": (WMT + "    min_fields: 3\n    max_fields: 2\n", 2, "no line can have that many fields"),
+    "policy at odds": (WMT + "errors: {on_fault: quarantine}\n", 4, "errors: on_fault='quarantine' needs a quarantine"),
+    "transforms no list": (WMT + "    transforms: {lower: }\n", 4, "sources.wmt.transforms: should be a valid list"),
+    "unknown transform": (STEPS + "      - lwoer\n", 6, "transforms[2]: unknown transform 'lwoer'; did you mean lower"),
+    "unknown option": (STEPS + "      - lower:\n          feilds: [0]\n", 7, "lower.feilds: unknown key; did you mean"),
+    "unknown option in a choice": (
+        STEPS + "      - choice:\n        - weight: 1\n          transforms:\n          - lower: {x: 1}\n", 9,
+        "transforms[2].choice[1].transforms[1].lower.x: unknown key; choose from fields, if_cased",
+    ),
+    "bad weight in a choice": (STEPS + "      - choice:\n        - {weight: -1}\n", 7, "weight: -1.0; give a number"),
+    "choice of nothing": (STEPS + "      - choice: []\n", 6, "choice: is empty; give at least one"),
+    "choice of zeros": (STEPS + "      - choice: [{weight: 0}]\n", 6, "the weights of the variants sum to 0"),
+    "missing option": (STEPS + "      - ratio\n", 6, "transforms[2]: key 'max' is missing; give it"),
+    "bad regex": (STEPS + "      - regex: 'a(b'\n", 6, "'a(b' is no regular expression: missing ), unterminated"),
+    "bad regex by key": (STEPS + "      - match:\n          pattern: '*'\n", 7, "match.pattern: '*' is no regular"),
+    "bad number": (STEPS + "      - multiply:\n          n: 0\n", 7, "multiply.n: 0; give 1 or more"),
+    "two names": (STEPS + "      - {lower: , upper: }\n", 6, "a transform is a name, or a name with its options, not"),
+    "a number for a transform": (STEPS + "      - 3\n", 6, "a transform is a name, or a name with its options, not"),
+    "wrong type in a list": (STEPS + "      - lower: {fields: [0, x]}\n", 6, "lower.fields[2]: should be a valid"),
+    "missing vocabulary": (STEPS + "      - encode: no.volt\n", 6, "no.volt: no such file; check the path"),
+    "missing user file": (STEPS + "      - user: {file: no.py, function: f}\n", 6, "no.py: no such file"),
+    "common transforms": (WMT + "transforms:\n  - lwer\n", 5, "transforms[1]: unknown transform 'lwer'"),
+    "key given twice": (WMT + "    path: b.tsv\n", 4, "key 'path' is given twice; first in line 3"),
+    "tab": ("sources:\n\twmt: 1\n", 2, "cannot start any token; indent with spaces"),
+    "open bracket": ("sources: [1\n", 2, "no YAML: while parsing a flow sequence"),
+    "a tag": ("sources: !!python/object:os.system x\n", 1, "could not determine a constructor"),
+    "control character": ("sources:\n  wmt: \x01\n", 2, "no YAML: special characters are not allowed"),
+    "empty file": ("# nothing\n", 1, "the file is empty"),
+    "two documents": (WMT + "---\nseed: 1\n", 4, "expected a single document"),
+    "a key that is a list": ("? [1]\n: 2\n", 1, "a key must be text"),
+    "an alias of itself": ("seed: &a\n  - *a\n", 1, "aliases make the file endless"),
+    "a bomb": (
+        "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+            f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)
+        ), 1, "aliases make the file endless, or far too large",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "message"), FAULTS.values(), ids=FAULTS)
+def test_every_fault_is_told_with_its_line(text: str, line: int, message: str) -> None:
+    """file:line, the place, what was found, and what to do."""
+    with pytest.raises(ConfigError) as error:
+        parse_config(text)
+    told = [row for row in str(error.value).split("\n") if message in row]
+    assert told, str(error.value)
+    assert told[0].startswith(f"stream.yaml:{line}: "), told[0]
+
+
+def test_faults_are_told_together_in_the_order_of_lines() -> None:
+    """One run tells of all that can be found at once."""
+    text = "sed: 1\n" + STEPS + "      - lwoer\n      - multiply: 0\n    wieght: 2\n"
+    with pytest.raises(ConfigError) as error:
+        parse_config(text)
+    lines = [int(row.split(":")[1]) for row in str(error.value).split("\n")]
+    assert lines == [1, 7, 8, 9]
+
+
+def test_files_are_looked_for(tmp_path: Path) -> None:
+    """A source file, model or function that is not there is told with its line before anything runs."""
+    (tmp_path / "mine.py").write_text("def one(fields): return fields\n")
+    (tmp_path / "bad.volt").write_text("{}")
+    config = tmp_path / "stream.yaml"
+    config.write_text(STEPS + "      - user: {file: mine.py, function: won}\n      - encode: bad.volt\n")
+    with pytest.raises(ConfigError) as error:
+        load_config(config)
+    rows = str(error.value).split("\n")
+    assert [row.split(":")[1] for row in rows] == ["3", "6", "7"]
+    assert "a.tsv: no such file" in rows[0]
+    assert "no function 'won'; did you mean one?" in rows[1]
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "none.yaml")
+    config.write_bytes(b"seed: 1\nx: \xff\n")
+    with pytest.raises(ConfigError, match=r"stream.yaml:2: invalid UTF-8"):
+        load_config(config)
+
+
+def test_spm_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without sentencepiece, the line that needs it is told, with the pip command."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    (tmp_path / "spm.model").write_bytes(b"x")
+    (tmp_path / "a.tsv").write_text("x\n")
+    (tmp_path / "stream.yaml").write_text(STEPS + "      - spm_encode: spm.model\n")
+    with pytest.raises(ConfigError, match=r"stream.yaml:6: .*pip install 'volt-vocab\[interop\]'"):
+        load_config(tmp_path / "stream.yaml")
+
+
+def test_merge_keys_and_anchors() -> None:
+    """YAML's anchors and merge keys serve to write a common part once."""
+    text = WMT + "    transforms: &common\n      - lower\n  other:\n    path: b.tsv\n    transforms: *common\n"
+    first, second = parse_config(text).sources
+    assert first.transforms == second.transforms == (Lower(),)
+    merged = parse("a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  y: 3\n", path="f")
+    assert merged.value["b"] == {"x": 1, "y": 3}
+    assert (merged.line(("b", "x")), merged.line(("b", "y"))) == (1, 4)
+
+
+SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), st.text(max_size=8), st.floats(allow_nan=False))
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_values_are_those_of_safe_load(value: Any) -> None:
+    """What is read is what yaml.safe_load reads (but keys are text, and dates stay text), and all has a line."""
+    import yaml
+
+    text = yaml.safe_dump(value, allow_unicode=True)
+    if yaml.safe_load(text) is None:
+        return
+    document = parse(text, path="f")
+    assert document.value == yaml.safe_load(text)
+    assert all(1 <= line <= text.count("\n") + 1 for line in document.lines.values())
+
+
+# The schema
+
+
+def test_every_key_is_documented() -> None:
+    """No key of a configuration or transform lacks a description, in the JSON schema and in the text."""
+    schema, text = json_schema(), as_text()
+    models = {"(the file)": schema, **schema["$defs"]}
+    for name, model in models.items():
+        for key, option in model.get("properties", {}).items():
+            assert option.get("description"), (name, key)
+            assert f"\n  {key}: " in text
+    assert set(TRANSFORMS) <= set(models)
+    for name in TRANSFORMS:
+        assert f"\n{name} — " in text
+        assert transform_schema(name)["description"]
+        assert first_option(name) in transform_schema(name)["properties"]
+
+
+def _validator() -> Callable[[Any], None]:
+    jsonschema = pytest.importorskip("jsonschema")
+    return jsonschema.Draft202012Validator(json_schema()).validate  # type: ignore[no-any-return]
+
+
+def test_the_json_schema_takes_what_the_program_takes(tmp_path: Path) -> None:
+    """All examples fit the JSON schema, and a misspelt key does not."""
+    jsonschema, validate = pytest.importorskip("jsonschema"), _validator()
+    documents = [parse(FULL, path="f").value]
+    for name in RECIPES:
+        path, *_ = write_recipe(name, tmp_path / name)
+        documents.append(parse(path.read_text(), path="f").value)
+    for document in documents:
+        validate(json.loads(json.dumps(document)))
+    documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"]["feilds"] = [0]
+    with pytest.raises(jsonschema.ValidationError):
+        validate(documents[0])

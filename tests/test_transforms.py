@@ -1,0 +1,278 @@
+"""Transforms of fields: what each does to the fields that it names, and that it does nothing else."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError
+from volt.stream.batch import Batch, LineFault, Transform
+from volt.stream.choice import Choice, Variant
+from volt.stream.documents import Documents
+from volt.stream.registry import TRANSFORMS
+from volt.stream.transforms import (
+    Append,
+    Copy,
+    KeepFields,
+    Lower,
+    Multiply,
+    Repeat,
+    Tag,
+    Title,
+    Upper,
+    has_case,
+    titled,
+)
+
+FIELD = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=20)
+ROW = st.lists(FIELD, min_size=2, max_size=4)
+ROWS = st.lists(ROW, max_size=8)
+ONE_TO_ONE: tuple[Transform, ...] = (
+    Lower(),
+    Lower(fields=(1,), if_cased=0),
+    Upper(fields=(0,)),
+    Title(),
+    Tag(text="[BT]"),
+    Tag(text="</s>", fields=(1, 0), position="end", separator=""),
+    Append(text="new"),
+    Copy(),
+    Copy(from_=1, to=3),
+    Multiply(n=3),
+    KeepFields(),
+    KeepFields(fields=(1, 0)),
+)
+
+
+def apply(transform: Transform, rows: list[list[str]], *, seed: int = 0) -> list[list[str]]:
+    """Rows through a transform."""
+    done = transform(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(seed))
+    return [line.split("\t") for line in done.lines]
+
+
+@given(ROWS)
+def test_one_to_one_transforms_keep_origins_and_break_no_line(rows: list[list[str]]) -> None:
+    """Whatever the Unicode, a line stays one line, its origin stays, and no tab appears but the fields' own."""
+    batch = Batch.of(["\t".join(row) for row in rows])
+    n_fields = {
+        "append": lambda n: n + 1, "copy": lambda n: n, "multiply": lambda n: max(n, 3), "keep_fields": lambda n: 2,
+    }  # fmt: skip
+    for transform in ONE_TO_ONE:
+        done = transform(batch, np.random.default_rng(0))
+        assert done.origins.tolist() == batch.origins.tolist()
+        assert "\n" not in "".join(done.lines)
+        if transform != Copy(from_=1, to=3):
+            expected = [n_fields.get(transform.name, lambda n: n)(len(row)) for row in rows]
+            assert [line.count("\t") + 1 for line in done.lines] == expected
+
+
+@given(ROWS)
+def test_case_is_that_of_str(rows: list[list[str]]) -> None:
+    """lower and upper are str.lower and str.upper of the named fields; other fields stay."""
+    assert apply(Lower(fields=(1,)), rows) == [[row[0], row[1].lower(), *row[2:]] for row in rows]
+    assert apply(Upper(), rows) == [[row[0].upper(), row[1].upper(), *row[2:]] for row in rows]
+
+
+@given(st.lists(st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True), max_size=6))
+def test_title_is_str_title_where_words_are_letters_and_spaces(words: list[str]) -> None:
+    """On words of ASCII letters between single spaces, title case is str.title's."""
+    assert titled(" ".join(words)) == " ".join(words).title()
+
+
+@given(FIELD)
+def test_title_changes_case_alone(text: str) -> None:
+    """Without regard to case, a title-cased text is the text."""
+    assert titled(text).lower().casefold() == text.lower().casefold()
+
+
+def test_title_starts_no_word_inside_one() -> None:
+    """Unlike str.title, no capital follows an apostrophe, a digit or a combining accent."""
+    accented = "e\u0301cole ta\u0303o"
+    assert titled(f"don't l’ami 3rd {accented} (so) “he” jean-paul") == (
+        "Don't L’ami 3rd E\u0301cole Ta\u0303o (So) “He” Jean-Paul"
+    )
+
+
+@given(ROWS)
+def test_if_cased_spares_lines_without_case(rows: list[list[str]]) -> None:
+    """With if_cased, exactly the lines whose field holds a letter that has case are changed."""
+    expected = [[field.upper() for field in row[:2]] + row[2:] if has_case(row[0]) else row for row in rows]
+    assert apply(Upper(if_cased=0), rows) == expected
+    assert not has_case("中文 العربية हिन्दी 123")
+
+
+def test_sides_are_fields_0_and_where_present_1() -> None:
+    """Without `fields`, a line of one field has that field changed, and a third field stays."""
+    assert apply(Upper(), [["a"], ["a", "b"], ["a", "b", "c"]]) == [["A"], ["A", "B"], ["A", "B", "c"]]
+
+
+def test_a_named_field_that_is_missing_is_a_fault_of_the_line() -> None:
+    """LineFault tells the lines that lack a field, also behind if_cased."""
+    for transform in (Lower(fields=(0, 2)), Tag(text="x", fields=(2,)), Copy(from_=2, to=0), KeepFields(fields=(2,))):
+        with pytest.raises(LineFault) as fault:
+            apply(transform, [["a", "b", "c"], ["a"], ["a", "b", "c"]])
+        assert list(fault.value.reasons) == [1]
+        assert "field 2 is missing: the line has 1 field" in fault.value.reasons[1]
+    with pytest.raises(LineFault) as fault:
+        apply(Lower(fields=(1,), if_cased=0), [["1"], ["A", "B"], ["A"]])
+    assert list(fault.value.reasons) == [2]
+
+
+@given(ROWS, FIELD)
+def test_copy_and_multiply(rows: list[list[str]], text: str) -> None:
+    """copy makes two fields equal, and pads; multiply makes n fields equal; append adds one behind."""
+    for row in apply(Copy(from_=1, to=5), rows):
+        assert row[5] == row[1]
+        assert len(row) == 6
+    assert apply(Multiply(n=2), rows) == [[row[0], row[0], *row[2:]] for row in rows]
+    assert apply(Append(text=text.replace("\r", "")), rows) == [[*row, text.replace("\r", "")] for row in rows]
+
+
+@given(ROWS, st.integers(1, 4))
+def test_repeat_makes_equal_lines_with_one_origin(rows: list[list[str]], n: int) -> None:
+    """repeat gives every line n times in a row, with its origin."""
+    done = Repeat(n=n)(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0))
+    assert done.lines == ["\t".join(row) for row in rows for _ in range(n)]
+    assert done.origins.tolist() == [index for index in range(len(rows)) for _ in range(n)]
+
+
+def test_keep_fields_swaps() -> None:
+    """keep_fields keeps those named in the order named."""
+    assert apply(KeepFields(fields=(1, 0)), [["a", "b", "c"]]) == [["b", "a"]]
+
+
+def test_tag_goes_before_or_behind() -> None:
+    """A tag stands at the start or the end of each named field, with its separator."""
+    assert apply(Tag(text="<de>", fields=(0, 1), separator=""), [["a", "b"]]) == [["<de>a", "<de>b"]]
+    assert apply(Tag(text="!", position="end"), [["a", "b"]]) == [["a !", "b"]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Tag(text="a\tb"),
+        lambda: Append(text="a\nb"),
+        lambda: Tag(text="a", separator="\r"),
+        lambda: Lower(fields=()),
+        lambda: Lower(fields=(0, 0)),
+        lambda: Lower(fields=(-1,)),
+        lambda: Upper(if_cased=-1),
+        lambda: Copy(to=-1),
+        lambda: Multiply(n=0),
+        lambda: Repeat(n=0),
+        lambda: Choice(()),
+        lambda: Choice((Variant(0.0),)),
+        lambda: Variant(-1.0),
+        lambda: Variant(float("nan")),
+        lambda: Documents(separator="\t"),
+        lambda: Documents(probability=1.5),
+        lambda: Documents(max_tokens=0),
+    ],
+)
+def test_options_out_of_range_are_refused(make: object) -> None:
+    """What could break lines, or means nothing, is a ConfigError when the transform is made."""
+    with pytest.raises(ConfigError):
+        make()  # type: ignore[operator]
+
+
+def test_every_transform_is_named_as_it_is_registered() -> None:
+    """The registry's keys are the names that traces show."""
+    assert {name: kind.name for name, kind in TRANSFORMS.items()} == {name: name for name in TRANSFORMS}
+
+
+def test_transforms_survive_pickling() -> None:
+    """A worker process gets the same transform."""
+    for transform in (*ONE_TO_ONE, Documents(), Choice((Variant(1.0, (Lower(),)),))):
+        assert pickle.loads(pickle.dumps(transform)) == transform
+
+
+# Choice
+
+
+@given(ROWS, st.integers(0, 1 << 32))
+def test_choice_sends_each_line_through_one_variant(rows: list[list[str]], seed: int) -> None:
+    """Each line becomes what one of the variants makes of it, in its place."""
+    choice = Choice((Variant(1.0), Variant(1.0, (Tag(text="A"), Tag(text="B"))), Variant(2.0, (Tag(text="C"),))))
+    for row, done in zip(rows, apply(choice, rows, seed=seed), strict=True):
+        assert done[0] in (row[0], f"B A {row[0]}", f"C {row[0]}")
+        assert done[1:] == row[1:]
+
+
+def test_choice_follows_its_weights() -> None:
+    """Of 40,000 lines, each variant gets its share within five standard deviations; a weight of 0 gets none."""
+    shares = {"a": 0.95, "b": 0.04, "c": 0.01, "d": 0.0}
+    choice = Choice(tuple(Variant(100 * share, (Append(text=tag),)) for tag, share in shares.items()))
+    tags = [row[1] for row in apply(choice, [["x"]] * 40_000)]
+    for tag, share in shares.items():
+        assert abs(tags.count(tag) - 40_000 * share) <= 5 * (40_000 * share * (1 - share)) ** 0.5
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 1 << 32))
+def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[int], seed: int) -> None:
+    """With variants that drop, repeat and keep lines, origins never fall, and repeats stand together."""
+    from volt.stream.filters import Regex
+
+    choice = Choice((Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),))))
+    batch = Batch([str(number) for number in numbers], np.arange(len(numbers)) + 100)
+    done = choice(batch, np.random.default_rng(seed))
+    assert done.origins.tolist() == sorted(done.origins.tolist())
+    assert done.lines == [str(numbers[origin - 100]) for origin in done.origins.tolist()]
+    assert {done.origins.tolist().count(origin) for origin in done.origins.tolist()} <= {1, 3}
+
+
+def test_a_fault_inside_a_choice_names_the_line_of_the_whole_batch() -> None:
+    """LineFault of a nested transform is told by the index in the batch that the choice was given."""
+    choice = Choice((Variant(1.0, (Repeat(n=2), Lower(fields=(1,)))),))
+    with pytest.raises(LineFault) as fault:
+        apply(choice, [["a", "b"], ["c"], ["d", "e"]])
+    assert list(fault.value.reasons) == [1]
+
+
+# Documents
+
+DOCUMENTS = st.lists(st.tuples(st.sampled_from(["", "x", "y"]), st.integers(0, 3)), max_size=20)
+
+
+def document_rows(told: list[tuple[str, int]]) -> list[list[str]]:
+    """Rows with numbered words and a document id."""
+    return [
+        [" ".join([f"s{index}"] * n), " ".join([f"t{index}"] * (4 - n)), name] for index, (name, n) in enumerate(told)
+    ]
+
+
+@given(DOCUMENTS, st.integers(1, 12), st.one_of(st.none(), st.integers(1, 4)), st.booleans(), st.integers(0, 99))
+def test_documents_lose_nothing_and_keep_their_limits(
+    told: list[tuple[str, int]], max_tokens: int, max_lines: int | None, sample: bool, seed: int
+) -> None:
+    """Split at the separator, documents are the lines in order; each has one id and keeps to both limits."""
+    rows = document_rows(told)
+    transform = Documents(
+        separator="|", max_tokens=max_tokens, max_lines=max_lines, probability=0.7, sample_length=sample
+    )
+    batch = Batch.of(["\t".join(row) for row in rows])
+    done = transform(batch, np.random.default_rng(seed))
+    documents = [line.split("\t") for line in done.lines]
+    assert [part.strip() for row in documents for part in row[0].split("|")] == [row[0] for row in rows]
+    assert [part.strip() for row in documents for part in row[1].split("|")] == [row[1] for row in rows]
+    bounds = [*done.origins.tolist(), len(rows)]
+    for row, first, last in zip(documents, bounds, bounds[1:], strict=False):
+        assert {rows[index][2] for index in range(first, last)} == {row[2]}
+        if last - first > 1:
+            assert row[2] != ""
+            assert max_lines is None or last - first <= max_lines
+            assert all(len(field.replace("|", " ").split()) <= max_tokens for field in row[:2])
+
+
+def test_documents_are_as_long_as_limits_allow() -> None:
+    """With probability 1 every document takes all lines that fit: a naive grouping gives the same."""
+    rows = document_rows([("x", 1)] * 5 + [("y", 1)] * 2 + [("", 1)] * 2)
+    starts = Documents(max_tokens=250, max_lines=3)(
+        Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0)
+    )
+    assert starts.origins.tolist() == [0, 3, 5, 7, 8]
+    alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0))
+    assert alone.lines == ["\t".join(row) for row in rows]
+    assert apply(Documents(separator="", fields=(0,)), [["a", "b", "1"], ["c", "d", "1"]]) == [["a c", "b", "1"]]

@@ -1,0 +1,192 @@
+"""Vocabularies in the stream: the same pieces as the encoder's and the library's, and chance from the block alone."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.bpe import learn_bpe
+from volt.encoder import Encoder
+from volt.errors import ConfigError, VocabularyError
+from volt.stream.batch import Batch, LineFault, Transform
+from volt.stream.sentencepiece import SpmDecode, SpmEncode
+from volt.stream.subwords import Decode, Encode
+from volt.text import Normalizer, PreTokenizer
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+LINES = ["the cat sat\tdie Katze saß", "a  hat \t", "the\u00a0newest\u2028lowest\tder Hut", "low"]
+FIELD = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), max_size=30)
+Make = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Writes a small vocabulary with the given settings; its path."""
+    folder = tmp_path_factory.mktemp("vocabularies")
+
+    def make(**options: object) -> Path:
+        counts = WordCounts.from_pairs({"the": 9, "cat": 5, "lowest": 5, "newest": 6, "Katze": 4, "hat": 3})
+        candidates = learn_bpe(counts, n_merges=20)
+        path = folder / f"{len(list(folder.iterdir()))}.volt"
+        tokens = tuple(candidates.tokens_at(candidates.n_tokens))
+        Vocabulary(merges=tuple(candidates.merges), tokens=tokens, **options).save(path)  # type: ignore[arg-type]
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small SentencePiece unigram model with byte fallback."""
+    spm = pytest.importorskip("sentencepiece")
+    made, text = io.BytesIO(), [f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")]
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(text * 20), model_writer=made, vocab_size=310, byte_fallback=True, minloglevel=2,
+        hard_vocab_limit=False,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("spm") / "spm.model"
+    path.write_bytes(made.getvalue())
+    return path
+
+
+def lines_of(transform: Transform, lines: list[str], *, seed: int = 0) -> list[str]:
+    """Lines through a transform."""
+    return transform(Batch.of(lines), np.random.default_rng(seed)).lines
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"byte_fallback": True},
+        {"normalizer": Normalizer("nfkc", lowercase=True)},
+        {"pretokenizer": PreTokenizer("metaspace")},
+    ],
+    ids=["plain", "bytes", "normalised", "metaspace"],
+)
+def test_encode_writes_what_the_encoder_gives(vocabulary: Make, options: dict[str, object]) -> None:
+    """Pieces and ids are the encoder's, field by field, whichever way words are found; and again from memory."""
+    path = vocabulary(**options)
+    encoder = Encoder(Vocabulary.load(path))
+    pieces = ["\t".join(" ".join(encoder.encode(field)) for field in line.split("\t")) for line in LINES]
+    ids = ["\t".join(" ".join(map(str, encoder.encode_ids(f))) for f in line.split("\t")) for line in LINES]
+    for _ in range(2):
+        assert lines_of(Encode(vocabulary=path), LINES) == pieces
+        assert lines_of(Encode(vocabulary=path, to="ids"), LINES) == ids
+    third = [f"{line}\tthe cat" for line in LINES[:3]]
+    assert [line.split("\t")[2] for line in lines_of(Encode(vocabulary=path), third)] == ["the cat"] * 3
+
+
+def test_dropout_is_the_generators(vocabulary: Make) -> None:
+    """The same generator gives the same pieces, another one others, 0 gives none; all spell the text."""
+    encode = Encode(vocabulary=vocabulary(), fields=(0,), dropout=0.5)
+    lines = ["the lowest newest cat"] * 20
+    first = lines_of(encode, lines, seed=1)
+    assert first == lines_of(encode, lines, seed=1) != lines_of(encode, lines, seed=2)
+    assert len(set(first)) > 5
+    assert lines_of(Decode(vocabulary=encode.vocabulary, fields=(0,)), first) == lines
+
+
+@pytest.fixture(scope="module")
+def path(vocabulary: Make) -> Path:
+    """A vocabulary that can spell everything."""
+    return vocabulary(byte_fallback=True)
+
+
+@settings(max_examples=50)
+@given(texts=st.lists(FIELD, min_size=1, max_size=5))
+def test_decode_undoes_encode(path: Path, texts: list[str]) -> None:
+    """decode(encode(x)) is x with its white space made single spaces; no tab or line break comes in on the way."""
+    for form in ("pieces", "ids"):
+        encoded = lines_of(Encode(vocabulary=path, fields=(0,), to=form), texts)  # type: ignore[arg-type]
+        assert not any("\n" in line or "\t" in line for line in encoded)
+        decoded = lines_of(Decode(vocabulary=path, fields=(0,), from_=form), encoded)  # type: ignore[arg-type]
+        assert decoded == [" ".join(text.split()) for text in texts]
+
+
+def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
+    """Ids that are no numbers or out of range, and bytes that spell a line break, make the line unfit."""
+    ids = Decode(vocabulary=path, fields=(0,), from_="ids")
+    with pytest.raises(LineFault) as fault:
+        lines_of(ids, ["5", "x", "99999", "4"])
+    assert sorted(fault.value.reasons) == [1, 2]
+    with pytest.raises(LineFault, match="line feed"):
+        lines_of(Decode(vocabulary=path, fields=(0,)), ["<0x0A>"])
+
+
+def test_signatures_tell_vocabularies_apart_not_paths(vocabulary: Make, tmp_path: Path) -> None:
+    """The signature holds the vocabulary's fingerprint: a copy has the same one, another vocabulary another."""
+    path = vocabulary()
+    copy = tmp_path / "copy.volt"
+    copy.write_bytes(path.read_bytes())
+    assert Encode(vocabulary=path).signature() == Encode(vocabulary=copy).signature()
+    other = vocabulary(byte_fallback=True)
+    for kind in (Encode, Decode):
+        assert kind(vocabulary=path).signature() != kind(vocabulary=other).signature()  # type: ignore[operator]
+
+
+def test_options_out_of_range_are_refused(tmp_path: Path) -> None:
+    """Probabilities and numbers that mean nothing, and files that are no models, are errors."""
+    for dropout in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ConfigError):
+            Encode(vocabulary=tmp_path, dropout=dropout)
+    for options in ({"alpha": -1.0}, {"alpha": float("nan")}, {"nbest": -2}, {"nbest": 1000}):
+        with pytest.raises(ConfigError):
+            SpmEncode(model=tmp_path, **options)  # type: ignore[arg-type]
+    pytest.importorskip("sentencepiece")
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        SpmEncode(model=tmp_path / "none").prepare()
+    (tmp_path / "text").write_text("text")
+    with pytest.raises(VocabularyError, match="damaged"):
+        SpmDecode(model=tmp_path / "text").prepare()
+
+
+# SentencePiece
+
+
+def test_spm_writes_what_the_library_gives(model: Path) -> None:
+    """Without sampling, pieces and ids are the library's; decoding gives the text back."""
+    spm = pytest.importorskip("sentencepiece")
+    processor = spm.SentencePieceProcessor(model_file=str(model))
+    lines = ["the cat\tsat lower", "newest\té ü"]
+    pieces = ["\t".join(" ".join(processor.encode(f, out_type=str)) for f in line.split("\t")) for line in lines]
+    ids = ["\t".join(" ".join(map(str, processor.encode(f))) for f in line.split("\t")) for line in lines]
+    assert lines_of(SpmEncode(model=model), lines) == pieces
+    assert lines_of(SpmEncode(model=model, to="ids"), lines) == ids
+    assert lines_of(SpmDecode(model=model), pieces) == lines
+    assert lines_of(SpmDecode(model=model, from_="ids"), ids) == lines
+
+
+def test_spm_sampling_is_the_generators(model: Path) -> None:
+    """The same generator gives the same pieces, whatever was sampled before and in whichever thread."""
+    encode, lines = SpmEncode(model=model, fields=(0,), alpha=0.1), ["the lower cat sat on the newest mats"] * 30
+    first = lines_of(encode, lines, seed=1)
+    assert len(set(first)) > 5
+    assert first != lines_of(encode, lines, seed=2)
+    assert first == lines_of(encode, lines, seed=1)
+    found: list[list[str]] = []
+    threads = [threading.Thread(target=lambda: found.append(lines_of(encode, lines, seed=1))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert found == [first] * 4
+    assert lines_of(SpmDecode(model=model, fields=(0,)), first) == lines
+
+
+def test_spm_faults_and_signatures(model: Path) -> None:
+    """A byte piece that spells a tab, and ids out of range, are faults of the line; the signature knows the model."""
+    with pytest.raises(LineFault, match="tab"):
+        lines_of(SpmDecode(model=model, fields=(0,)), ["<0x09>"])
+    with pytest.raises(LineFault):
+        lines_of(SpmDecode(model=model, fields=(0,), from_="ids"), ["99999999"])
+    assert SpmEncode(model=model).signature() != SpmEncode(model=model, alpha=0.1).signature()
+    assert SpmDecode(model=model).signature()["model"] == SpmEncode(model=model).signature()["model"]
