@@ -38,7 +38,7 @@ from volt.units import UnitRule, joined_words, unit_words
 Longs = NDArray[np.int64]
 A = TypeVar("A")
 B = TypeVar("B")
-CHUNK_SIZE = 1 << 20  # bytes
+CHUNK_SIZE = 1 << 18  # bytes: chunk, numbers and ids fit into a core's cache beside the table
 NEWLINE = ord("\n")
 
 
@@ -206,16 +206,20 @@ class BatchEncoder:
 
 
 def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> Part:
-    """Write down what numbers stand for."""
+    """Write down what numbers stand for; most often there is room at once, and nothing needs to be counted before."""
     from volt.kernels.units import expand_ids, expand_text, n_values
 
-    total = n_values(numbers, starts)
-    if values.dtype == np.uint8:
-        out = np.empty(total + len(ends) + ROOM, np.uint8)
-        return Part(out[: expand_text(numbers, ends, starts, values, out)], np.zeros(0, np.int64))
-    out, out_ends = np.empty(total + ROOM, np.int32), np.empty(len(ends), np.int64)
-    expand_ids(numbers, ends, starts, values, out, out_ends)
-    return Part(out[:total], out_ends)
+    guess = len(numbers) * (16 if values.dtype == np.uint8 else 2) + len(ends) + ROOM
+    for room in (guess, None):
+        out = np.empty(n_values(numbers, starts) + len(ends) + ROOM if room is None else room, values.dtype)
+        if values.dtype == np.uint8:
+            out_ends, n = np.zeros(0, np.int64), expand_text(numbers, ends, starts, values, out)
+        else:
+            out_ends = np.empty(len(ends), np.int64)
+            n = expand_ids(numbers, ends, starts, values, out, out_ends)
+        if n >= 0:
+            break
+    return Part(out[:n], out_ends)
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:

@@ -64,13 +64,17 @@ class Encoded:
         return self.ids[self.offsets[line] : self.offsets[line + 1]]
 
     @classmethod
-    def of(cls, parts: Iterable[Part]) -> Encoded:
-        """The parts' lines, one after the other."""
-        found = list(parts)
-        starts = np.cumsum([0, *(len(part.values) for part in found)])
-        ends = [part.ends + start for part, start in zip(found, starts, strict=False)]
-        ids = np.concatenate([np.zeros(0, np.int32), *(part.values for part in found)])
-        return cls(ids, np.concatenate([np.zeros(1, np.int64), *ends]))
+    def of(cls, parts: Iterable[Part], *, n_bytes: int = 0) -> Encoded:
+        """The parts' lines, one after the other. n_bytes: of the text, from which the number of ids is guessed."""
+        ids, n, ends = np.empty(n_bytes // 4, np.int32), 0, [np.zeros(1, np.int64)]
+        for part in parts:
+            end = n + len(part.values)
+            if end > len(ids):
+                ids = np.concatenate([ids[:n], np.empty(max(end - n, n // 2), np.int32)])
+            ids[n:end] = part.values
+            ends.append(part.ends + n)
+            n = end
+        return cls(ids[:n], np.concatenate(ends))
 
 
 class Encoder:
@@ -127,9 +131,8 @@ class Encoder:
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
         text, separator = _joined(lines)
-        return Encoded.of(
-            self._run("ids", chunks_of(text, separator=separator, numbered=dropout > 0), dropout, seed, n_threads)
-        )
+        chunks = chunks_of(text, separator=separator, numbered=dropout > 0)
+        return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
 
     def encode_bytes(
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
@@ -142,7 +145,8 @@ class Encoder:
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
         3
         """
-        return Encoded.of(self._run("ids", chunks_of(text, numbered=dropout > 0), dropout, seed, n_threads))
+        chunks = chunks_of(text, numbered=dropout > 0)
+        return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
 
     def encode_file(
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
@@ -153,7 +157,9 @@ class Encoder:
         errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
         Raises CorpusError, with file and line, if the file cannot be read or is not text.
         """
-        return Encoded.of(self._run("ids", file_chunks(os.fspath(path), errors=errors), dropout, seed, n_threads))
+        chunks = file_chunks(os.fspath(path), errors=errors)
+        size = os.path.getsize(path) if os.path.isfile(path) else 0
+        return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=size)
 
     def encode_text(
         self, text: bytes, *, form: Form = "pieces", separator: str = "", dropout: float = 0.0, seed: int | None = None,

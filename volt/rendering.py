@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,13 @@ class _Rows:
     values: NDArray[Any]
     known: dict[int, int]
 
-    def extended(self, symbols: Sequence[int], spelled: Sequence[NDArray[Any]]) -> _Rows:
+    def extended(self, symbols: Sequence[int], spelled: Sequence[Sequence[int] | bytes]) -> _Rows:
+        """With a row for each thing spelled; of the last ones, the symbols below 0 that they belong to."""
         first = len(self.starts) - 1
-        ends = self.starts[-1] + np.cumsum([len(values) for values in spelled])
+        ends = self.starts[-1] + np.cumsum([len(values) for values in spelled], dtype=np.int64)
+        new = np.fromiter(chain.from_iterable(spelled), self.values.dtype)
         known = self.known | {symbol: first + i for i, symbol in enumerate(symbols)}
-        return _Rows(
-            np.concatenate([self.starts, ends]).astype(np.int64), np.concatenate([self.values, *spelled]), known
-        )
+        return _Rows(np.concatenate([self.starts, ends]), np.concatenate([self.values, new]), known)
 
 
 class Rendering:
@@ -51,11 +52,8 @@ class Rendering:
         self.dtype = np.dtype(dtype)
         self._spell = spell
         occur = ((tables.kept != 0) | (tables.parts < 0)).tolist()  # all else is split back
-        nothing = np.zeros(0, self.dtype)
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
-        self._rows = empty.extended(
-            [], [self._values(symbol) if occurs else nothing for symbol, occurs in enumerate(occur)]
-        )
+        self._rows = empty.extended([], [spell(symbol) if occurs else b"" for symbol, occurs in enumerate(occur)])
 
     def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
         """The values of symbols, one after the other, and where each symbol's end."""
@@ -73,17 +71,13 @@ class Rendering:
             return symbols, rows
         met = np.unique(symbols[unknown])
         if missing := [symbol for symbol in met.tolist() if symbol not in rows.known]:
-            rows = rows.extended(missing, [self._values(symbol) for symbol in missing])
+            rows = rows.extended(missing, [self._spell(symbol) for symbol in missing])
             self._rows = rows
         numbers = symbols.copy()
         numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[
             np.searchsorted(met, symbols[unknown])
         ]
         return numbers, rows
-
-    def _values(self, symbol: int) -> NDArray[Any]:
-        values = self._spell(symbol)
-        return np.frombuffer(values, np.uint8) if isinstance(values, bytes) else np.array(values, self.dtype)
 
 
 def as_ids(tables: Tables) -> Rendering:

@@ -51,7 +51,7 @@ class UnitTable:
     """rule: what parts units;  dtype: of the values that units stand for;  limit: units kept, about."""
 
     def __init__(self, rule: UnitRule, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
-        self.rule, self.limit, self._dtype = rule, limit, np.dtype(dtype)
+        self.rule, self.limit, self._dtype, self._room = rule, limit, np.dtype(dtype), _Room()
         self.clear()
 
     def clear(self) -> None:
@@ -70,18 +70,15 @@ class UnitTable:
     def scan(self, text: bytes | memoryview, separator: int, *, strip_return: bool = False) -> NumberedLines:
         """Number the units of lines that end with a separator byte (the last may lack it).
 
-        strip_return: a carriage return before the separator ends the line too.
+        strip_return: a carriage return before the separator ends the line too. The result holds until the next scan.
         """
-        from volt.kernels.memory import PADDING
         from volt.kernels.units import LINE, N_NUMBERS, N_UNITS, scan
 
         if self.n_units > self.limit:
             self.clear()
-        data = np.full(len(text) + PADDING, 32, np.uint8)
-        data[: len(text)] = np.frombuffer(text, np.uint8)
-        bounds = line_bounds(data, len(text), separator)
+        data, bounds = self._room.filled(text, separator)
         ends = bounds - (data[bounds - 1] == 13) * (bounds > 0) if strip_return else bounds
-        numbers, line_ends = np.empty(len(text) // 2 + len(bounds) + 1, np.int32), np.empty(len(bounds), np.int64)
+        numbers, line_ends = self._room.numbers, np.empty(len(bounds), np.int64)
         state = np.zeros(5, np.int64)
         state[N_UNITS] = self.n_units
         rule = self.rule
@@ -132,21 +129,32 @@ class UnitTable:
         return self.n_known
 
 
-def line_bounds(data: NDArray[np.uint8], n: int, separator: int) -> Longs:
-    """Where lines end in the first n bytes: at each separator, and behind a last line that lacks it.
+class _Room:
+    """Memory that every scan uses again: fresh memory would cost more than the work that is done in it.
 
-    data: (n + padding,) uint8.
-
-    >>> line_bounds(np.frombuffer(b"a\\nb".ljust(40), np.uint8), 3, 10).tolist()
-    [1, 3]
+    data: text with padding behind it;  numbers: of its units;  places: of its line ends.
     """
-    from volt.kernels.units import find_bytes
 
-    places = np.empty(n + 1, np.int64)
-    found = find_bytes(data, n, separator, places)
-    if n and data[n - 1] != separator:
-        places[found], found = n, found + 1
-    return places[:found]
+    def __init__(self) -> None:
+        self._size = -1
+
+    def filled(self, text: bytes | memoryview, separator: int) -> tuple[NDArray[np.uint8], Longs]:
+        """The text with spaces behind it, and where its lines end: at separators, and behind a last without one."""
+        from volt.kernels.memory import PADDING
+        from volt.kernels.units import find_bytes
+
+        n = len(text)
+        if n > self._size:
+            self._size = n
+            self._data, self._places = np.empty(n + PADDING, np.uint8), np.empty(n + 1, np.int64)
+            self.numbers = np.empty(n + 1, np.int32)
+        data = self._data[: n + PADDING]
+        data[:n] = memoryview(text)
+        data[n:] = 32
+        found = find_bytes(data, n, separator, self._places)
+        if n and data[n - 1] != separator:
+            self._places[found], found = n, found + 1
+        return data, self._places[:found]
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,11 +74,22 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
     """
     text, ends = data.decode(), _character_ends(data, ends)
     rule, lengths, n = UnitRule.of(vocabulary.pretokenizer), np.diff(ends, prepend=0), len(ends)
-    if rule.words or _are_words(vocabulary, text):
+    is_plain = _is_plain(vocabulary)
+    if rule.words or (is_plain and set(text).isdisjoint(_SPACES)):
         return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
+    units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
+    if is_plain:
+        split = [unit.split() for unit in units]
+        words = list(chain.from_iterable(split))
+        sizes, counts = (np.array([len(item) for item in items], np.int64) for items in (words, split))
+        return UnitWords("".join(words), sizes, counts, np.zeros(n, bool))
+    return _cut_units(vocabulary, units, first)
+
+
+def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:
     import polars as pl
 
-    units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
+    rule = UnitRule.of(vocabulary.pretokenizer)
     frame = pl.DataFrame(
         {"unit": units, "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
@@ -114,11 +125,10 @@ def _bits(characters: bytes) -> int:
     return sum(1 << byte for byte in characters)
 
 
-def _are_words(vocabulary: Vocabulary, text: str) -> bool:
-    """Whether units are their own pre-tokens: nothing to hide, to normalise or to cut."""
-    if (vocabulary.pretokenizer.name, vocabulary.normalizer.name) != ("whitespace", "none") or vocabulary.special.user:
-        return False
-    return set(text).isdisjoint(_SPACES)
+def _is_plain(vocabulary: Vocabulary) -> bool:
+    """Whether pre-tokens are what `str.split()` gives, and nothing is to be hidden or normalised."""
+    names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
+    return names == ("whitespace", "none") and not vocabulary.special.user
 
 
 def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:

@@ -115,7 +115,9 @@ def scan(
     state: where to go on, (5,) int64; 0 to begin, and N_UNITS, the number of units in the table.
     """
     line, p, n, n_units = state[LINE], state[POSITION], state[N_NUMBERS], state[N_UNITS]
-    first, mask, shift = state[FIRST] == 0, np.uint64(len(table.rows) // 4 - 1), _shift(table.rows)
+    mask, shift = np.uint64(len(table.rows) // 4 - 1), _shift(table.rows)
+    mark = _FIRST if mark_first else np.uint64(0)
+    flag = mark if state[FIRST] == 0 else np.uint64(0)
     most, room, rows = len(table.firsts), len(table.bytes), table.rows
     while line < len(ends):
         end = ends[line]
@@ -131,7 +133,7 @@ def scan(
                     p += 8
                     continue
                 p += _first_byte(low)
-                if p >= end or _is_break(data[np.uint64(p)], breaks):
+                if p >= end or (breaks >> data[np.uint64(p)]) & 1 == 1:
                     break
                 p += 1
             p = min(p, end)
@@ -144,8 +146,7 @@ def scan(
             else:
                 low, high = _long_key(data, start, length)
                 high = (high >> np.uint64(8)) | _LONG
-            if mark_first and first:
-                high |= _FIRST
+            high |= flag
             slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
             while True:
                 row = slot << np.uint64(2)
@@ -153,10 +154,10 @@ def scan(
                 if entry == 0:
                     if n_units >= most or table.starts[n_units] + length > room:
                         state[LINE], state[POSITION], state[N_NUMBERS], state[N_UNITS] = line, start, n, n_units
-                        state[FIRST] = 0 if first else 1
+                        state[FIRST] = 0 if flag == mark else 1
                         return False
                     _append(data, start, length, table, n_units)
-                    table.firsts[n_units] = mark_first and first
+                    table.firsts[n_units] = flag != 0
                     n_units += 1
                     entry = np.uint64(n_units)
                     rows[row], rows[row + _HIGH_KEY], rows[row + _NUMBER] = low, high, entry
@@ -170,9 +171,9 @@ def scan(
                 slot = (slot + np.uint64(1)) & mask
             numbers[np.uint64(n)] = np.int64(entry) - 1
             n += 1
-            first = False
+            flag = np.uint64(0)
         line_ends[line] = n
-        p, first, line = bounds[line] + 1, True, line + 1
+        p, flag, line = bounds[line] + 1, mark, line + 1
     state[LINE], state[N_NUMBERS], state[N_UNITS] = line, n, n_units
     return True
 
@@ -183,10 +184,13 @@ def find_bytes(data: IntArray, n: int, byte: int, places: LongArray) -> int:
     pattern, found, p = np.uint64(byte) * _ONES, 0, 0
     while p < n:
         word = load64(data, p) ^ pattern
-        if (word - _ONES) & ~word & _HIGH != 0:
-            for i in range(p, min(p + 8, n)):
-                if data[i] == byte:
-                    places[found], found = i, found + 1
+        if (word - _ONES) & ~word & _HIGH != 0:  # one byte at least is 0
+            zeros = ~(((word & ~_HIGH) + ~_HIGH) | word | ~_HIGH)  # exactly those that are
+            while zeros != 0:
+                place = p + _first_byte(zeros)
+                if place < n:
+                    places[np.uint64(found)], found = place, found + 1
+                zeros &= zeros - _ONE
         p += 8
     return found
 
@@ -216,41 +220,46 @@ def n_values(numbers: IntArray, starts: LongArray) -> int:
 @njit(cache=True, nogil=True)
 def expand_ids(
     numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray, out_ends: LongArray
-) -> None:
+) -> int:
     """Write what each number stands for, values[starts[number]:starts[number + 1]], one after the other.
 
-    values: (… + 4,) int32;  out: (n + 4,) int32, n as `n_values` says;  out_ends: (n_lines,) where each line's end.
+    values: (… + 4,) int32;  out: room, int32;  out_ends: (n_lines,) where each line's end.
+    Returns how many were written, −1 if there was no room (`n_values` + 4 is enough).
     """
-    done = at = 0
+    done, at, room = 0, 0, len(out) - 4
     for line in range(len(line_ends)):
         while done < line_ends[line]:
             number = np.uint64(numbers[np.uint64(done)])
             start = starts[number]
             n = starts[number + _ONE] - start
-            for i in range(4):  # most have fewer: four without a question are faster than the right number with one
-                out[np.uint64(at + i)] = values[np.uint64(start + i)]
+            if at + n > room:
+                return -1
+            store64(out, at, load64(values, start))  # two and two: most have fewer than four
+            store64(out, at + 2, load64(values, start + 2))
             for i in range(4, n):
                 out[at + i] = values[start + i]
             at += n
             done += 1
         out_ends[line] = at
+    return at
 
 
 @njit(cache=True, nogil=True)
-def expand_text(
-    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray
-) -> int:  # fmt: skip
+def expand_text(numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray) -> int:
     """Write the texts of the numbers, each of which ends with a space, and a line end for the last of every line.
 
-    values: (… + 16,) uint8;  out: (n_values + n_lines + 16,) uint8. Returns how many bytes were written.
+    values: (… + 16,) uint8;  out: room, uint8. Returns how many bytes were written, −1 if there was no room
+    (`n_values` + n_lines + 16 is enough).
     """
-    done = at = 0
+    done, at, room = 0, 0, len(out) - 16
     for line in range(len(line_ends)):
         start_of_line = at
         while done < line_ends[line]:
             number = np.uint64(numbers[np.uint64(done)])
             start = starts[number]
             n = starts[number + _ONE] - start
+            if at + n > room:
+                return -1
             store64(out, at, load64(values, start))
             store64(out, at + 8, load64(values, start + 8))
             i = 16
@@ -261,5 +270,7 @@ def expand_text(
             done += 1
         if at == start_of_line:
             at += 1
+        if at > room:
+            return -1
         out[at - 1] = 10
     return at
