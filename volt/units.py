@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.bytelevel import ALPHABET
 from volt.text import SPACE, PreTokenizer
 from volt.vocabulary import Vocabulary
 
@@ -77,13 +78,64 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
     is_plain = _is_plain(vocabulary)
     if rule.words or (is_plain and set(text).isdisjoint(_SPACES)):
         return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
-    units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
     if is_plain:
-        split = [unit.split() for unit in units]
+        split = [text[start:end].split() for start, end in pairwise([0, *ends.tolist()])]
         words = list(chain.from_iterable(split))
         sizes, counts = (np.array([len(item) for item in items], np.int64) for items in (words, split))
         return UnitWords("".join(words), sizes, counts, np.zeros(n, bool))
-    return _cut_units(vocabulary, units, first)
+    simple = _simple(vocabulary, text, ends)
+    bounds = zip((ends - lengths)[~simple].tolist(), ends[~simple].tolist(), strict=True)
+    cut = _cut_units(vocabulary, [text[start:end] for start, end in bounds], first[~simple])
+    if not simple.any():
+        return cut
+    return _merged(_one_word_each(vocabulary, data, text, ends, simple), cut, simple)
+
+
+def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which units are letters, behind one space or none: one pre-token, by GPT-2's pattern. (n_units,)"""
+    plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
+    if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
+        return np.zeros(len(ends), bool)
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    starts = np.append(0, ends[:-1])
+    n_letters = np.add.reduceat(_are_letters(codes), starts, dtype=np.int64)
+    return (n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" ")))
+
+
+def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which code points are letters, as the pattern's own engine says. (n,)"""
+    import polars as pl
+
+    met, places = np.unique(codes, return_inverse=True)
+    letters: NDArray[np.bool_] = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()
+    return letters[places]
+
+
+def _one_word_each(
+    vocabulary: Vocabulary, data: bytes, text: str, ends: NDArray[np.int64], chosen: NDArray[np.bool_]
+) -> UnitWords:
+    """The chosen units, each of which is one pre-token."""
+    lengths, codes = np.diff(ends, prepend=0), np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    if vocabulary.pretokenizer.is_bytes:
+        starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+        lengths = np.diff(np.append(np.flatnonzero(starts_character), len(data))[ends], prepend=0)
+        codes = np.array([ord(character) for character in ALPHABET], np.uint32)[np.frombuffer(data, np.uint8)]
+    codes = codes[np.repeat(chosen, lengths)]
+    spelled = codes.tobytes().decode("utf-32-le").replace(" ", SPACE)
+    n = int(chosen.sum())
+    return UnitWords(spelled, lengths[chosen], np.ones(n, np.int64), np.zeros(n, bool))
+
+
+def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) -> UnitWords:
+    """The pre-tokens of chosen units and of the others, in the order of the units."""
+    n_words, irregular = np.ones(len(is_chosen), np.int64), np.zeros(len(is_chosen), bool)
+    n_words[~is_chosen], irregular[~is_chosen] = others.n_words, others.irregular
+    units = np.append(np.flatnonzero(is_chosen), np.repeat(np.flatnonzero(~is_chosen), others.n_words))
+    order, lengths = np.argsort(units, kind="stable"), np.append(chosen.lengths, others.lengths)
+    codes = np.frombuffer((chosen.text + others.text).encode("utf-32-le"), np.uint32)
+    starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
+    places = np.arange(len(codes)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return UnitWords(codes[places].tobytes().decode("utf-32-le"), lengths, n_words, irregular)
 
 
 def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:
