@@ -99,7 +99,7 @@ def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArr
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     starts = np.append(0, ends[:-1])
     n_letters = np.add.reduceat(_are_letters(codes), starts, dtype=np.int64)
-    return (n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" ")))
+    return np.asarray((n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" "))))
 
 
 def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
@@ -107,8 +107,8 @@ def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
     import polars as pl
 
     met, places = np.unique(codes, return_inverse=True)
-    letters: NDArray[np.bool_] = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()
-    return letters[places]
+    letters = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()
+    return np.asarray(letters[places], bool)
 
 
 def _one_word_each(
