@@ -1,7 +1,11 @@
 """Lines per second that a stream gives to a consumer that counts them, against sotastream, in one run.
 
-    python experiments/bench/stream.py --peers VENV -o stream.json          shards made from the text of --lines
-    python experiments/bench/stream.py --config case-noise.yaml …            this configuration instead of the default
+    python experiments/bench/stream.py --lines train.de.gz train.en.gz --peers VENV -o stream.json
+    python experiments/bench/stream.py --lines … --pipelines case-noise      of the three, this one alone
+    python experiments/bench/stream.py --lines … --config mine.yaml          this configuration alone, without peers
+
+Three pipelines: `default` reads one source; `case-noise` is Figure 2, which sotastream calls `example`; `pieces`
+encodes all fields with a vocabulary of 8,000 tokens, for which there is no peer. Each text of --lines is a field.
 
 Each program runs as a process of its own and writes lines to a pipe; this process reads the pipe and counts line ends.
 The clock runs from the first line on for --seconds (what a trainer sees), so neither start-up nor the first block
@@ -34,6 +38,35 @@ from measure import describe, machine, markdown_table, write_json
 
 SHARD_LINES = 100_000
 WORKERS = (1, 2)
+_NOISE = """
+    transforms:
+      - choice:
+          - {weight: 0.95}
+          - {weight: 0.04, transforms: [lower: {fields: [0]}]}
+          - {weight: 0.01, transforms: [title]}
+      - keep_fields: [0, 1]
+"""
+CONFIGS = {
+    "default": "sources: {lines: {path: shards, block_lines: 100000}}",
+    "case-noise": f"""
+sources:
+  parallel:
+    path: shards
+    block_lines: 100000{_NOISE}
+  back:
+    path: shards
+    block_lines: 100000{_NOISE}
+      - tag: "[BT]"
+""",
+    "pieces": """
+sources:
+  lines:
+    path: shards
+    block_lines: 100000
+    transforms: [encode: {vocabulary: vocab.volt}]
+""",
+}
+PEER_PIPELINES = {"default": ("default", 1), "case-noise": ("example", 2)}  # sotastream's name, and how many sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +122,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def feed(arguments: argparse.Namespace) -> None:
     """Write a stream to stdout: what the other process counts."""
-    from volt.stream import Source, Stream
+    from volt.stream import Stream
 
-    options: dict[str, Any] = {"n_workers": arguments.workers, "cache": arguments.cache}
-    if arguments.config:
-        stream = Stream.from_config(arguments.config, **options)
-    else:
-        stream = Stream([Source("lines", (str(arguments.shards),), block_lines=SHARD_LINES)], **options)
-    with stream:
+    with Stream.from_config(arguments.config, n_workers=arguments.workers, cache=arguments.cache) as stream:
         for block in stream.blocks():
             sys.stdout.buffer.write(block)
 
 
-def make_shards(source: Path, folder: Path, *, n_lines: int) -> Path:
-    """So many lines of a text, repeated as often as needed, as .gz shards."""
-    opener = gzip.open if source.suffix == ".gz" else open
-    with opener(source, "rb") as file:
-        lines = file.read().splitlines(keepends=True)
+def read_lines(sources: Sequence[Path]) -> list[bytes]:
+    """The lines of parallel texts, a field for each."""
+    columns = []
+    for source in sources:
+        with (gzip.open if source.suffix == ".gz" else open)(source, "rb") as file:
+            columns.append([line.replace(b"\t", b" ") for line in file.read().removesuffix(b"\n").split(b"\n")])
+    return [b"\t".join(row) + b"\n" for row in zip(*columns, strict=True)]
+
+
+def make_shards(sources: Sequence[Path], folder: Path, *, n_lines: int) -> Path:
+    """So many lines of the texts, repeated as often as needed, as .gz shards."""
+    lines = read_lines(sources)
     folder.mkdir()
     for number, start in enumerate(range(0, n_lines, SHARD_LINES)):
         chosen = (lines[i % len(lines)] for i in range(start, start + SHARD_LINES))
@@ -113,23 +148,40 @@ def make_shards(source: Path, folder: Path, *, n_lines: int) -> Path:
     return folder
 
 
-def commands(arguments: argparse.Namespace, shards: Path, cache: Path) -> Iterator[tuple[str, list[str]]]:
-    """Name and command of everything that is measured."""
+def make_configs(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """The configurations of pipelines, and a vocabulary if one needs it: name → path."""
+    import volt
+
+    if "pieces" in names:
+        candidates = volt.learn_bpe(volt.count_words(folder / "shards" / "000.gz"), n_merges=8_000)
+        result = volt.search(candidates, sizes=[8_000], select="fixed:8000")
+        result.vocabulary.save(folder / "vocab.volt")
+    for name in names:
+        (folder / f"{name}.yaml").write_text(CONFIGS[name])
+    return {name: str(folder / f"{name}.yaml") for name in names}
+
+
+def commands(arguments: argparse.Namespace, folder: Path, config: tuple[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Name and command of everything that is measured of a pipeline."""
+    name, path = config
     for n in WORKERS:
-        own = [sys.executable, __file__, "feed", "--shards", str(shards), "--cache", str(cache), "--workers", str(n)]
-        yield f"volt, {n} worker{'s' * (n > 1)}", own + (["--config", arguments.config] if arguments.config else [])
-    for n in WORKERS if arguments.peers else ():
+        own = [sys.executable, __file__, "feed", "--config", path, "--cache", str(folder / "cache")]
+        yield f"{name}: volt, {n} worker{'s' * (n > 1)}", [*own, "--workers", str(n)]
+    for n in WORKERS if arguments.peers and name in PEER_PIPELINES else ():
+        pipeline, n_sources = PEER_PIPELINES[name]
         script = str(Path(arguments.peers, "bin", "sotastream"))
         options = ["--quiet", "--seed", "1", "-n", str(n), "--buffer-size", str(SHARD_LINES)]
-        yield f"sotastream, {n} process{'es' * (n > 1)}", [script, *options, *arguments.pipeline.split(), str(shards)]
+        sources = [str(folder / "shards")] * n_sources
+        yield f"{name}: sotastream, {n} process{'es' * (n > 1)}", [script, *options, pipeline, *sources]
 
 
 def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure all, in rounds."""
     folder = Path(tempfile.mkdtemp(prefix="volt-stream-"))
     try:
-        shards = make_shards(arguments.lines, folder / "shards", n_lines=arguments.n_shards * SHARD_LINES)
-        todo = dict(commands(arguments, shards, folder / "cache"))
+        make_shards(arguments.lines, folder / "shards", n_lines=arguments.n_shards * SHARD_LINES)
+        configs = {"given": arguments.config} if arguments.config else make_configs(folder, arguments.pipelines)
+        todo = dict(part for config in configs.items() for part in commands(arguments, folder, config))
         before, facts = time.perf_counter(), machine("volt-vocab", "numpy")
         indexed = flow(next(iter(todo.values())), seconds=0)
         indexing = time.perf_counter() - before
@@ -143,7 +195,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     rows = {name: _row(found) for name, found in flows.items()}
     first = {"seconds": round(indexing, 2), "error": indexed.error}
     size = {"shards": arguments.n_shards, "shard_lines": SHARD_LINES, "seconds": arguments.seconds}
-    return {"machine": facts, **size, "first_start": first, "config": arguments.config, "programs": rows}
+    return {"machine": facts, **size, "first_start": first, "programs": rows}
 
 
 def _row(found: Sequence[Flow]) -> dict[str, Any]:
@@ -170,15 +222,14 @@ def main() -> None:
     """Parse arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", nargs="?", choices=["compare", "feed"], default="compare")
-    parser.add_argument("--lines", type=Path, help="a text, plain or .gz, of which shards are made")
-    parser.add_argument("--shards", type=Path, help="feed: the folder to read")
+    parser.add_argument("--lines", type=Path, nargs="+", help="parallel texts, plain or .gz, of which shards are made")
     parser.add_argument("--cache", help="feed: the folder for indices")
     parser.add_argument("--workers", type=int, default=1, help="feed: worker processes")
-    parser.add_argument("--config", help="a configuration for VOLT instead of the default pipeline")
-    parser.add_argument("--pipeline", default="default", help="sotastream's pipeline and its options")
+    parser.add_argument("--config", help="a configuration instead of the pipelines; feed: what to read")
+    parser.add_argument("--pipelines", nargs="+", choices=CONFIGS, default=list(CONFIGS))
     parser.add_argument("--peers", help="a virtual environment with sotastream")
     parser.add_argument("--n-shards", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=10, help="how long a run is measured")
+    parser.add_argument("--seconds", type=float, default=4, help="how long a run is measured")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()

@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -155,6 +156,23 @@ def signature(transform: object) -> object:
     if isinstance(transform, Iterable):
         return [signature(item) for item in transform]
     return _name_of(transform)
+
+
+def files(transform: object) -> list[Path]:
+    """The files that a transform's result depends on: those that it, or one inside it, names by a Path in a field.
+
+    >>> files((Path("a.volt"), {"model": Path("b.model")}, "text"))
+    [PosixPath('a.volt'), PosixPath('b.model')]
+    """
+    if isinstance(transform, Path):
+        return [transform]
+    if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
+        return files([getattr(transform, field.name) for field in dataclasses.fields(transform)])
+    if isinstance(transform, Mapping):
+        return files(list(transform.values()))
+    if isinstance(transform, list | tuple):
+        return [path for item in transform for path in files(item)]
+    return []
 
 
 def _name_of(value: object) -> str:

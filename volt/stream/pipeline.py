@@ -74,6 +74,7 @@ def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) ->
         place = _Place(source, epoch, block, raw.slices, keep_text=policy.on_fault == "quarantine")
         if (done := _untouched(source, raw)) is None:
             done = _transformed(place, raw)
+        source.check_files()  # behind the block, so that what it was made with is what was opened
     except VoltError as error:
         return Block(b"", 0, 0, error=str(error))
     if done.faults and policy.on_fault == "raise":
@@ -105,20 +106,23 @@ def _fields(lines: Sequence[bytes]) -> dict[int, int]:
 
 
 def _transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> Block:
-    batch, faults = transformed(place, raw, watch)
-    lines = [line.encode() for line in batch.lines]
-    return Block(_joined(lines), len(lines), len(raw.lines), tuple(faults), fields=_fields(lines))
+    batch, faults, data = transformed(place, raw, watch)
+    fields = Counter(line.count("\t") + 1 for line in batch.lines[:N_SAMPLED])
+    return Block(data, len(batch), len(raw.lines), tuple(faults), fields=dict(fields))
 
 
 def trace_block(source: OpenSource, epoch: int, block: int, watch: Watch) -> tuple[Batch, RawBlock]:
     """Compute a block once more, calling `watch` at every step with what went in and what came out of it."""
     raw = read_block(source, epoch, block)
-    batch, _ = transformed(_Place(source, epoch, block, raw.slices, keep_text=False), raw, watch)
+    batch, _, _ = transformed(_Place(source, epoch, block, raw.slices, keep_text=False), raw, watch)
     return batch, raw
 
 
-def transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> tuple[Batch, list[Fault]]:
-    """The lines of a block after all steps, and the faults on the way. Raises StreamError if a step fails whole."""
+def transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> tuple[Batch, list[Fault], bytes]:
+    """A block after all steps, the faults on the way, and its lines as bytes.
+
+    Raises StreamError if a step fails whole.
+    """
     batch, faults = _decoded(place, raw)
     reasons = place.source.source.checks.reasons(batch.lines)
     batch = _without(place, batch, reasons, faults)
@@ -127,7 +131,10 @@ def transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> tup
     if place.source.source.shuffle == "outputs":
         order = line_order(place.source, place.epoch, place.block, len(batch))
         batch = batch if order is None else batch.take(order)
-    return _without(place, batch, _unwritable(batch.lines), faults), faults
+    if (data := _written(batch.lines)) is None:
+        batch = _without(place, batch, _unwritable(batch.lines), faults)
+        data = _written(batch.lines) or b""
+    return batch, faults, data
 
 
 def _decoded(place: _Place, raw: RawBlock) -> tuple[Batch, list[Fault]]:
@@ -152,15 +159,17 @@ def _utf8_reason(line: bytes) -> str:
     return ""
 
 
+def _written(lines: Sequence[str]) -> bytes | None:
+    """Lines with their line ends as bytes, or None if some of them cannot be written."""
+    try:
+        data = "\n".join([*lines, ""]).encode()
+    except UnicodeEncodeError:
+        return None
+    return data if data.count(b"\n") == len(lines) else None
+
+
 def _unwritable(lines: Sequence[str]) -> dict[int, str]:
     """Lines that a transform made and that cannot be written: with a line end inside, or a lone surrogate."""
-    try:
-        joined = "\n".join(lines)
-        joined.encode()
-        if joined.count("\n") == max(0, len(lines) - 1):
-            return {}
-    except UnicodeEncodeError:
-        pass
     return {
         i: "unwritable: a transform left a line end or a lone surrogate" for i, line in enumerate(lines) if _bad(line)
     }

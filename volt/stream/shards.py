@@ -38,6 +38,7 @@ _BOM = b"\xef\xbb\xbf"
 _READ_SIZE = 1 << 20
 
 Packing = Literal["plain", "frames", "whole"]
+Stamp = tuple[int, int]  # size, time of change
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Shard:
     counts: tuple[int, ...]
     n_bytes: int
     digest: str
-    stamp: tuple[int, int]
+    stamp: Stamp
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -84,7 +85,7 @@ def open_shard(path: str, *, split_lines: int | None, cache: Path | None = None)
     Raises StreamError if the file is missing, damaged or no text, or the cache cannot be written.
     """
     try:
-        stamp = _stamp(path)
+        stamp = stamp_of(path)
         packing = _packing(path, split_lines)
         if packing == "plain" and stamp[0] < SMALL:
             return _index(path, split_lines, stamp, None)
@@ -95,7 +96,8 @@ def open_shard(path: str, *, split_lines: int | None, cache: Path | None = None)
         raise StreamError(f"{path}: no index can be kept ({error}); name another cache folder") from error
 
 
-def _stamp(path: str | int) -> tuple[int, int]:
+def stamp_of(path: str | int) -> Stamp:
+    """Size and time of change of a file. Raises StreamError if it is not there."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -109,7 +111,7 @@ def _packing(path: str, split_lines: int | None) -> Packing:
     return "frames" if split_lines else "whole"
 
 
-def _cached(path: str, split_lines: int | None, stamp: tuple[int, int], cache: Path, packing: Packing) -> Shard:
+def _cached(path: str, split_lines: int | None, stamp: Stamp, cache: Path, packing: Packing) -> Shard:
     name = blake2b(json.dumps([VERSION, os.path.abspath(path), *stamp, split_lines]).encode(), digest_size=12)
     index_path = cache / f"{name.hexdigest()}.json"
     if (shard := _load(index_path, path)) is not None:
@@ -141,22 +143,22 @@ def _load(index_path: Path, path: str) -> Shard | None:
             return None
         lists = {name: tuple(stored.pop(name)) for name in ("ends", "counts", "stamp")}
         shard = Shard(**{**stored, **lists, "path": path})
-        return shard if _stamp(shard.data_path) == shard.stamp else None
+        return shard if stamp_of(shard.data_path) == shard.stamp else None
     except (OSError, ValueError, KeyError, TypeError, StreamError):
         return None
 
 
-def _index(path: str, split_lines: int | None, stamp: tuple[int, int], copy: Path | None) -> Shard:
+def _index(path: str, split_lines: int | None, stamp: Stamp, copy: Path | None) -> Shard:
     """One pass over a file: cut it, copy it if it is to be split, and note where its pieces end."""
     if copy is not None:
         with write_atomic(copy) as file:
             packing, noted = "frames", _note(path, split_lines, file)
     else:
         packing, noted = "whole" if is_compressed(path) else "plain", _note(path, split_lines, None)
-    if _stamp(path) != stamp:
+    if stamp_of(path) != stamp:
         raise StreamError(f"{path}: changed while it was being indexed; wait until it is complete")
     data_path = str(copy or path)
-    return Shard(path, data_path, packing, *noted, stamp=_stamp(data_path))  # type: ignore[arg-type]
+    return Shard(path, data_path, packing, *noted, stamp=stamp_of(data_path))  # type: ignore[arg-type]
 
 
 def _note(
@@ -222,7 +224,7 @@ def _stored(shard: Shard, piece: int) -> bytes:
     start = shard.ends[piece - 1] if piece else 0
     try:
         with open(shard.data_path, "rb") as file:
-            if _stamp(file.fileno()) != shard.stamp:
+            if stamp_of(file.fileno()) != shard.stamp:
                 raise _changed(shard)
             if shard.packing == "whole":
                 return b"".join(read_raw(shard.data_path))
@@ -247,7 +249,7 @@ def _decoded(shard: Shard, piece: int, stored: bytes) -> bytes:
 
 def check_unchanged(shard: Shard) -> None:
     """Raise StreamError if the file is not what was indexed, or is gone."""
-    if _stamp(shard.data_path) != shard.stamp:
+    if stamp_of(shard.data_path) != shard.stamp:
         raise _changed(shard)
 
 

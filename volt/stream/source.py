@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError, CorpusError, StreamError
 from volt.reader import expand
-from volt.stream.batch import Transform, signature
+from volt.stream.batch import Transform, files, signature
 from volt.stream.checks import Checks
 from volt.stream.order import Slice, n_blocks, permutation, read_order
 from volt.stream.policy import Fault, Policy
 from volt.stream.schedule import Schedule, check_weight
-from volt.stream.shards import Shard, check_unchanged, open_shard, read_piece
+from volt.stream.shards import Shard, Stamp, check_unchanged, open_shard, read_piece, stamp_of
 
 BLOCK_LINES = 1 << 17
 BLOCK_BYTES = 64 << 20
@@ -77,12 +77,15 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class OpenSource:
-    """A source whose files are indexed. seed: the stream's;  faults: shards that the policy left out."""
+    """A source whose files are indexed. seed: the stream's;  faults: shards that the policy left out;  stamps: of the
+    files that its transforms use.
+    """
 
     source: Source
     shards: tuple[Shard, ...]
     seed: int
     faults: tuple[Fault, ...] = ()
+    stamps: tuple[tuple[str, Stamp], ...] = ()
 
     def __post_init__(self) -> None:
         sizes = [shard.sizes for shard in self.shards]
@@ -134,6 +137,12 @@ class OpenSource:
             "transforms": signature(source.transforms),
         }
 
+    def check_files(self) -> None:
+        """Raise StreamError if a file that a transform uses is not what it was; whoever loads it now gets another."""
+        for path, stamp in self.stamps:
+            if stamp_of(path) != stamp:
+                raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
+
     def piece_place(self, piece: int) -> tuple[Shard, int]:
         """The shard that a piece lies in, and its number there."""
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
@@ -161,7 +170,8 @@ def open_source(source: Source, *, seed: int, cache: Path | None = None, policy:
     if not filled:
         why = f"; {faults[0].reason}" if faults else ""
         raise StreamError(f"source {source.name!r}: no line in {len(paths)} files ({paths[0]} …){why}; name others")
-    return OpenSource(source, filled, seed, tuple(faults))
+    stamps = tuple((str(path), stamp_of(str(path))) for path in files(source.transforms))
+    return OpenSource(source, filled, seed, tuple(faults), stamps)
 
 
 @dataclass(frozen=True, slots=True)

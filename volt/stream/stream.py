@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,11 +37,12 @@ from volt.stream.mixture import Mixture
 from volt.stream.policy import Policy, Tally
 from volt.stream.ranks import check_rank
 from volt.stream.recall import Recall, advanced
-from volt.stream.source import OpenSource, Source, addresses, open_source
+from volt.stream.source import OpenSource, Source, open_source
 from volt.stream.state import Cursor, State, refuse_difference
-from volt.stream.summary import SourceSummary, Summary
-from volt.stream.taps import Tap, epochs_read, mixed
-from volt.stream.workers import Blocks, LocalBlocks, StartMethod, WorkerBlocks
+from volt.stream.summary import Summary, source_summaries
+from volt.stream.supply import Supply
+from volt.stream.taps import Tap, mixed
+from volt.stream.workers import StartMethod
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
@@ -78,10 +78,10 @@ class Stream:
         check_options(sources, ends=ends, n_workers=n_workers, start_method=start_method)
         self.rank, self.world = check_rank(rank, world)
         self.seed, self.ends, self.policy = seed, ends, policy or Policy()
-        self.n_workers, self._start_method = n_workers, start_method
         self.sources = tuple(self._opened(source, cache) for source in sources)
+        workers = {"n_workers": n_workers, "start_method": start_method}
+        self._supply = Supply(self.sources, self.policy, rank=rank, world=world, **workers)  # type: ignore[arg-type]
         self._mixture = Mixture([source.source.weight for source in self.sources])
-        self._blocks: Blocks | None = None
         self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
         self._stand_at(State(0, {}, self.configuration))
 
@@ -99,6 +99,11 @@ class Stream:
         told: Any = load_config(Path(path))
         options = {**{field.name: getattr(told, field.name) for field in fields(told)}, **options}
         return cls(options.pop("sources"), **options)
+
+    @property
+    def n_workers(self) -> int:
+        """Processes that compute ahead."""
+        return self._supply.n_workers
 
     @property
     def n(self) -> int:
@@ -175,36 +180,25 @@ class Stream:
     def summary(self) -> Summary:
         """What has been given so far."""
         n, seconds = self.n, time.monotonic() - self._started if self._started else 0.0
-        cursors = advanced(self._state(), self._turns[: self._given]).cursors.values()
-        owed = self._mixture.owed(n)
-        parts = {
-            tap.name: SourceSummary(
-                lines=cursor.lines,
-                requested=round(owed[index], 6),
-                epochs=round(epochs_read(self.sources[index], cursor, size=tap.size), 6),
-                ended=index in self._mixture.ended,
-            )
-            for index, (tap, cursor) in enumerate(zip(self._taps, cursors, strict=True))
-        }
-        tally = self._tally
-        left_out = tuple(fault.path for source in self.sources for fault in source.faults)
+        cursors = list(advanced(self._state(), self._turns[: self._given]).cursors.values())
+        sizes = [tap.size for tap in self._taps]
         return Summary(
             n,
             n - self._first,
             seconds,
-            tally.n_read,
-            tally.n_faults,
-            dict(tally.reasons),
+            self._tally.n_read,
+            self._tally.n_faults,
+            dict(self._tally.reasons),
             dict(self._fields),
-            parts,
-            left_out,
+            source_summaries(self.sources, cursors, self._mixture, sizes=sizes),
+            tuple(fault.path for source in self.sources for fault in source.faults),
         )
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
         on_fault = "raise" if self.policy.on_fault == "raise" else "skip"
         options = {"seed": self.seed, "ends": self.ends, "rank": self.rank, "world": self.world, "recall": 0}
-        workers = {"n_workers": self.n_workers, "start_method": self._start_method}
+        workers = {"n_workers": self.n_workers, "start_method": self._supply.start_method}
         return Stream(self.sources, policy=Policy(on_fault), **options, **workers)  # type: ignore[arg-type]
 
     def close(self) -> None:
@@ -304,7 +298,8 @@ class Stream:
     def _open(self, source: int) -> bool:
         """Put the next block of a source in use, if there is one. Raises StreamError if the block holds an error."""
         with self._releasing():
-            taken = self._source_blocks().take(source)
+            cursors, shares = [tap.cursor for tap in self._taps], self._mixture.shares()
+            taken = self._supply.take(source, cursors=cursors, shares=shares)
         if taken is None:
             return False
         (address, block), tap = taken, self._taps[source]
@@ -334,26 +329,9 @@ class Stream:
 
     # who computes
 
-    def _source_blocks(self) -> Blocks:
-        if self._blocks is None:
-            starts = [(tap.cursor.epoch, tap.cursor.block) for tap in self._taps]
-            queues = [
-                addresses(source, rank=self.rank, world=self.world, start=start)
-                for source, start in zip(self.sources, starts, strict=True)
-            ]
-            if self.n_workers:
-                workers = {"n_workers": self.n_workers, "start_method": self._start_method}
-                self._blocks = WorkerBlocks(self.sources, queues, self.policy, **workers)  # type: ignore[arg-type]
-            else:
-                self._blocks = LocalBlocks(self.sources, queues, self.policy)
-            self._finalizer = weakref.finalize(self, self._blocks.close)
-            self._expect()
-        return self._blocks
-
     def _expect(self) -> None:
-        if self._blocks is not None:
-            with self._releasing():
-                self._blocks.expect(self._mixture.shares())
+        with self._releasing():
+            self._supply.expect(self._mixture.shares())
 
     @contextmanager
     def _releasing(self) -> Iterator[None]:
@@ -366,9 +344,6 @@ class Stream:
 
     def _release(self) -> None:
         """End the workers; blocks in use stay, so what comes next is found from their addresses."""
-        if self._blocks is not None:
-            self._finalizer.detach()
-            self._blocks.close()
-            self._blocks = None
+        if self._supply.close():
             for tap in self._taps:
                 tap.block = None

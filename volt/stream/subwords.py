@@ -13,7 +13,7 @@ volt.stream.sentencepiece does the same with a SentencePiece model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +23,8 @@ import numpy as np
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.batch import Batch, LineFault
-from volt.stream.fields import Fields, Step, check_fields, check_values, joined, map_fields, rows_of
+from volt.stream.columns import map_text
+from volt.stream.fields import Fields, Step, check_fields, check_values, joined, rows_of
 
 if TYPE_CHECKING:
     from volt.encoder import Encoder
@@ -53,12 +54,10 @@ class Encode(Step):
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         encoder, seed = _encoder(str(self.vocabulary)), int(rng.integers(1 << 63)) if self.dropout else None
 
-        def encode(values: Sequence[str]) -> list[str]:
-            text = "".join([f"{value}\n" for value in values]).encode()
-            done = encoder.encode_text(text, form=self.to, dropout=self.dropout, seed=seed, n_threads=1)
-            return done.decode().split("\n")[:-1]
+        def encode(text: bytes) -> bytes:
+            return encoder.encode_text(text, form=self.to, dropout=self.dropout, seed=seed, n_threads=1)
 
-        return map_fields(batch, encode, fields=self.fields)
+        return map_text(batch, encode, fields=self.fields)
 
     def prepare(self) -> None:
         """Load the vocabulary now. Raises VocabularyError or CorpusError if it cannot be."""

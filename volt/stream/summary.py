@@ -6,8 +6,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from volt.stream.mixture import Mixture
+from volt.stream.source import OpenSource
+from volt.stream.state import Cursor
+from volt.stream.taps import epochs_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +59,19 @@ class Summary:
         fields = {str(number): count for number, count in sorted(self.fields.items())}
         rounded = {"seconds": round(self.seconds, 3), "lines_per_second": round(self.lines_per_second, 1)}
         return {**asdict(self), **rounded, "fields": fields, "left_out": list(self.left_out)}
+
+
+def source_summaries(
+    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, *, sizes: Sequence[int]
+) -> dict[str, SourceSummary]:
+    """Each source's part, by name, at cursors. sizes: lines that the blocks in use yield, 0 where that is not known."""
+    owed = mixture.owed(sum(cursor.lines for cursor in cursors))
+    return {
+        source.name: SourceSummary(
+            lines=cursor.lines,
+            requested=round(owed[index], 6),
+            epochs=round(epochs_read(source, cursor, size=size), 6),
+            ended=index in mixture.ended,
+        )
+        for index, (source, cursor, size) in enumerate(zip(sources, cursors, sizes, strict=True))
+    }

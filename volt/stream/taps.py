@@ -33,6 +33,7 @@ class Tap:
     size: int = 0
     n_empty: int = 0
     _rows: NDArray[Any] | None = None
+    _ends: NDArray[np.int64] | None = None
 
     @property
     def left(self) -> int:
@@ -42,7 +43,8 @@ class Tap:
     def fill(self, address: tuple[int, int], block: Block, *, offset: int = 0) -> None:
         """Go on with a block, from a line of it on."""
         self.cursor = Cursor(self.cursor.lines, *address, offset)
-        self.block, self.size, self._rows = block, block.n_lines, None
+        self.block, self.size = block, block.n_lines
+        self._rows = self._ends = None
         self.n_empty = 0 if block.n_lines else self.n_empty + 1
 
     def drain(self, n: int) -> None:
@@ -51,9 +53,13 @@ class Tap:
 
     def data(self, n: int) -> bytes:
         """The next n lines with their line ends."""
-        if self.block is not None and n == self.block.n_lines:
-            return self.block.data
-        return b"\n".join([*self.rows(n).tolist(), b""])
+        if self.block is None or n == self.block.n_lines:
+            return self.block.data if self.block else b""
+        if self._ends is None:
+            self._ends = np.flatnonzero(np.frombuffer(self.block.data, np.uint8) == 0x0A) + 1
+        offset = self.cursor.offset
+        start = int(self._ends[offset - 1]) if offset else 0
+        return self.block.data[start : int(self._ends[offset + n - 1])]
 
     def rows(self, n: int) -> NDArray[Any]:
         """The next n lines, (n,) bytes objects without line ends."""

@@ -11,6 +11,7 @@ parent that dies, however, takes its workers with it, since each watches a pipe 
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import multiprocessing as mp
 import os
@@ -254,6 +255,7 @@ def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[
 
 def _work(link: Connection, task: bytes) -> None:
     sources, policy = pickle.loads(task)
+    gc.freeze()  # what is there stays; no need to look at it again and again
     while True:
         source, address = link.recv()
         block = compute_block(sources[source], address[0], address[1], policy)

@@ -1,0 +1,100 @@
+"""Every fault of the data, with and without workers: told with its place, or counted; no hang, no process left."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from multiprocessing import active_children
+from pathlib import Path
+
+import pytest
+from streams import Crash, deadline, numbered, write_lines
+
+from volt.errors import StreamError
+from volt.stream import Checks, Policy, Source, Stream
+from volt.stream.subwords import Encode
+from volt.vocabulary import Vocabulary
+
+WORKERS = pytest.mark.parametrize("n_workers", [0, 2])
+FAULTS = {
+    "utf8": (Source("a", ("a",)), b"good\tx\ncaf\xe9\tx\n", "a.tsv:2: invalid UTF-8: byte 0xe9 at column 4"),
+    "columns": (Source("a", ("a",), checks=Checks(min_fields=2)), b"good\tx\nalone\n", "a.tsv:2: columns: 1 fields"),
+    "transform": (Source("a", ("a",), transforms=(Crash("bad"),)), b"good\tx\nbad\tx\n", "a.tsv:2: crash: ZeroDiv"),
+}
+
+
+def stream(source: Source, policy: Policy, n_workers: int, cache: Path) -> Stream:
+    """One source, with workers if wanted."""
+    return Stream([source], policy=policy, n_workers=n_workers, start_method="fork", cache=cache)
+
+
+def assert_no_process() -> None:
+    """No worker is left; the caller sets the deadline."""
+    while any(process.name == "volt-stream" for process in active_children()):
+        time.sleep(0.01)
+
+
+@WORKERS
+@pytest.mark.parametrize("fault", FAULTS)
+def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: int) -> None:
+    """raise: file, line and reason; skip and quarantine: the other lines, a count, and in quarantine the line."""
+    declared, data, told = FAULTS[fault]
+    path = tmp_path / "a.tsv"
+    path.write_bytes(data)
+    source = Source("a", (str(path),), transforms=declared.transforms, checks=declared.checks, epochs=1)
+    kept = tmp_path / "unfit.jsonl"
+    with deadline(30):
+        with stream(source, Policy(), n_workers, tmp_path) as raising, pytest.raises(StreamError) as error:
+            list(raising)
+        assert told in str(error.value)
+        for policy in (Policy("skip"), Policy("quarantine", quarantine=str(kept))):
+            with stream(source, policy, n_workers, tmp_path) as going:
+                assert list(going) == ["good\tx"]
+                assert going.summary().n_faults == 1
+        row = json.loads(kept.read_text())
+        assert told in f"{row['place']}: {row['reason']}"
+        assert_no_process()
+
+
+@WORKERS
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda path: path.symlink_to("nowhere"), "cannot be read"),
+        (lambda path: path.write_bytes(gzip.compress(b"x\ty\n" * 999)[:-9]), "a.gz"),
+    ],
+    ids=["unreadable", "truncated"],
+)
+def test_shards_follow_the_policy(tmp_path: Path, make: object, told: str, n_workers: int) -> None:
+    """raise: the file's name; skip: the other shards, and the file's name in the summary."""
+    make(tmp_path / "a.gz")  # type: ignore[operator]
+    source = Source("a", (str(tmp_path / "a.gz"), *numbered(tmp_path, "b", 5)), epochs=1)
+    with deadline(30):
+        with pytest.raises(StreamError, match=told):
+            stream(source, Policy(), n_workers, tmp_path / "cache")
+        with stream(source, Policy("skip"), n_workers, tmp_path / "cache") as going:
+            assert len(list(going)) == 5
+            assert going.summary().left_out == (str(tmp_path / "a.gz"),)
+        assert_no_process()
+
+
+@WORKERS
+@pytest.mark.parametrize("changed", ["a.0.tsv", "vocab.volt"])
+def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str, n_workers: int) -> None:
+    """A shard or a vocabulary that is replaced is told by name, whatever the policy."""
+    vocabulary = tmp_path / "vocab.volt"
+    Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)
+    source = Source("a", numbered(tmp_path, "a", 60), transforms=(Encode(vocabulary),), block_lines=5)
+    with deadline(60), stream(source, Policy("skip"), n_workers, tmp_path) as going:
+        going.skip(5)
+        write_lines(tmp_path / changed, ["other"])
+        with pytest.raises(StreamError, match=rf"{changed}: changed while the stream was running"):
+            going.skip(1000)
+        assert_no_process()
+
+
+def test_an_empty_source_is_told(tmp_path: Path) -> None:
+    """A source without a line is an error before anything starts, not a wait."""
+    with deadline(10), pytest.raises(StreamError, match="source 'a': no line in 1 files"):
+        stream(Source("a", (write_lines(tmp_path / "a.tsv", []),)), Policy("skip"), 2, tmp_path)
