@@ -16,6 +16,16 @@ from volt.stream.auditing import deviation
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
+@pytest.mark.parametrize("block_lines", [7, 1000, 10_000])
+def test_audits_of_long_sources_prove_exact_cover(tmp_path: Path, world: int, block_lines: int) -> None:
+    """The same for a source of many blocks, and for blocks larger than the source."""
+    paths = numbered(tmp_path, "a", 5_300, n_shards=4)
+    found = audit(Stream([Source("a", paths, block_lines=block_lines, split_lines=900)], world=world), epochs=3)
+    assert found.exact
+    assert [(part.n_lines, part.epochs) for part in found.sources] == [(5_300, 3)]
+
+
+@pytest.mark.parametrize("world", [1, 2, 5])
 @pytest.mark.parametrize("block_lines", [1, 7, 1000])
 def test_audits_prove_exact_cover(tmp_path: Path, world: int, block_lines: int) -> None:
     """Three epochs, any block size, any world: no line missing or repeated, by position and by content."""
