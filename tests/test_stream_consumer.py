@@ -114,7 +114,7 @@ def test_killed_again_and_again_the_training_is_that_of_one_run(folder: Path, tm
         os.kill(getattr(training, part).pid, number)
         stream, trainer = training.ends()
         assert (stream, trainer) == ((0, -number) if part == "trainer" else (-9 if number == 9 else 128 + number, 0))
-        assert 0 < used(folder) < LINES
+        assert 0 < used(folder) <= LINES  # what is in the pipe is still used
     assert Training(folder).ends() == (0, 0)
     one, many = train.load(whole), train.load(folder)
     with Stream.from_config(folder / "ids.yaml") as stream:

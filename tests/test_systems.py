@@ -133,9 +133,9 @@ def test_costs_are_measured(counts):
     assert cost.seconds > 0
     assert cost.memory_mb is None or cost.memory_mb > 0
     with measured() as costs:
-        block = np.ones(20_000_000, np.uint8)
+        block = np.ones(100_000_000, np.uint8)  # more than memory that was freed before can hold
         del block
-    assert costs[0].memory_mb is None or 15 < costs[0].memory_mb < 100
+    assert costs[0].memory_mb is None or 90 < costs[0].memory_mb < 180
     assert Cost(1, None) + Cost(2, 5) == Cost(3, 5)
 
 
