@@ -18,7 +18,7 @@ from volt.bpe import learn_bpe
 from volt.encoder import Encoder, file_chunks
 from volt.errors import ConfigError, CorpusError, VocabularyError
 from volt.rendering import as_ids, joined
-from volt.special import SpecialTokens
+from volt.special import FIRST_HIDDEN, SpecialTokens
 from volt.tables import Tables
 from volt.unit_table import UnitTable
 from volt.units import UnitRule
@@ -31,7 +31,7 @@ TEXT = "low lower newest widest slow-lowest «est» <url> ab ba ae\u0301 über �
 # What is hard: spaces of all kinds, marks, what normal forms turn into spaces, the marker, user tokens, final sigma.
 HARD = (
     *" \t\r\x0b\x0c\x1c\x1f\x01\x00\x85\xa0\u2003\u2028\u3000\u200b", "▁", "\u0301", "´", "¨", "ﬁ", "Σ", "ς", "İ",
-    "</w>", "<url>", "<ur", "\U0010f000", "\U0010ffff", "it's", "'ll", "12", "!?", "é", "中", "😀", "a", "b",
+    "</w>", "<url>", "<ur", chr(FIRST_HIDDEN), "\U0010ffff", "it's", "'ll", "12", "!?", "é", "中", "😀", "a", "b",
     "est", "lo", "w", "x" * 17, "lowestlowestlowest",
 )  # fmt: skip
 
@@ -41,7 +41,9 @@ def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback
     empty = Vocabulary((), (), pretokenizer=_parsed(pretokenizer), normalizer=_normal(normalizer), special=special)
     from volt.offsets import split_lines
 
-    words = [word for word in chain.from_iterable(split_lines(empty, [TEXT] * 3)) if not word.startswith("\U0010f000")]
+    words = [
+        word for word in chain.from_iterable(split_lines(empty, [TEXT] * 3)) if not word.startswith(chr(FIRST_HIDDEN))
+    ]
     counts = WordCounts.from_pairs({word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer)
     candidates = learn_bpe(counts, 40, marker=MARKERS.get(pretokenizer, "none"), min_pair_count=1)
     tokens = candidates.tokens[:: 2 if pruned else 1] + candidates.tokens[: candidates.n_atoms]

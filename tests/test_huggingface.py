@@ -19,7 +19,7 @@ from volt.bpe import learn_bpe
 from volt.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
-from volt.special import SpecialTokens
+from volt.special import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 from volt.text import Normalizer, PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
@@ -49,7 +49,8 @@ NEWER = "the Unicode version of tokenizers"
 hidden = {chr(code) for code in range(0x10FFFF, 0x110000)}  # what VOLT reserves
 fragments = st.sampled_from([word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"])
 characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
-texts = st.lists(fragments | characters, max_size=10).map("".join)
+HIDDEN = set(map(chr, range(FIRST_HIDDEN, LAST_HIDDEN + 1)))  # they stand for user tokens; no text may forge these
+texts = st.lists(fragments | characters, max_size=10).map("".join).filter(lambda text: not HIDDEN & set(text))
 
 
 def learn(lines, marker, pretokenizer, normalizer="none", *, n_merges=150, user=(), byte_fallback=False, counts=False):
