@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.offsets import split_lines
-from volt.reader import Block, utf8_error
+from volt.reader import Block, patiently, utf8_error
 from volt.rendering import Rendering
 from volt.tables import Tables
 from volt.unit_table import ROOM, NumberedLines, UnitTable
@@ -272,7 +272,7 @@ def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) 
                 waiting.append(item if isinstance(item, Future) else pool.submit(function, *item))
             if not waiting:
                 return
-            yield _result(waiting.popleft())
+            yield patiently(waiting.popleft())
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -287,13 +287,3 @@ def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
         failed: Future[Any] = Future()
         failed.set_exception(error)
         return failed
-
-
-def _result(future: Future[B]) -> B:
-    """A future's result, in short waits: after a Polars query, SIGINT no longer ends a wait by itself."""
-    while True:
-        try:
-            return future.result(timeout=0.1)
-        except TimeoutError:
-            if future.done():
-                raise

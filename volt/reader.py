@@ -178,13 +178,19 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
     ['a', 'b', 'c']
     """
     ahead = _next_in_thread(items)
-    while (item := _patiently(ahead)) is not None:
+    while (item := patiently(ahead)) is not None:
         ahead = _next_in_thread(items)
         yield item
 
 
-def _patiently(future: Future[T]) -> T:
-    """The future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by itself."""
+def patiently(future: Future[T]) -> T:
+    """The future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by itself.
+
+    >>> done: Future[int] = Future()
+    >>> done.set_result(1)
+    >>> patiently(done)
+    1
+    """
     while True:
         try:
             return future.result(timeout=0.1)
