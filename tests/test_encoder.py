@@ -21,7 +21,7 @@ from test_bpe import LATE, LINES, merge_lists, word_counts
 from volt.bpe import learn_bpe
 from volt.encoder import Encoder
 from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError
-from volt.kernels.encode import LONG
+from volt.kernels.merging import LONG
 from volt.special import BYTE_TOKENS, SpecialTokens
 from volt.text import Normalizer, PreTokenizer
 from volt.vocabulary import Vocabulary

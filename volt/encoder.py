@@ -261,7 +261,7 @@ class Encoder:
 
     def _sampled(self, words: Sequence[str], dropout: Dropout, line: int) -> list[str]:
         """The pieces of one line's words, with dropout drawn from the line's own generator."""
-        from volt.kernels.encode import line_state
+        from volt.kernels.merging import line_state
 
         if not words:
             return []

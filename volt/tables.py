@@ -25,7 +25,7 @@ from volt.special import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.encode import Merges
+    from volt.kernels.merging import Merges
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -48,7 +48,7 @@ class Tables:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Tables:
         """The tables of a vocabulary."""
-        from volt.kernels.encode import ranked_merges
+        from volt.kernels.merging import ranked_merges
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         numbers = {token: number for number, token in enumerate(vocabulary.atoms)}
