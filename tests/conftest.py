@@ -1,18 +1,24 @@
-"""What several tests share: the optional corpora, and subword-nmt as an oracle that works on word counts."""
+"""What several tests share: optional corpora, subword-nmt as an oracle on word counts, `volt stream` as a command."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from threading import Timer
+from typing import Any
 
 import pytest
+from stream_commands import CONFIG, DEADLINE, Done, Process, Run, Start
 
 Lines = Callable[..., list[str]]
 JOINED = "\ue000"  # for "@@", which text may hold
+pytest.register_assert_rewrite("encoders", "exports", "merges", "streams")  # their asserts tell what differs, too
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,3 +95,54 @@ def subword_nmt() -> SubwordNmt:
     """The oracle; skips where subword-nmt is not installed."""
     pytest.importorskip("subword_nmt")
     return SubwordNmt()
+
+
+@pytest.fixture
+def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with two sources and a configuration, which is the current one."""
+    (tmp_path / "one.tsv").write_text("".join(f"a{n}\tb{n}\n" for n in range(200)))
+    (tmp_path / "two.tsv.gz").write_bytes(gzip.compress("".join(f"c{n}\td{n}\n" for n in range(300)).encode()))
+    (tmp_path / "stream.yaml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+@pytest.fixture
+def volt_stream(stream_folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Runs `volt stream` in this process."""
+    from volt_cli.__main__ import main
+
+    def run_volt(*arguments: object, status: int = 0) -> Done:
+        monkeypatch.setattr(sys, "argv", ["volt", "stream", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        done = Done(*capfdbinary.readouterr())
+        assert (ended.value.code or 0) == status, done.stderr.decode()
+        return done
+
+    return run_volt
+
+
+@pytest.fixture
+def start_stream(stream_folder: Path) -> Iterator[Start]:
+    """Starts `volt stream` in a process of its own, which does not outlive the test."""
+    started: list[tuple[Process, Timer]] = []
+
+    def start_volt(*arguments: object, **options: Any) -> Process:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        command = [sys.executable, "-m", "volt_cli", "stream", *map(str, arguments)]
+        process = subprocess.Popen(command, cwd=stream_folder, **pipes)
+        started.append((process, Timer(DEADLINE, process.kill)))
+        started[-1][1].start()
+        return process
+
+    yield start_volt
+    for process, timer in started:
+        timer.cancel()
+        process.kill()
+        process.wait(DEADLINE)
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()

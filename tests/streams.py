@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,8 +118,6 @@ class Slow:
     name: str = "slow"
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        import time
-
         time.sleep(self.seconds)
         return batch
 
@@ -130,6 +130,4 @@ class Die:
     name: str = "die"
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        import os
-
         os._exit(self.status)

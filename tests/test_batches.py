@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,6 @@ from volt.errors import ConfigError, CorpusError, VocabularyError
 from volt.rendering import as_ids, joined
 from volt.special import FIRST_HIDDEN, SpecialTokens
 from volt.tables import Tables
-from volt.unit_table import UnitTable
-from volt.units import UnitRule
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 
@@ -155,30 +153,6 @@ def test_chunks_and_threads_change_nothing(encoder: Encoder) -> None:
         batches = BatchEncoder(tables, as_ids(tables), limit=limit)
         parts = batches.encode(chunks_of(text, size=size), n_threads=n_threads)
         assert np.concatenate([part.values for part in parts]).tolist() == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(words=st.lists(st.binary(max_size=40), max_size=200), limit=st.integers(1, 50))
-def test_units_have_their_own_numbers(words: list[bytes], limit: int) -> None:
-    """Units are numbered as a dictionary would, whatever their bytes and length, while the table grows."""
-    table, texts = UnitTable(UnitRule(1 << 32), np.int32), [b" ".join(words), b" ".join(words[::-1])]
-    numbers: dict[bytes, int] = {}
-    for text in texts:
-        lines = table.scan(text.replace(b"\xff", b"."), 0xFF)
-        expected = [numbers.setdefault(word, len(numbers)) for word in text.replace(b"\xff", b".").split(b" ") if word]
-        assert lines.numbers.tolist() == expected
-    data, ends = table.new_units()
-    assert [data[start:end] for start, end in pairwise([0, *ends.tolist()])] == list(numbers)
-
-
-def test_many_units_share_one_table() -> None:
-    """A table that has grown many times still finds every unit, long and short."""
-    words = [f"{i:x}".encode() * (1 + i % 5) for i in range(60_000)]
-    table = UnitTable(UnitRule(1 << 32), np.int32)
-    first = table.scan(b" ".join(words), 10).numbers
-    again = table.scan(b" ".join(words), 10).numbers
-    assert (first == again).all()
-    assert table.n_units == len(set(words))
 
 
 def test_threads_share_an_encoder() -> None:

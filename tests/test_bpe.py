@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
 from random import Random
 
 import naive
@@ -11,69 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
 from volt.bpe import Candidates, learn_bpe, replay_bpe
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.word_counts import WordCounts
-
-FEW = settings(deadline=None, max_examples=60)
-LINES = """the quick brown fox jumps over the lazy dog and the other dogs
-Donaudampfschifffahrtsgesellschaftskapitän Donau Dampfschiff Gesellschaft Kapitän
-aaa aaaa aaaaa baaab abababab banana bananas ananas
-tässä lisäksi asioiden asioista muiden muita , . ! ? -- " ' ( )
-ერთი ორი სამი 一二三 一二 二三 😀😀 😀 naïve cafe\u0301""".splitlines()
-LATE = [("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("a", "bc")]  # in "abcd" the fourth follows the fifth
-MARKERS = ["suffix", "prefix", "none"]
-ALPHABETS = ["a", "ab", "aab", "abc", "abc<>/w", "</w>", "a▁"]
-MIXED = ["</w>", "a</w>", "<", "/w", "w>", "a", "b", "▁"]
-
-counts_ = st.integers(1, 4) | st.just(1) | st.integers(2**49, 2**50)
-markers = st.sampled_from(MARKERS)
-
-
-@st.composite
-def word_counts(draw, alphabets=ALPHABETS):
-    """A few words over a small alphabet, so that pairs overlap, repeat and tie; some hold "</w>" as text."""
-    letters = st.sampled_from(draw(st.sampled_from(alphabets)))
-    word = st.text(letters, min_size=1, max_size=10)
-    if alphabets is ALPHABETS:
-        word |= st.lists(st.sampled_from(MIXED), min_size=1, max_size=4).map("".join)
-    return draw(st.dictionaries(word, counts_, min_size=1, max_size=7))
-
-
-@st.composite
-def merge_lists(draw):
-    """Words and merges that nobody learned: unreachable and repeated ones, and several that spell the same."""
-    words = draw(word_counts(alphabets=["ab", "abc", "aab"]))
-    marker = draw(markers)
-    tokens = sorted({atom for word in words for atom in naive.atoms(word, marker)} | {"a", "b"})
-    merges = []
-    if draw(st.booleans()):
-        merges = shuffled_cuts(draw(st.sampled_from(sorted(words))), draw(st.randoms(use_true_random=False)))
-        tokens += ["".join(merge) for merge in merges]
-    for _ in range(draw(st.integers(0, 9))):
-        pair = draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens))
-        merges.append(pair)
-        tokens.append("".join(pair))
-    return words, merges, marker
-
-
-def learned(words, n_merges=100, *, marker="suffix", min_pair_count=1):
-    return learn_bpe(WordCounts.from_pairs(words), n_merges, marker=marker, min_pair_count=min_pair_count)
-
-
-def counts_of(candidates: Candidates, size: int) -> Counter[str]:
-    """The tokens of a size that occur, with their counts."""
-    counts = candidates.counts_at(size)
-    assert len(counts) == size == len(candidates.tokens_at(size))
-    assert counts.min(initial=0) >= 0
-    return +Counter(dict(zip(candidates.tokens_at(size), counts.tolist(), strict=True)))
-
-
-def assert_exact_at_every_size(candidates: Candidates, words) -> None:
-    for size in range(candidates.n_atoms, candidates.n_tokens + 1):
-        merges = candidates.merges[: candidates.merges_at(size)]
-        assert counts_of(candidates, size) == naive.token_counts(words, merges, candidates.marker), size
 
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
@@ -136,20 +77,6 @@ def test_tokens_are_atoms_then_results(words, marker):
     assert candidates.lengths.tolist() == [naive.token_length(token, marker) for token in candidates.tokens]
 
 
-@given(merge_lists())
-@FEW
-def test_sizes_and_merges_agree(case):
-    """sizes_after() counts tokens merge by merge; merges_at(size) is the last merge that leaves that size."""
-    words, merges, marker = case
-    candidates = replay_bpe(WordCounts.from_pairs(words), merges, marker=marker)
-    atoms = candidates.tokens[: candidates.n_atoms]
-    sizes = [len({*atoms, *map("".join, merges[:k])}) for k in range(len(merges) + 1)]
-    assert candidates.sizes_after().tolist() == sizes
-    for size in set(sizes):
-        assert candidates.merges_at(size) == max(k for k, found in enumerate(sizes) if found == size)
-        assert candidates.tokens_at(size) == list(candidates.tokens[:size])
-
-
 @given(word_counts(), markers)
 @FEW
 def test_curve_equals_direct_sums(words, marker):
@@ -176,91 +103,6 @@ def test_characters_are_conserved(words, marker):
     for size in candidates.sizes_after().tolist():
         counts = candidates.counts_at(size).tolist()
         assert sum(n * length for n, length in zip(counts, lengths, strict=False)) == n_characters
-
-
-@given(word_counts(), markers)
-@FEW
-def test_replaying_learned_merges_changes_nothing(words, marker):
-    """replay_bpe of learned merges gives every array of learn_bpe."""
-    candidates = learned(words, marker=marker)
-    replayed = replay_bpe(candidates.counts, candidates.merges, marker=marker)
-    assert replayed.tokens == candidates.tokens
-    for name in ("lengths", "atom_counts", "parts", "results"):
-        assert getattr(replayed, name).tolist() == getattr(candidates, name).tolist()
-    for name in (field.name for field in fields(candidates.trajectory)):
-        assert getattr(replayed.trajectory, name).tolist() == getattr(candidates.trajectory, name).tolist(), name
-
-
-@given(merge_lists())
-@settings(deadline=None, max_examples=200)
-def test_replayed_counts_are_exact_for_any_merges(case):
-    """counts_at is exact even for merges that repeat, cannot be reached, or spell the same token in two ways."""
-    words, merges, marker = case
-    candidates = replay_bpe(WordCounts.from_pairs(words), merges, marker=marker)
-    assert candidates.merges == merges
-    assert_exact_at_every_size(candidates, words)
-
-
-def shuffled_cuts(word: str, rng: Random) -> list[naive.Pair]:
-    """Ways to put substrings of a word together from two parts, as a list of pieces implies them, in random order."""
-    parts = {word[i:j] for i in range(len(word)) for j in range(i + 2, min(i + 5, len(word) + 1))}
-    cuts = sorted((part[:i], part[i:]) for part in parts for i in range(1, len(part)))
-    made, merges = set(word), []
-    for cut in rng.sample(cuts, len(cuts)) * 3:
-        if cut not in merges and made.issuperset(cut):
-            merges.append(cut)
-            made.add("".join(cut))
-    return merges
-
-
-def riffled(first, second, rng: Random) -> list[naive.Pair]:
-    """Two lists of merges shuffled into one, each in its order."""
-    from_first = rng.sample([True] * len(first) + [False] * len(second), len(first) + len(second))
-    sources = {True: iter(first), False: iter(second)}
-    return [next(sources[choice]) for choice in from_first]
-
-
-def test_replayed_counts_are_exact_where_a_low_rank_follows_a_high_one():
-    """The same on words in which a merge becomes possible only after one of a higher rank."""
-    words, n_late = {"abcde": 3, "abcd": 1, "eabcdabc": 2, "bcdeaabcd": 1}, 0
-    for seed in range(200):
-        rng = Random(seed)
-        merges = riffled(LATE, shuffled_cuts("abcdeab", rng)[: rng.randint(0, 20)], rng)
-        if any(naive.is_late(word, merges, "none") for word in words):
-            n_late += 1
-            assert_exact_at_every_size(replay_bpe(WordCounts.from_pairs(words), merges, marker="none"), words)
-    assert n_late >= 20, n_late
-
-
-def test_a_low_rank_after_a_high_one_counts_at_the_higher_step():
-    """By hand: in "abcd", abc is first made by the last merge, and only then can (abc, d) follow."""
-    candidates = replay_bpe(WordCounts.from_pairs({"abcd": 7}), LATE, marker="none")
-    sizes = candidates.sizes_after().tolist()
-    assert counts_of(candidates, sizes[1]) == {"a": 7, "bc": 7, "d": 7}
-    assert counts_of(candidates, sizes[-1]) == {"abcd": 7}
-
-
-@pytest.mark.parametrize(
-    ("merges", "found"),
-    [
-        ([("l", "o"), ("lo", "wer")], "merge 2, 'lo' + 'wer': no character and no earlier merge makes 'wer'"),
-        ([("lo", "w</w>"), ("l", "o")], "merge 1"),
-        ([("l", "</w>")], "'</w>'"),
-        ([("", "l")], "merge 1"),
-    ],
-)
-def test_replay_names_the_merge_that_cannot_be(merges, found):
-    """A part that no earlier merge makes is an error that names the merge and the part."""
-    with pytest.raises(CandidateError) as caught:
-        replay_bpe(WordCounts.from_pairs({"low": 1}), merges, marker="suffix")
-    assert found in str(caught.value)
-
-
-def test_replay_accepts_merges_of_other_text():
-    """Merges whose characters the corpus lacks are candidates with the count 0."""
-    candidates = replay_bpe(WordCounts.from_pairs({"ab": 2}), [("x", "y"), ("a", "b</w>")], marker="suffix")
-    assert set(candidates.tokens) == {"a", "b</w>", "x", "y", "xy", "ab</w>"}
-    assert counts_of(candidates, candidates.n_tokens) == {"ab</w>": 2}
 
 
 @pytest.mark.parametrize("marker", MARKERS)

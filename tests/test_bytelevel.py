@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from exports import LINES, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_huggingface import LINES, learn, texts
 
 from volt.bytelevel import ALPHABET, to_bytes, to_characters
 from volt.encoder import Encoder

@@ -6,105 +6,27 @@ import pickle
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import chain
 from random import Random
 
 import naive
 import numpy as np
 import pytest
+from encoders import CORPUS, FEW, NORMALIZERS, SCHEMES, USER, encoder, schemes, spelled, texts, vocabularies, vocabulary
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
-from test_bpe import LATE, LINES, merge_lists, word_counts
+from merges import LATE, LINES
 
 from volt.bpe import learn_bpe
 from volt.encoder import Encoder
-from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError
+from volt.errors import CorpusError, VocabularyError, VoltError
 from volt.kernels.merging import LONG
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.special import SpecialTokens
+from volt.text import PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 
-FEW = settings(deadline=None, max_examples=60)
 MANY = settings(deadline=None, max_examples=200)
-USER = ("<url>", "<URL>", "<0x4", "é▁!", "abc", "ab", "@@")
-CORPUS = [
-    *LINES,
-    "don't low lower newest widest </w> a</w> <unk> <0x41> @@ x▁y </s> the the the ab abc abcd",
-]
-# (marker, pre-tokeniser): what is lossless up to white space, and what is lossless entirely
-JOINED = [("suffix", "whitespace"), ("prefix", "whitespace")]
-LOSSLESS = [("none", "metaspace"), ("none", "unicode"), ("none", "gpt2"), ("none", r"regex:[^ ]+|[ ]+")]
-SCHEMES = JOINED + LOSSLESS
-NORMALIZERS = ["none", "nfc", "nfkc+lowercase"]
-
-MARKUP = """</w> a</w> @@ ▁ ▁▁ <0x41> <0xE2> <unk> <s> </s> <pad> <url> <URL> <ur l> ab abc abab c a < / w > the low
-    lowest don't 42 Σ ΑΣ ﬁ é e\u0301 가 ㄱ 😀 İ ß ½"""
-hidden = {chr(code) for code in range(0x10F000, 0x10FFFE)}  # what SpecialTokens reserves
-characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
-spaces = [" ", "  ", "\t", "\n", "\r", "\x1c", "\x85", "\u3000", "\u200b", "\0"]
-fragments = st.sampled_from([*MARKUP.split(), *spaces])
-texts = st.lists(fragments | characters, max_size=12).map("".join)
-schemes = st.sampled_from(SCHEMES)
-
-
-@cache
-def vocabulary(
-    marker: str = "suffix",
-    pretokenizer: str = "whitespace",
-    normalizer: str = "none",
-    user: tuple[str, ...] = (),
-    byte_fallback: bool = False,
-) -> Vocabulary:
-    """Learned from a few lines; no atom is missing and no token is pruned, except those that special tokens forbid."""
-    cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
-    words = Counter(word for line in CORPUS for word in cut.split(normal.normalize(line)))
-    counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
-    candidates = learn_bpe(counts, 120, marker=marker)
-    special = SpecialTokens(user=user)
-    reserved = {*special.all, *BYTE_TOKENS * byte_fallback, "</w>"}
-    return Vocabulary(
-        merges=tuple(candidates.merges),
-        tokens=tuple(token for token in candidates.tokens if token not in reserved),
-        marker=marker,
-        normalizer=normal,
-        pretokenizer=cut,
-        special=special,
-        byte_fallback=byte_fallback,
-    )
-
-
-@cache
-def encoder(*args, **options) -> Encoder:
-    return Encoder(vocabulary(*args, **options))
-
-
-def spelled(text: str, normalizer: str, pretokenizer: str, marker: str, user: tuple[str, ...] = ()) -> str:
-    """The text that decoding must give: user tokens as they are, the rest normalised; "▁" counts as a space where it
-    stands for one; a pre-tokeniser that drops white space leaves single spaces."""
-    longest_first = sorted(user, key=len, reverse=True)
-    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if user else [text]
-    normal = Normalizer.parse(normalizer).normalize
-    text = "".join(part if part in user else normal(part) for part in parts)
-    if pretokenizer == "whitespace":
-        text = " ".join(text.split())
-    return text if (marker, pretokenizer) == ("suffix", "whitespace") else text.replace("▁", " ")
-
-
-@st.composite
-def vocabularies(draw):
-    """Words, and a vocabulary of learned or arbitrary merges of which only some tokens are kept."""
-    if draw(st.booleans()):
-        words, merges, marker = draw(merge_lists())
-    else:
-        words, marker = draw(word_counts()), draw(st.sampled_from(["suffix", "prefix", "none"]))
-        merges = naive.learn(words, draw(st.integers(0, 30)), marker, 1)
-    atoms = {atom for word in words for atom in naive.atoms(word, marker)}
-    tokens = list(dict.fromkeys([*sorted(atoms), *map("".join, merges)]))
-    kept = tuple(draw(st.permutations(tokens))[: draw(st.integers(0, len(tokens)))])
-    return [*words], Vocabulary(merges=tuple(merges), tokens=kept, marker=marker)
 
 
 @given(vocabularies())
@@ -282,92 +204,6 @@ def test_the_cache_changes_nothing(monkeypatch):
     assert made.encode_lines(CORPUS) == expected
 
 
-# ---- dropout
-
-
-@given(texts, schemes, st.floats(0, 1), st.integers(0, 2**63))
-@FEW
-def test_any_dropout_decodes_back(text, scheme, dropout, seed):
-    """However merges are passed over, the pieces spell the text, and all are tokens or unknown characters."""
-    made = encoder(*scheme)
-    pieces = made.encode(text, dropout=dropout, seed=seed)
-    assert made.decode(pieces) == spelled(text, "none", scheme[1], scheme[0])
-    assert pieces == made.encode(text, dropout=dropout, seed=seed)
-
-
-@given(vocabularies(), st.integers(0, 99))
-@FEW
-def test_the_ends_of_dropout(case, seed):
-    """Dropout 0 is no dropout; dropout 1 leaves the atoms."""
-    words, vocabulary = case
-    made, line = Encoder(vocabulary), " ".join(words)
-    assert made.encode(line, dropout=0.0, seed=seed) == made.encode(line)
-    atoms = [atom for word in words for atom in naive.atoms(word, vocabulary.marker)]
-    assert made.encode(line, dropout=1.0, seed=seed) == atoms
-
-
-@given(st.lists(texts, max_size=6), st.integers(0, 6), st.integers(0, 10**6))
-@FEW
-def test_dropout_does_not_depend_on_batches(lines, cut, first):
-    """Line i draws from (seed, first + i), however the lines are grouped, and lines differ from each other."""
-    made = encoder()
-    whole = made.encode_lines(lines, dropout=0.4, seed=3, first=first)
-    parts = made.encode_lines(lines[:cut], dropout=0.4, seed=3, first=first)
-    assert whole == parts + made.encode_lines(lines[cut:], dropout=0.4, seed=3, first=first + len(lines[:cut]))
-
-
-def test_dropout_differs_between_lines_and_seeds():
-    """Equal lines with different numbers, and different seeds, are sampled independently."""
-    made, line = encoder(), " ".join(CORPUS)
-    by_line = made.encode_lines([line] * 20, dropout=0.3, seed=1)
-    by_seed = [made.encode(line, dropout=0.3, seed=seed) for seed in range(20)]
-    assert len({*map(tuple, by_line)}) == len({*map(tuple, by_seed)}) == 20
-
-
-def test_more_dropout_makes_more_pieces():
-    """The number of pieces grows with dropout, from the deterministic one to that of atoms."""
-    made = encoder()
-    lengths = [
-        sum(map(len, made.encode_lines(CORPUS * 20, dropout=dropout, seed=1)))
-        for dropout in (0.0, 0.05, 0.1, 0.3, 0.6, 0.9, 1.0)
-    ]
-    assert lengths == sorted(set(lengths))
-
-
-@pytest.mark.parametrize("before", ["", "·" * LONG], ids=["short", "long"])
-@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.8])
-@pytest.mark.parametrize(
-    ("word", "merges"),
-    [
-        ("ab", [("a", "b</w>")]),
-        ("abc", [("a", "b"), ("b", "c</w>"), ("ab", "c</w>"), ("a", "bc</w>")]),
-        ("aaaaa", [("a", "a"), ("aa", "a</w>"), ("aa", "aa")]),
-        ("ababx", [("a", "b"), ("ab", "ab"), ("abab", "x</w>")]),
-        ("ababab", [("a", "b"), ("ab", "ab"), ("b", "a"), ("ba", "b</w>")]),
-        ("abcd", [*LATE[:3], ("abc", "d</w>"), ("a", "bc")]),
-    ],
-)
-def test_dropout_has_its_defined_distribution(word, merges, dropout, before):
-    """Each applicable merge is passed over with the probability, independently at every step: frequencies of the
-    outcomes agree with their exact probabilities (χ² test, fixed seed, p > 10⁻⁵). Short and long words, which differ
-    here by what never merges, are merged by different loops."""
-    exact = naive.dropout_distribution(word, merges, dropout)
-    assert sum(exact.values()) == pytest.approx(1)
-    tokens = tuple(dict.fromkeys([*naive.atoms(word), *map("".join, merges)]))
-    made, n = Encoder(Vocabulary(tuple(merges), tokens)), 1_000 if before else 8_000
-    pieces = made.encode(" ".join([before + word] * n), dropout=dropout, seed=7)
-    pieces = [piece for piece in pieces if piece != "·"]
-    found, start = Counter[tuple[str, ...]](), 0
-    for i, piece in enumerate(pieces):
-        if piece.endswith("</w>"):
-            found[tuple(pieces[start : i + 1])] += 1
-            start = i + 1
-    assert found.total() == n
-    assert set(found) <= set(exact)
-    distance = sum((found[pieces] - n * p) ** 2 / (n * p) for pieces, p in exact.items() if p > 0)
-    assert distance < chi2.ppf(1 - 1e-5, max(1, len(exact) - 1)), (found, exact)
-
-
 @pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1, 3 * LONG])
 def test_long_words_are_merged_as_short_ones_are(n):
     """On either side of the length at which the loop changes, pieces are those of the naive twin."""
@@ -378,82 +214,6 @@ def test_long_words_are_merged_as_short_ones_are(n):
     for _ in range(20):
         word = "".join(rng.choices("ab", k=n))
         assert made.encode(word) == naive.encode(word, merges)
-
-
-def test_the_naive_dropout_has_its_distribution():
-    """The two twins of dropout, sampling and exact, agree, so the definition is what we think it is."""
-    merges, rng, n = [("a", "b"), ("ab", "ab"), ("abab", "x</w>")], Random(1), 4_000
-    exact = naive.dropout_distribution("ababx", merges, 0.4)
-    found = Counter(tuple(naive.encode_dropped("ababx", merges, 0.4, rng)) for _ in range(n))
-    assert max(abs(found[pieces] / n - p) for pieces, p in exact.items()) < 0.04
-
-
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        ({"dropout": 0.1}, "seed"),
-        ({"dropout": -0.1, "seed": 1}, "-0.1"),
-        ({"dropout": 1.1, "seed": 1}, "1.1"),
-        ({"dropout": float("nan"), "seed": 1}, "nan"),
-        ({"dropout": 0.1, "seed": -1}, "-1"),
-    ],
-)
-def test_impossible_dropout_is_refused(options, found):
-    """Dropout needs a probability and a seed that generators take; anything else is a ConfigError that says so."""
-    with pytest.raises(ConfigError) as caught:
-        encoder().encode("low", **options)
-    assert found in str(caught.value)
-
-
-# ---- offsets
-
-
-def folded(text: str) -> str:
-    """Final sigma is seen only in its context."""
-    return text.replace("ς", "σ")
-
-
-@given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans(), st.booleans())
-@settings(deadline=None, max_examples=500)
-def test_offsets_point_to_what_a_piece_came_from(text, scheme, normalizer, with_user, byte_fallback):
-    """Pieces are those of encode; spans lie within the line, in order; the normalised text of a span holds the piece,
-    and is the piece where nothing was normalised; a byte's span is its character; a user token's span is itself."""
-    marker, pretokenizer = scheme
-    user = USER * with_user
-    made = encoder(marker, pretokenizer, normalizer, user, byte_fallback)
-    found = made.encode_offsets(text)
-    assert [piece for piece, *_ in found] == made.encode(text)
-    starts, ends = [start for _, start, _ in found], [end for *_, end in found]
-    assert starts == sorted(starts)
-    assert ends == sorted(ends)
-    for piece, start, end in found:
-        assert 0 <= start <= end <= len(text)
-        source = text[start:end]
-        normal = source if piece in user else Normalizer.parse(normalizer).normalize(source)
-        if byte_fallback and piece in BYTE_TOKENS:
-            shown = normal + "▁" * (pretokenizer != "whitespace") + "ς" * ("σ" in normal)  # "▁" may show a space
-            assert int(piece[3:5], 16) in shown.encode()
-            continue
-        bare = piece.removesuffix("</w>") if marker == "suffix" and piece not in user else piece
-        if marker == "suffix" and pretokenizer == "whitespace":
-            assert folded(bare) in folded(normal)
-            assert bare == source or normalizer != "none"
-        else:
-            shown, normal = bare.replace("▁", " "), normal.replace("▁", " ")
-            assert folded(shown) in folded(normal) or folded(shown.removeprefix(" ")) in folded(normal)
-            assert normalizer != "none" or normal in (shown, shown.removeprefix(" "))
-
-
-@given(texts, schemes, st.booleans())
-@FEW
-def test_offsets_cover_the_line(text, scheme, with_user):
-    """Without normalisation, every character that is not white space lies in the span of some piece."""
-    found = encoder(*scheme, user=USER * with_user).encode_offsets(text)
-    covered = {i for _, start, end in found for i in range(start, end)}
-    missing = {text[i] for i in set(range(len(text))) - covered}
-    assert all(char.isspace() for char in missing)
-    if scheme in LOSSLESS:
-        assert not missing
 
 
 # ---- sharing, copying, refusing

@@ -1,38 +1,28 @@
-"""Laws of the Hugging Face format: exports encode alike in tokenizers and transformers; what tokenizers trains is read
-and encodes alike in VOLT; what cannot be carried is named; what is damaged is refused."""
+"""Laws of Hugging Face exports: they encode alike in tokenizers and transformers, come back, and name what is lost."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 import warnings
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.bpe import learn_bpe
 from volt.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
-from volt.special import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
+from volt.special import SpecialTokens
 from volt.text import Normalizer, PreTokenizer
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 tokenizers = pytest.importorskip("tokenizers")
 
 FEW = settings(deadline=None, max_examples=40)
-LINES = [
-    "the lower the newest, the widest: don't 42 </s> <s> <unk> a</w> x▁y ▁▁z",
-    "low lower lowest new newer newest wide wider widest  two  spaces   three",
-    "größer größte Äpfel naïve café cafe\u0301 ÑANDÚ ΑΣ ΌΔΥΣΣΕΎΣ и мир миром",
-    "我们 在 这里 السلام عليكم שלום 😀👍🏽 e\u0301\u0327 \u200b\u200d \x1c \x85 \u3000 \t ﬁ ½",
-] * 3
 KINDS = {
     "suffix": ("suffix", "whitespace"),
     "prefix": ("prefix", "whitespace"),
@@ -46,31 +36,6 @@ KINDS = {
 }
 NORMALIZERS = ["none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase"]
 NEWER = "the Unicode version of tokenizers"
-hidden = {chr(code) for code in range(0x10FFFF, 0x110000)}  # what VOLT reserves
-fragments = st.sampled_from([word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"])
-characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
-HIDDEN = set(map(chr, range(FIRST_HIDDEN, LAST_HIDDEN + 1)))  # they stand for user tokens; no text may forge these
-texts = st.lists(fragments | characters, max_size=10).map("".join).filter(lambda text: not HIDDEN & set(text))
-
-
-def learn(lines, marker, pretokenizer, normalizer="none", *, n_merges=150, user=(), byte_fallback=False, counts=False):
-    """A vocabulary of all tokens that BPE learns."""
-    cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
-    words = Counter(word for line in lines for word in cut.split(normal.normalize(line)))
-    word_counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
-    candidates = learn_bpe(word_counts, n_merges, marker=marker)
-    special = SpecialTokens(user=user)
-    kept = [token not in special.all and token != "</w>" for token in candidates.tokens]
-    return Vocabulary(
-        merges=tuple(candidates.merges),
-        tokens=tuple(token for token, keep in zip(candidates.tokens, kept, strict=True) if keep),
-        counts=tuple(candidates.counts_at(candidates.n_tokens)[kept].tolist()) if counts else (),
-        marker=marker,
-        normalizer=normal,
-        pretokenizer=cut,
-        special=special,
-        byte_fallback=byte_fallback,
-    )
 
 
 @cache
@@ -81,15 +46,6 @@ def case(kind, normalizer="none", user=(), byte_fallback=False):
         path = Path(folder, "tokenizer.json")
         notes = huggingface.write(vocabulary, path)
         return vocabulary, Encoder(vocabulary), notes, huggingface.peer(path), huggingface.read(path), path.read_text()
-
-
-def assert_agree(encoder, peer, lines):
-    """Piece for piece and id for id."""
-    pieces = encoder.encode_lines(lines)
-    for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
-        assert ours == theirs, line
-    for line, ours, theirs in zip(lines, pieces, peer.ids(lines), strict=True):
-        assert encoder.ids(ours).tolist() == theirs, line
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -172,22 +128,6 @@ def test_a_token_that_is_not_whole_is_named():
     with tempfile.TemporaryDirectory() as folder:
         assert any("'abc' is taken whole" in note for note in huggingface.write(vocabulary, Path(folder, "a")))
         assert huggingface.read(Path(folder, "a")) == vocabulary
-
-
-def test_bytes_behind_a_pattern(tmp_path):
-    """Split and ByteLevel without its regex: GPT-2's own pattern is read as bytes, another is refused by name."""
-    data = json.loads(case("bytes")[-1])
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-    path = tmp_path / "tokenizer.json"
-    for pattern in (gpt2, r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+"):
-        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-        data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, level]}
-        path.write_text(json.dumps(data))
-        if pattern == gpt2:
-            assert Encoder(huggingface.read(path)).encode_lines(LINES) == huggingface.peer(path).pieces(LINES)
-    with pytest.raises(VocabularyError, match=r"N\}\{1,3\}.*GPT-2's pattern only.*--level bytes"):
-        huggingface.read(path)
 
 
 def test_byte_fallback_at_a_word_s_end_is_named():
@@ -292,113 +232,6 @@ def test_auto_tokenizer_agrees(kind, tmp_path):
     assert (real.unk_token_id, real.bos_token_id, real.eos_token_id, real.pad_token_id) == (0, 1, 2, 3)
     encoder = Encoder(vocabulary)
     assert found == [encoder.encode_ids(line).tolist() for line in LINES]
-
-
-# ---- files that the real library makes
-
-
-def _train(kind):
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-
-    special = ["<|end|>"] if kind == "bytes" else ["<unk>", "[MASK]"]
-    options = {"vocab_size": 420, "special_tokens": special, "show_progress": False}
-    suffix = {"end_of_word_suffix": "</w>"} if kind == "suffix" else {}
-    real = Tokenizer(models.BPE(**({} if kind == "bytes" else {"unk_token": "<unk>"}), **suffix))
-    if kind == "bytes":
-        real.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        real.decoder = decoders.ByteLevel()
-        options["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
-    elif kind == "suffix":
-        real.pre_tokenizer, real.normalizer = pre_tokenizers.WhitespaceSplit(), normalizers.NFC()
-    elif kind == "bert":
-        real.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    elif kind == "words":
-        real.pre_tokenizer = pre_tokenizers.Whitespace()
-    else:
-        real.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never" if kind == "never" else "always")
-    real.train_from_iterator(LINES, trainers.BpeTrainer(**options, **suffix))
-    return real
-
-
-@pytest.mark.parametrize("kind", ["bytes", "suffix", "metaspace", "never", "bert", "words"])
-def test_trained_files_are_read_and_agree(kind, tmp_path):
-    """What tokenizers trains and saves encodes in VOLT to the same pieces; merges written as strings too."""
-    real = _train(kind)
-    real.save(str(tmp_path / "tokenizer.json"))
-    data = json.loads((tmp_path / "tokenizer.json").read_text())
-    data["model"]["merges"] = [" ".join(pair) for pair in data["model"]["merges"]]
-    (tmp_path / "old.json").write_text(json.dumps(data))
-    peer = huggingface.peer(tmp_path)
-    new = ["other words: newlow wideest Größe 😀 Ж", "the [MASK] is", "the", "a  <|end|>b <|end|>"]
-    lines = [line.replace("\x1c ", "").replace("<unk> ", "") for line in LINES] + new[: None if kind == "bytes" else 1]
-    for path in (tmp_path, tmp_path / "old.json"):
-        assert Encoder(huggingface.read(path)).encode_lines(lines) == peer.pieces(lines)
-
-
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*volt search"),
-        (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'.*--candidates"),
-        (lambda data: data.update(version="9.0"), "version '9.0'"),
-        (lambda data: data.pop("model"), "'model' is missing"),
-        (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),
-        (lambda data: data["model"]["merges"].append("a b c"), "no pair of strings"),
-        (lambda data: data["model"].pop("merges"), "model.merges is missing"),
-        (lambda data: data["model"]["merges"].reverse(), r"merges, entry \d+: no character and no earlier merge"),
-        (lambda data: data["model"]["vocab"].update(t=5), "the same id 5"),
-        (lambda data: data["model"]["vocab"].update(t=-1), "'t' has the id -1"),
-        (lambda data: data["model"]["vocab"].update(t="1"), "'t' has the id '1'"),
-        (lambda data: data["model"].update(continuing_subword_prefix="##"), "start with '##'"),
-        (lambda data: data["model"].update(end_of_word_suffix="@@"), "end in '@@'"),
-        (lambda data: data.update(normalizer={"type": "NFD"}), "normalizer NFD"),
-        (lambda data: data.update(pre_tokenizer={"type": "Digits"}), "pre_tokenizer.*Digits"),
-        (lambda data: data.update(added_tokens=[{"content": "x y", "id": 999}]), "white space"),
-        (lambda data: data.update(added_tokens=[{"id": 999}]), "added_tokens must be"),
-        (lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]), "not its own"),
-    ],
-)
-def test_damaged_files_are_refused(change, text, tmp_path):
-    """Each fault gives an error that names the file and what is wrong."""
-    data = json.loads(case("suffix")[-1])
-    change(data)
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(data))
-    with pytest.raises(VocabularyError, match=f"tokenizer.json: .*{text}"):
-        huggingface.read(path)
-
-
-def test_files_that_are_no_json_are_refused(tmp_path):
-    """Cut at any place, in another encoding, absent: the error names the file and, where there is one, the line."""
-    text, path = case("suffix")[-1], tmp_path / "tokenizer.json"
-    for cut in range(0, len(text) - 2, len(text) // 12):
-        path.write_text(text[:cut])
-        with pytest.raises(VocabularyError, match=r"tokenizer.json:\d+: damaged"):
-            huggingface.read(path)
-    path.write_bytes(text.encode("utf-16"))
-    with pytest.raises(VocabularyError, match="no UTF-8"):
-        huggingface.read(path)
-    path.write_text(text.replace('"l": ', '"o": ', 1))
-    with pytest.raises(VocabularyError, match="'o' occurs twice"):
-        huggingface.read(path)
-    with pytest.raises(VocabularyError, match="cannot be read"):
-        huggingface.read(tmp_path / "none.json")
-    with pytest.raises(VocabularyError, match="cannot load"):
-        huggingface.peer(tmp_path / "none.json")
-
-
-# ---- real text
-
-
-def corpora(lines):
-    """Multi30k (val and some of train), TED, the Bible."""
-    names = ("cs", "de", "en", "fr")
-    yield "multi30k", [line for name in names for line in lines(f"multi30k/val.{name}.gz")]
-    yield "multi30k train", [line for name in names for line in lines(f"multi30k/train.{name}.gz", 500)]
-    ted = "Cantonese Catalan Estonian Finnish Georgian Latvian Marathi Urdu"
-    yield "ted", [line for name in ted.split() for line in lines(f"ted/{name}.txt.gz", 1500)]
-    bible = ("et", "eu", "hy", "lv", "sw", "uk")
-    yield "bible", [line for name in bible for line in lines(f"bible/{name}.tsv.gz", 1500)]
 
 
 @pytest.mark.parametrize("kind", ["suffix", "prefix", "metaspace", "bytes"])

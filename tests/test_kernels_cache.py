@@ -42,4 +42,4 @@ def test_compiled_code_is_cached_per_user_when_the_package_cannot_be_written_to(
     )
     assert first.stdout == "False\na</w> a</w>\n\n", first.stderr
     assert second.stdout == "True\na</w> a</w>\n\n", second.stderr
-    assert list(home.rglob("units.scan-*.nbi"))
+    assert list(home.rglob("units.encode_units-*.nbi"))

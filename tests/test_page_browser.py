@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,15 @@ class Browsed:
         return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
 
 
+@contextmanager
+def opened(browser: Any, path: Path, *, width: int = WIDTHS[0], **options: Any) -> Iterator[Browsed]:
+    """A page that must not complain before it is closed."""
+    browsed = Browsed(browser.new_page(viewport={"width": width, "height": 844}, **options), path)
+    yield browsed
+    browsed.page.close()
+    assert browsed.complaints == []
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with sync_api.sync_playwright() as playwright:
@@ -86,11 +96,8 @@ def topics_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=WIDTHS)
 def topics(browser: Any, topics_page: Path, request: pytest.FixtureRequest) -> Iterator[Browsed]:
-    page = browser.new_page(viewport={"width": request.param, "height": 844}, color_scheme="light")
-    browsed = Browsed(page, topics_page)
-    yield browsed
-    page.close()
-    assert browsed.complaints == []
+    with opened(browser, topics_page, width=request.param, color_scheme="light") as browsed:
+        yield browsed
 
 
 def encoder_at(comparison: Comparison, index: int, *, splits: bool) -> Encoder:
@@ -282,64 +289,53 @@ def test_hostile_corpus_is_text(browser: Any, tmp_path: Path, width: int) -> Non
     """Mark-up, quotes, script ends and direction controls as tokens show as text, and run, load and ask nothing."""
     comparison = hostile_comparison()
     write_page(comparison, tmp_path / "hostile.html")
-    page = browser.new_page(viewport={"width": width, "height": 844})
-    browsed = Browsed(page, tmp_path / "hostile.html")
-    assert_cuts_as_encoder(browsed, comparison, " ".join(HOSTILE))
-    for text in HOSTILE:
-        page.locator("#query").fill(text.split()[0])
-    page.locator("#query").fill("")
-    page.locator("#samples .piece").first.hover()
-    page.locator("#chart-fertility .mark-symbol path").first.hover()
-    assert page.evaluate("'broken' in window") is False
-    for inside in ("main script", "main img", ".piece *", "#tokens bdi > :not(.marker)", ".source bdi *"):
-        assert page.locator(inside).count() == 0
-    for inside in ("#sources bdi *", "#systems bdi *", "#tooltip b *", "header bdi *"):
-        assert page.locator(inside).count() == 0
-    shown = page.locator("#samples").inner_text()
-    assert "⟨U+202E⟩" in shown
-    assert not any(control in page.locator("body").inner_text() for control in "\u202e\u202d\u2066\u200f\u200b")
-    assert page.evaluate("""[...document.querySelectorAll('.piece')].every(
-        (piece) => getComputedStyle(piece).unicodeBidi === 'isolate')""")
-    assert not browsed.overflows()
-    page.close()
-    assert browsed.complaints == []
+    with opened(browser, tmp_path / "hostile.html", width=width) as browsed:
+        page = browsed.page
+        assert_cuts_as_encoder(browsed, comparison, " ".join(HOSTILE))
+        for text in HOSTILE:
+            page.locator("#query").fill(text.split()[0])
+        page.locator("#query").fill("")
+        page.locator("#samples .piece").first.hover()
+        page.locator("#chart-fertility .mark-symbol path").first.hover()
+        assert page.evaluate("'broken' in window") is False
+        for inside in ("main script", "main img", ".piece *", "#tokens bdi > :not(.marker)", ".source bdi *"):
+            assert page.locator(inside).count() == 0
+        for inside in ("#sources bdi *", "#systems bdi *", "#tooltip b *", "header bdi *"):
+            assert page.locator(inside).count() == 0
+        shown = page.locator("#samples").inner_text()
+        assert "⟨U+202E⟩" in shown
+        assert not any(control in page.locator("body").inner_text() for control in "\u202e\u202d\u2066\u200f\u200b")
+        assert page.evaluate("""[...document.querySelectorAll('.piece')].every(
+            (piece) => getComputedStyle(piece).unicodeBidi === 'isolate')""")
+        assert not browsed.overflows()
 
 
 def test_metaspace_and_normal_forms_are_typed_alike(browser: Any, tmp_path: Path) -> None:
     """Typed text is normalised and cut at spaces as Python does it, "▁" and line ends included."""
     comparison = spaced_comparison("metaspace", "nfkc+lowercase")
     write_page(comparison, tmp_path / "spaced.html")
-    page = browser.new_page()
-    browsed = Browsed(page, tmp_path / "spaced.html")
-    assert_cuts_as_encoder(browsed, comparison, " ＶＯＬＴ ﬁnds  ▁tokens İ ΟΔΥΣΣΕΥΣ e\u0301 ½ \u00a0x ")
-    page.close()
-    assert browsed.complaints == []
+    with opened(browser, tmp_path / "spaced.html") as browsed:
+        assert_cuts_as_encoder(browsed, comparison, " ＶＯＬＴ ﬁnds  ▁tokens İ ΟΔΥΣΣΕΥΣ e\u0301 ½ \u00a0x ")
 
 
 def test_other_pretokenizers_show_samples_alone(browser: Any, tmp_path: Path) -> None:
     """Where the page cannot cut free text as Python does, it offers no box for it; samples are cut all the same."""
     comparison = spaced_comparison("gpt2", "none")
     write_page(comparison, tmp_path / "gpt2.html")
-    page = browser.new_page()
-    browsed = Browsed(page, tmp_path / "gpt2.html")
-    assert page.locator("#own").count() == 0
-    encoder = encoder_at(comparison, comparison.search.pick.index, splits=True)
-    lines = [line for _, line in comparison.samples.samples]
-    assert browsed.pieces("#samples") == list(chain.from_iterable(encoder.encode_lines(lines)))
-    page.close()
-    assert browsed.complaints == []
+    with opened(browser, tmp_path / "gpt2.html") as browsed:
+        assert browsed.page.locator("#own").count() == 0
+        encoder = encoder_at(comparison, comparison.search.pick.index, splits=True)
+        lines = [line for _, line in comparison.samples.samples]
+        assert browsed.pieces("#samples") == list(chain.from_iterable(encoder.encode_lines(lines)))
 
 
 @pytest.mark.parametrize("sizes", [[100], None])
 def test_smallest_comparisons_have_a_page(browser: Any, tmp_path: Path, sizes: list[int] | None) -> None:
     """A single searched size, or a corpus of three lines, gives a page without a complaint or an empty chart."""
     write_page(small_comparison(sizes), tmp_path / "small.html")
-    page = browser.new_page()
-    browsed = Browsed(page, tmp_path / "small.html")
-    assert page.locator("#chart-muv").count() == (sizes is None)
-    assert page.locator(".chart svg").count() == page.locator(".chart").count() >= 4
-    page.close()
-    assert browsed.complaints == []
+    with opened(browser, tmp_path / "small.html") as browsed:
+        assert browsed.page.locator("#chart-muv").count() == (sizes is None)
+        assert browsed.page.locator(".chart svg").count() == browsed.page.locator(".chart").count() >= 4
 
 
 @pytest.mark.slow
@@ -350,12 +346,9 @@ def test_multi30k(browser: Any, data: Path, tmp_path_factory: pytest.TempPathFac
     comparison = multi30k(data)
     write_page(comparison, path)
     assert os.path.getsize(path) < 5_000_000
-    page = browser.new_page(viewport={"width": width, "height": 844})
-    browsed = Browsed(page, path)
-    assert_cuts_as_encoder(browsed, comparison, "Zwei Männer  gehen über die straße žena l'été")
-    assert not browsed.overflows()
-    page.close()
-    assert browsed.complaints == []
+    with opened(browser, path, width=width) as browsed:
+        assert_cuts_as_encoder(browsed, comparison, "Zwei Männer  gehen über die straße žena l'été")
+        assert not browsed.overflows()
 
 
 _made: list[Comparison] = []

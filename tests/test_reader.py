@@ -1,34 +1,20 @@
 """Laws of reading: blocks hold the file's lines, whatever the compression and the block size."""
 
-import bz2
 import gzip
 import io
-import lzma
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import zstandard
+from counting import PACKERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError, CorpusError
 from volt.reader import Block, expand, prefetch, read_blocks
 
-
-def zstd(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(data)
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "plain": bytes,
-    "gzip": gzip.compress,
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
-    "zstd": zstd,
-}
 TEXT = "".join(f"line {i} ä🙂 {'x' * (i % 50)}\n" for i in range(5_000)).encode()
 
 
@@ -68,24 +54,6 @@ def test_larger_files(tmp_path: Path, packer: str) -> None:
     progress = [block.n_raw_bytes for block in blocks]
     assert progress == sorted(progress)
     assert progress[-1] == path.stat().st_size
-
-
-def test_padding_and_skippable_frames(tmp_path: Path) -> None:
-    """Zero padding after gzip and xz members, and zstd's skippable frames, are not text."""
-    path = tmp_path / "a"
-    path.write_bytes(gzip.compress(b"a\n") + bytes(100) + gzip.compress(b"b\n") + bytes(7))
-    assert joined(path) == b"a\nb\n"
-    path.write_bytes(lzma.compress(b"a\n") + bytes(8) + lzma.compress(b"b\n"))
-    assert joined(path) == b"a\nb\n"
-    path.write_bytes(bytes([0x53, 0x2A, 0x4D, 0x18, 2, 0, 0, 0]) + b"xx" + zstd(b"a\n"))
-    assert joined(path) == b"a\n"
-
-
-def test_many_tiny_members(tmp_path: Path) -> None:
-    """A gzip member for each line, as log writers make them, is read in linear time."""
-    path = tmp_path / "a"
-    path.write_bytes(gzip.compress(b"ab\n") * 20_000)
-    assert joined(path) == b"ab\n" * 20_000
 
 
 @pytest.mark.parametrize("packer", ["plain", "gzip"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_bpe import LINES, word_counts
+from merges import LINES, word_counts
 
 from volt import WordCounts, criteria
 from volt.bpe import Candidates, learn_bpe, replay_bpe

@@ -85,50 +85,62 @@ def test_the_arguments_are_those_of_a_stream() -> None:
 
 WMT = "sources:\n  wmt:\n    path: a.tsv\n"
 STEPS = WMT + "    transforms:\n      - skip_blank\n"
+
+
+def source(text: str) -> str:
+    """A source with one more key."""
+    return f"{WMT}    {text}\n"
+
+
+def step(text: str) -> str:
+    """A source with one more transform."""
+    return f"{STEPS}      - {text}\n"
+
+
 FAULTS = {
     "unknown key": ("sed: 1\n" + WMT, 1, "sed: unknown key; did you mean seed?"),
-    "unknown key of a source": (WMT + "    wieght: 1\n", 4, "sources.wmt.wieght: unknown key; did you mean weight?"),
+    "unknown key of a source": (source("wieght: 1"), 4, "sources.wmt.wieght: unknown key; did you mean weight?"),
     "unknown key of a schedule": (
-        WMT + "    weight:\n      point: [[0, 1]]\n", 5, "sources.wmt.weight.point: unknown key; did you mean points?",
+        source("weight:\n      point: [[0, 1]]"), 5, "sources.wmt.weight.point: unknown key; did you mean points?",
     ),
     "unknown key of errors": (WMT + "errors:\n  on_falt: skip\n", 5, "errors.on_falt: unknown key; did you mean"),
     "wrong type": ("seed: x\n" + WMT, 1, "seed: should be a valid integer, not 'x'"),
     "true is no number": ("seed: true\n" + WMT, 1, "seed: should be a valid integer, not True"),
-    "a number in quotes": (WMT + "    weight: '1'\n", 4, "sources.wmt.weight: should be a valid number, not '1'"),
+    "a number in quotes": (source("weight: '1'"), 4, "sources.wmt.weight: should be a valid number, not '1'"),
     "missing path": ("sources:\n  wmt:\n    weight: 1\n", 2, "sources.wmt: key 'path' is missing; give it"),
     "empty path": ("sources:\n  wmt:\n    path: []\n", 3, "sources.wmt.path: is empty; give at least one"),
     "no sources": ("sources: {}\n", 1, "sources: is empty; give at least one"),
     "sources missing": ("seed: 1\n", 1, "key 'sources' is missing; give it"),
     "source is a list": ("sources:\n  wmt: [a.tsv]\n", 2, "sources.wmt: should be a mapping of keys to values"),
     "a list for everything": ("- a\n", 1, "should be a mapping of keys to values, not ['a']"),
-    "bad weight": (WMT + "    weight: -1\n", 2, "sources.wmt: source 'wmt': weight -1.0 must be 0 or more"),
-    "nan weight": (WMT + "    weight: .nan\n", 2, "weight nan must be 0 or more, and finite"),
-    "bad schedule": (WMT + "    weight: {points: [[5, 1]]}\n", 4, "sources.wmt.weight: schedule ((5, 1.0),): samples"),
-    "choice of words": (WMT + "    shuffle: all\n", 4, "sources.wmt.shuffle: should be 'lines', 'outputs' or 'none'"),
-    "epochs": (WMT + "    epochs: 0\n", 2, "epochs=0 must be at least 1"),
-    "field bounds": (WMT + "    min_fields: 3\n    max_fields: 2\n", 2, "no line can have that many fields"),
+    "bad weight": (source("weight: -1"), 2, "sources.wmt: source 'wmt': weight -1.0 must be 0 or more"),
+    "nan weight": (source("weight: .nan"), 2, "weight nan must be 0 or more, and finite"),
+    "bad schedule": (source("weight: {points: [[5, 1]]}"), 4, "sources.wmt.weight: schedule ((5, 1.0),): samples"),
+    "choice of words": (source("shuffle: all"), 4, "sources.wmt.shuffle: should be 'lines', 'outputs' or 'none'"),
+    "epochs": (source("epochs: 0"), 2, "epochs=0 must be at least 1"),
+    "field bounds": (source("min_fields: 3\n    max_fields: 2"), 2, "no line can have that many fields"),
     "policy at odds": (WMT + "errors: {on_fault: quarantine}\n", 4, "errors: on_fault='quarantine' needs a quarantine"),
-    "transforms no list": (WMT + "    transforms: {lower: }\n", 4, "sources.wmt.transforms: should be a valid list"),
-    "unknown transform": (STEPS + "      - lwoer\n", 6, "transforms[2]: unknown transform 'lwoer'; did you mean lower"),
-    "unknown option": (STEPS + "      - lower:\n          feilds: [0]\n", 7, "lower.feilds: unknown key; did you mean"),
+    "transforms no list": (source("transforms: {lower: }"), 4, "sources.wmt.transforms: should be a valid list"),
+    "unknown transform": (step("lwoer"), 6, "transforms[2]: unknown transform 'lwoer'; did you mean lower"),
+    "unknown option": (step("lower:\n          feilds: [0]"), 7, "lower.feilds: unknown key; did you mean"),
     "unknown option in a choice": (
-        STEPS + "      - choice:\n        - weight: 1\n          transforms:\n          - lower: {x: 1}\n", 9,
+        step("choice:\n        - weight: 1\n          transforms:\n          - lower: {x: 1}"), 9,
         "transforms[2].choice[1].transforms[1].lower.x: unknown key; choose from fields, if_cased",
     ),
-    "bad weight in a choice": (STEPS + "      - choice:\n        - {weight: -1}\n", 7, "weight: -1.0; give a number"),
-    "choice of nothing": (STEPS + "      - choice: []\n", 6, "choice: is empty; give at least one"),
-    "choice of zeros": (STEPS + "      - choice: [{weight: 0}]\n", 6, "the weights of the variants sum to 0"),
-    "missing option": (STEPS + "      - ratio\n", 6, "transforms[2]: key 'max' is missing; give it"),
-    "bad regex": (STEPS + "      - regex: 'a(b'\n", 6, "'a(b' is no regular expression: missing ), unterminated"),
-    "bad regex by key": (STEPS + "      - match:\n          pattern: '*'\n", 7, "match.pattern: '*' is no regular"),
-    "bad number": (STEPS + "      - multiply:\n          n: 0\n", 7, "multiply.n: 0; give 1 or more"),
-    "two names": (STEPS + "      - {lower: , upper: }\n", 6, "a transform is a name, or a name with its options, not"),
-    "a number for a transform": (STEPS + "      - 3\n", 6, "a transform is a name, or a name with its options, not"),
-    "wrong type in a list": (STEPS + "      - lower: {fields: [0, x]}\n", 6, "lower.fields[2]: should be a valid"),
-    "missing vocabulary": (STEPS + "      - encode: no.volt\n", 6, "no.volt: no such file; check the path"),
-    "missing user file": (STEPS + "      - user: {file: no.py, function: f}\n", 6, "no.py: no such file"),
+    "bad weight in a choice": (step("choice:\n        - {weight: -1}"), 7, "weight: -1.0; give a number"),
+    "choice of nothing": (step("choice: []"), 6, "choice: is empty; give at least one"),
+    "choice of zeros": (step("choice: [{weight: 0}]"), 6, "the weights of the variants sum to 0"),
+    "missing option": (step("ratio"), 6, "transforms[2]: key 'max' is missing; give it"),
+    "bad regex": (step("regex: 'a(b'"), 6, "'a(b' is no regular expression: missing ), unterminated"),
+    "bad regex by key": (step("match:\n          pattern: '*'"), 7, "match.pattern: '*' is no regular"),
+    "bad number": (step("multiply:\n          n: 0"), 7, "multiply.n: 0; give 1 or more"),
+    "two names": (step("{lower: , upper: }"), 6, "a transform is a name, or a name with its options, not"),
+    "a number for a transform": (step("3"), 6, "a transform is a name, or a name with its options, not"),
+    "wrong type in a list": (step("lower: {fields: [0, x]}"), 6, "lower.fields[2]: should be a valid"),
+    "missing vocabulary": (step("encode: no.volt"), 6, "no.volt: no such file; check the path"),
+    "missing user file": (step("user: {file: no.py, function: f}"), 6, "no.py: no such file"),
     "common transforms": (WMT + "transforms:\n  - lwer\n", 5, "transforms[1]: unknown transform 'lwer'"),
-    "key given twice": (WMT + "    path: b.tsv\n", 4, "key 'path' is given twice; first in line 3"),
+    "key given twice": (source("path: b.tsv"), 4, "key 'path' is given twice; first in line 3"),
     "tab": ("sources:\n\twmt: 1\n", 2, "cannot start any token; indent with spaces"),
     "open bracket": ("sources: [1\n", 2, "no YAML: while parsing a flow sequence"),
     "a tag": ("sources: !!python/object:os.system x\n", 1, "could not determine a constructor"),

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streams import Crash, Drop, Pair, Refuse, Repeat, deadline, numbered, write_lines
+from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
-from volt.errors import ConfigError, OutputError, StreamError
-from volt.stream import Checks, Policy, Schedule, Source, Stream
+from volt.errors import ConfigError, StreamError
+from volt.stream import Schedule, Source, Stream
 from volt.stream.state import load_state, save_state
 
 Make = Callable[..., Stream]
@@ -247,139 +247,6 @@ def test_a_million_lines_are_the_same_for_any_number_of_workers(make: Make, tmp_
         with deadline(60), make(sources, n_workers=2, start_method=start_method) as stream:
             stream.restore(state)
             assert list(islice(stream, 100)) == lines[state["n"] : state["n"] + 100]
-
-
-# unfit lines
-
-
-@pytest.fixture
-def unfit(tmp_path: Path) -> Source:
-    """A source with one line that is not UTF-8, one with one field, and one that two transforms cannot take."""
-    path = tmp_path / "unfit.tsv"
-    lines = [f"line {i}\tZeile {i}".encode() for i in range(20)]
-    lines[3], lines[8], lines[11], lines[15] = b"caf\xe9\tx", b"alone", b"bad\tx", b"worse\tx"
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
-    checks = Checks(min_fields=2)
-    return Source("u", (str(path),), 1.0, (Refuse("bad"), Crash("worse")), block_lines=8, checks=checks, epochs=1)
-
-
-def test_unfit_lines_are_raised_with_their_place(make: Make, unfit: Source) -> None:
-    """By default the first unfit line that the stream reaches ends it, told by file and line."""
-    single = replace(unfit, shuffle="none")
-    with pytest.raises(StreamError, match=r"unfit\.tsv:4: invalid UTF-8: byte 0xe9 at column 4; mend the line"):
-        list(make([single]))
-    for n_workers in (0, 2):
-        with deadline(60), make([single], n_workers=n_workers, start_method="fork") as stream:
-            assert not list(islice(stream.blocks(limit=0), None))
-            with pytest.raises(StreamError, match=r"unfit\.tsv:4"):
-                next(iter(stream))
-
-
-@pytest.mark.parametrize("n_workers", [0, 2])
-def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_workers: int) -> None:
-    """The others are given, each once; the kinds of faults are counted, and go on being counted after a restore."""
-    policy = Policy("skip")
-    with deadline(60), make([unfit], policy=policy, n_workers=n_workers, start_method="fork") as stream:
-        lines = list(stream)
-        summary = stream.summary()
-    assert Counter(lines) == Counter(f"line {i}\tZeile {i}" for i in range(20) if i not in (3, 8, 11, 15))
-    assert (summary.n_read, summary.n_faults) == (20, 4)
-    assert summary.reasons == {"invalid UTF-8": 1, "columns": 1, "refuse": 1, "crash": 1}
-    for stop in range(17):
-        first, second = make([unfit], policy=policy), make([unfit], policy=policy)
-        list(first.blocks(limit=stop))
-        second.restore(first.state())
-        assert list(second) == lines[stop:]
-        assert (second.summary().n_read, second.summary().reasons) == (20, summary.reasons)
-
-
-def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path) -> None:
-    """The file holds place, reason and text of each, once, though the stream was interrupted."""
-    policy = Policy("quarantine", quarantine=str(tmp_path / "unfit.jsonl"))
-    first, second = make([unfit], policy=policy), make([unfit], policy=policy)
-    list(first.blocks(limit=9))
-    second.restore(first.state())
-    list(second)
-    rows = [json.loads(row) for row in (tmp_path / "unfit.jsonl").read_text().splitlines()]
-    assert {row["place"].rpartition("/")[2]: row["line"] for row in rows} == {
-        "unfit.tsv:4": "caf\ufffd\tx",
-        "unfit.tsv:9": "alone",
-        "unfit.tsv:12": "bad\tx",
-        "unfit.tsv:16": "worse\tx",
-    }
-    assert len(rows) == 4
-    assert "crash: ZeroDivisionError: worse" in {row["reason"].partition("\t")[0] for row in rows}
-
-
-@pytest.mark.parametrize("path", ["/nowhere/unfit.jsonl", "/dev/full"])
-def test_a_quarantine_that_cannot_be_written_is_told(make: Make, unfit: Source, path: str) -> None:
-    """No unfit line is lost in silence, on a full disk either."""
-    with pytest.raises(OutputError, match="cannot be appended to"):
-        list(make([unfit], policy=Policy("quarantine", quarantine=path)))
-
-
-def test_too_many_unfit_lines_stop_the_stream(make: Make, unfit: Source, tmp_path: Path) -> None:
-    """A number is judged at once, a share from 1,000 lines on."""
-    assert len(list(make([unfit], policy=Policy("skip", max_faults=4, max_share=0.0)))) == 16
-    with pytest.raises(StreamError, match=r"unfit lines: . of .*, more than max_faults=2 allows"):
-        list(make([unfit], policy=Policy("skip", max_faults=2)))
-    lines = ["x\ty", "x"] * 600
-    source = Source("v", (write_lines(tmp_path / "v", lines),), checks=Checks(min_fields=2), epochs=1)
-    with pytest.raises(StreamError, match=r"unfit lines: 600 of 1200, more than max_share=0.4 allows"):
-        list(make([source], policy=Policy("skip", max_share=0.4)))
-
-
-def test_a_file_that_changes_ends_the_stream(make: Make, tmp_path: Path) -> None:
-    """Whatever the policy: exact cover cannot be kept any more."""
-    paths = numbered(tmp_path, "d", 40)
-    stream = make([Source("d", paths, block_lines=10)], policy=Policy("skip"))
-    list(stream.blocks(limit=10))
-    write_lines(Path(paths[0]), ["other\tlines"])
-    with deadline(10), pytest.raises(StreamError, match="changed while the stream was running"):
-        list(stream)
-
-
-def test_a_source_whose_lines_are_all_filtered_is_told(make: Make, tmp_path: Path) -> None:
-    """An endless stream of nothing is an error, not a hang."""
-    source = Source("d", numbered(tmp_path, "d", 40), 1.0, (Drop(1.0),), block_lines=10)
-    for n_workers in (0, 2):
-        with (
-            deadline(60),
-            make([source], n_workers=n_workers, start_method="fork") as stream,
-            pytest.raises(StreamError, match="source 'd': no line of an epoch passes its transforms"),
-        ):
-            list(stream)
-
-
-def test_unwritable_lines_of_a_transform_are_faults(make: Make, tmp_path: Path) -> None:
-    """A line end or a lone surrogate that a transform leaves in a line is the line's fault."""
-    paths = (write_lines(tmp_path / "d", ["a\tb", "c\td"]),)
-    stream = make([Source("d", paths, 1.0, (Break("a"),), epochs=1)], policy=Policy("skip"))
-    assert list(stream) == ["c\td"]
-    assert stream.summary().reasons == {"unwritable": 1}
-
-
-class Break:
-    """Puts a line end into lines that hold a text."""
-
-    def __init__(self, text: str) -> None:
-        self.name, self.text = "break", text
-
-    def __call__(self, batch: Any, rng: Any) -> Any:
-        return batch.map(lambda line: line.replace("\t", "\n") if self.text in line else line)
-
-
-def test_shards_left_out_are_counted_once(make: Make, tmp_path: Path) -> None:
-    """An unreadable shard is in the summary, in the tally, and counts for a threshold."""
-    good, bad = numbered(tmp_path, "d", 10)[0], tmp_path / "bad.gz"
-    bad.write_bytes(b"\x1f\x8b\x08\x00")
-    source = Source("d", (good, str(bad)), epochs=1)
-    stream = make([source], policy=Policy("skip"))
-    assert len(list(stream)) == 10
-    assert stream.summary().left_out == (str(bad),)
-    assert stream.summary().reasons == {"unreadable shard": 1}
-    with pytest.raises(StreamError, match="unreadable shard"):
-        list(make([source], policy=Policy("skip", max_faults=0)))
 
 
 def test_the_summary_counts(make: Make, tmp_path: Path) -> None:

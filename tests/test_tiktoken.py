@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_huggingface import LINES, assert_agree, corpora, learn, texts
 
 from volt.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError

@@ -9,7 +9,7 @@ import naive
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_bpe import merge_lists
+from merges import merge_lists
 
 from volt.encoder import Encoder
 from volt.errors import ConfigError, OutputError, VocabularyError, VoltError

@@ -21,25 +21,27 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError
+from volt.learners import classify, learner_of
 from volt.offsets import split_lines
 from volt.reader import Block, patiently, utf8_error
 from volt.rendering import Rendering
 from volt.tables import Tables
-from volt.unit_table import ROOM, NumberedLines, UnitTable
+from volt.unit_table import Lines, UnitTable
 from volt.units import UnitRule, joined_words, unit_words
 
 Longs = NDArray[np.int64]
 A = TypeVar("A")
 B = TypeVar("B")
-CHUNK_SIZE = 1 << 18  # bytes: chunk, numbers and ids fit into a core's cache beside the table
+CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
 NEWLINE = ord("\n")
+NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Chunk:
     """Whole lines of UTF-8 text, each with the separator byte behind it (the last may lack it).
 
     first: the number of the first line, for dropout;  strips_return: lines end at "\\r\\n" too;  whole: what it was cut
-    from, for messages.
+    from, for messages;  padded: it ends with a separator, and `PADDING` bytes behind it may be read.
     """
 
     text: bytes | memoryview
@@ -55,6 +57,7 @@ class Chunk:
     first: int = 0
     strips_return: bool = False
     whole: Block | None = None
+    padded: bool = False
 
     @property
     def next_line(self) -> int:
@@ -108,6 +111,7 @@ class BatchEncoder:
     def __init__(self, tables: Tables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
         self._rule = UnitRule.of(tables.vocabulary.pretokenizer)
+        self._learner = learner_of(tables, None if sampled else rendering)
         self._idle: list[UnitTable] = []
 
     def encode(
@@ -130,34 +134,38 @@ class BatchEncoder:
         try:
             return self._idle.pop()
         except IndexError:
-            return UnitTable(self._rule, np.int32 if self.sampled else self.rendering.dtype, limit=self._limit)
+            dtype = np.int32 if self.sampled else self.rendering.dtype
+            return UnitTable(self._rule, self._learner, dtype, limit=self._limit)
 
     def _run(self, chunk: Chunk, table: UnitTable, dropout: Dropout | None) -> Part:
         if not len(chunk.text):
             return Part(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
-        text, separator = self._prepared(chunk)
-        lines = table.scan(text, separator, strip_return=chunk.strips_return and not self._rule.words)
-        self._learn(table)
-        if table.n_irregular:
-            lines = self._with_irregular(lines, table)
-        part = self._sampled(lines, table, chunk.first, dropout) if dropout else self._looked_up(lines, table)
+        if self._rule.words:
+            chunk = self._joined(chunk)
+        table.trim()
+        lines = _encoded(table, chunk)
+        if len(table.pending):
+            self._learn(table)
+            lines = _encoded(table, chunk)
+        if len(lines.strange):
+            lines = self._with_strange(lines, bytes(chunk.text), chunk.separator)
         self._idle.append(table)
-        return part
+        return self._sampled(lines, chunk.first, dropout) if dropout else Part(lines.values, lines.ends)
 
-    def _prepared(self, chunk: Chunk) -> tuple[bytes | memoryview, int]:
-        """The text whose units are to be numbered; where units are pre-tokens, these with spaces between."""
-        if not self._rule.words:
-            return chunk.text, chunk.separator
+    def _joined(self, chunk: Chunk) -> Chunk:
+        """The pre-tokens of lines, where these are the units, with spaces between."""
         lines = bytes(chunk.text).split(bytes([chunk.separator]))
         lines = lines if lines[-1] else lines[:-1]
         texts = [(line.removesuffix(b"\r") if chunk.strips_return else line).decode() for line in lines]
-        return b"".join(words.encode() + b"\xff" for words in joined_words(self.tables.vocabulary, texts)), 0xFF
+        joined = b"".join(words.encode() + b"\xff" for words in joined_words(self.tables.vocabulary, texts))
+        return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first)
 
     def _learn(self, table: UnitTable) -> None:
-        """Encode the units that are new to the table."""
-        if table.n_known == table.n_units:
-            return
-        found = unit_words(self.tables.vocabulary, *table.new_units(), first=table.new_firsts())
+        """Encode the units that are new to the table and that it could not encode itself."""
+        numbers = table.pending
+        data, ends = table.units(numbers)
+        found = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
+        classify(data.decode())
         values, ends = self._values(found.text, found.lengths)
         table.learn(values, _ends_of_groups(ends, found.n_words), found.irregular)
 
@@ -172,54 +180,47 @@ class BatchEncoder:
         values, symbol_ends = self.rendering.expand(symbols)
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
-    def _with_irregular(self, lines: NumberedLines, table: UnitTable) -> NumberedLines:
-        """The same, with the numbers of every line that holds an irregular unit replaced by one for the whole line."""
-        places = np.flatnonzero(table.irregular[lines.numbers])
-        rows = np.unique(np.searchsorted(lines.ends, places, side="right"))
-        if not len(rows):
-            return lines
-        split = split_lines(self.tables.vocabulary, [lines.line(row).decode() for row in rows])
+    def _with_strange(self, lines: Lines, text: bytes, separator: int) -> Lines:
+        """The same, with every line that holds an irregular unit encoded as a whole."""
+        numbers, mark = lines.strange[:, 0], bytes([separator])
+        strange = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.strange[:, 1].tolist()]
+        split = split_lines(self.tables.vocabulary, strange)
         words = list(chain.from_iterable(split))
         values, ends = self._values("".join(words), np.array([len(word) for word in words], np.int64))
-        first = table.lend(values, _ends_of_groups(ends, np.array([len(words) for words in split])))
-        parts, done = [], 0
+        starts_ends = pairwise([0, *_ends_of_groups(ends, np.array([len(words) for words in split])).tolist()])
+        parts, done, is_text = list[NDArray[Any]](), 0, lines.values.dtype == np.uint8
         sizes = np.diff(lines.ends, prepend=0)
-        for number, row in enumerate(rows.tolist(), first):
-            parts += [lines.numbers[done : lines.ends[row] - sizes[row]], np.array([number], np.int32)]
-            done = lines.ends[row]
-        sizes[rows] = 1
-        return lines.renumbered(np.concatenate([*parts, lines.numbers[done:]]), np.cumsum(sizes))
+        for number, (start, end) in zip(numbers.tolist(), starts_ends, strict=True):
+            place = lines.ends[number] - is_text  # before the line end
+            parts += [lines.values[done:place], values[start : max(start, end - is_text)]]
+            done, sizes[number] = place, sizes[number] + len(parts[-1])
+        return Lines(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.strange[:0])
 
-    def _looked_up(self, lines: NumberedLines, table: UnitTable) -> Part:
-        return _expanded(lines.numbers, lines.ends, table.starts, table.values)
-
-    def _sampled(self, lines: NumberedLines, table: UnitTable, first: int, dropout: Dropout) -> Part:
+    def _sampled(self, lines: Lines, first: int, dropout: Dropout) -> Part:
         from volt.kernels.encode import encode_sampled
 
         tables = self.tables
         symbols, ends = encode_sampled(
-            lines.numbers, lines.ends, table.starts, table.values, tables.merges, tables.kept, tables.parts,
-            dropout.probability, dropout.seed, first,
-        )  # fmt: skip
+            lines.values, lines.ends, tables.merges, tables.kept, tables.parts, dropout.probability, dropout.seed, first
+        )
         numbers, rows = self.rendering.numbered(symbols)
-        return _expanded(numbers, ends, rows.starts, np.append(rows.values, np.zeros(ROOM, rows.values.dtype)))
+        return _expanded(numbers, ends, rows.starts, rows.values)
+
+
+def _encoded(table: UnitTable, chunk: Chunk) -> Lines:
+    return table.encode(chunk.text, separator=chunk.separator, strips_return=chunk.strips_return, padded=chunk.padded)
 
 
 def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> Part:
-    """Write down what numbers stand for; most often there is room at once, and nothing needs to be counted before."""
-    from volt.kernels.units import expand_ids, expand_text, n_values
+    """Write down what numbers stand for."""
+    from volt.kernels.expand import ROOM, expand_ids, expand_text, n_values
 
-    guess = len(numbers) * (16 if values.dtype == np.uint8 else 2) + len(ends) + ROOM
-    for room in (guess, None):
-        out = np.empty(n_values(numbers, starts) + len(ends) + ROOM if room is None else room, values.dtype)
-        if values.dtype == np.uint8:
-            out_ends, n = np.zeros(0, np.int64), expand_text(numbers, ends, starts, values, out)
-        else:
-            out_ends = np.empty(len(ends), np.int64)
-            n = expand_ids(numbers, ends, starts, values, out, out_ends)
-        if n >= 0:
-            break
-    return Part(out[:n], out_ends)
+    values = np.append(values, np.zeros(ROOM, values.dtype))
+    out = np.empty(n_values(numbers, starts) + len(ends) + ROOM, values.dtype)
+    if values.dtype == np.uint8:
+        return Part(out[: expand_text(numbers, ends, starts, values, out)], np.zeros(0, np.int64))
+    out_ends = np.empty(len(ends), np.int64)
+    return Part(out[: expand_ids(numbers, ends, starts, values, out, out_ends)], out_ends)
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
@@ -241,11 +242,13 @@ def chunks_of(
     >>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\nthree", size=5)]
     [b'one\\n', b'two\\n', b'three']
     """
+    from volt.kernels.memory import PADDING
+
     view, start, mark, whole = memoryview(text), 0, bytes([separator]), Block("text", 1, 0, text, 0)
     while start < len(text):
         end = len(text) if start + size >= len(text) else text.rfind(mark, start, start + size) + 1
         end = end or text.find(mark, start + size) + 1 or len(text)
-        yield Chunk(view[start:end], separator, first, whole=whole)
+        yield Chunk(view[start:end], separator, first, whole=whole, padded=end + PADDING <= len(text))
         first += text.count(mark, start, end) if numbered else 0
         start = end
 

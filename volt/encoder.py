@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.batches import CHUNK_SIZE, NEWLINE, BatchEncoder, Chunk, Dropout, Part, chunks_of
+from volt.batches import CHUNK_SIZE, NEWLINE, NO_BYTE_OF_TEXT, BatchEncoder, Chunk, Dropout, Part, chunks_of
 from volt.decoder import decode, decode_lines
 from volt.errors import ConfigError, VocabularyError
 from volt.offsets import encode_offsets, split_lines
@@ -34,7 +34,6 @@ from volt.text import check_text
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
-_NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 Ids = NDArray[np.int32]
 Form = Literal["pieces", "ids"]
 
@@ -299,7 +298,7 @@ def _joined(lines: Sequence[str]) -> tuple[bytes, int]:
     try:
         if text.count("\n") == len(lines):
             return text.encode(), NEWLINE
-        return b"".join(line.encode() + b"\xff" for line in lines), _NO_BYTE_OF_TEXT
+        return b"".join(line.encode() + b"\xff" for line in lines), NO_BYTE_OF_TEXT
     except UnicodeEncodeError:
         for line in lines:
             check_text(line)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.alignment import align, pretoken_spans
 from volt.atoms import SUFFIX
 from volt.bytelevel import to_bytes
 from volt.special import BYTE_TOKENS, SpecialTokens
@@ -39,10 +40,10 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
 def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords) -> Iterator[tuple[str, int, int]]:
     """Each piece with its start and end in the original line."""
     spans = _hidden_spans(vocabulary.special, check_text(line))
-    normal, from_hidden = vocabulary.normalizer.align(vocabulary.special.hide_text(line))
+    normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(line))
     starts = np.append(spans[from_hidden[:, 0], 0], len(line)).tolist()
     ends = np.append(0, spans[from_hidden[:, 1] - 1, 1]).tolist()
-    cut = vocabulary.pretokenizer.spans(normal)
+    cut = pretoken_spans(vocabulary.pretokenizer, normal)
     encoded = encode_words([word for word, *_ in cut])
     for (word, start, end), pieces in zip(cut, encoded, strict=True):
         is_bytes = vocabulary.pretokenizer.is_bytes

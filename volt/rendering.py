@@ -55,6 +55,11 @@ class Rendering:
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
         self._rows = empty.extended([], [spell(symbol) if occurs else b"" for symbol, occurs in enumerate(occur)])
 
+    def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
+        """Where the values of the first n symbols start (n + 1,), and the values."""
+        rows = self._rows
+        return rows.starts[: n + 1], rows.values[: rows.starts[n]]
+
     def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
         """The values of symbols, one after the other, and where each symbol's end."""
         numbers, rows = self.numbered(symbols)

@@ -13,19 +13,16 @@ are rejoined with one space) or keeps it, shown as "▁" inside the pre-tokens: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
-from volt.bytelevel import ALPHABET, HEX, to_bytes
+from volt.bytelevel import ALPHABET, HEX
 from volt.errors import ConfigError, CorpusError
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
 SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
 
@@ -46,13 +43,6 @@ _LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": _GPT2}
 _ASIDE, _HIDDEN = "\U0010ffff", r"\x{10F000}-\x{10FFFD}"
 _BYTES_RUN = rf"([\s{SPACE}])([\s{SPACE}][^\s{SPACE}{_HIDDEN}])"
 _BYTES = f"[{_HIDDEN}]|" + _GPT2.replace(rf"[^\s{SPACE}\p{{L}}", rf"[^\s{SPACE}{_HIDDEN}\p{{L}}")
-# A character and all that may combine with it: marks, Hangul vowels and finals, what NFKC turns into these.
-_SEGMENT = (
-    r"(?s).[\p{M}\x{1160}-\x{11FF}\x{E33}\x{EB3}\x{3133}\x{3135}\x{3136}\x{313A}-\x{313F}\x{314F}-\x{3164}"
-    r"\x{3167}-\x{316D}\x{316F}\x{3170}\x{3182}\x{3183}\x{3187}-\x{318E}\x{FF9E}-\x{FFA0}\x{FFA3}\x{FFA5}"
-    r"\x{FFA6}\x{FFAA}-\x{FFAF}\x{FFC2}-\x{FFC7}\x{FFCA}-\x{FFCF}\x{FFD2}-\x{FFD7}\x{FFDA}-\x{FFDC}]*"
-)
-_WORD_OR_GAP = r"[^\s\x1c-\x1f]+|[\s\x1c-\x1f]+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +115,6 @@ class Normalizer:
         True
         """
         return str(_over_text(self.apply, text).item())
-
-    def align(self, line: str) -> tuple[str, NDArray[np.int64]]:
-        """Normalise one string and say where each character came from, in linear time.
-
-        Returns the normalised text and an (n_characters, 2) int64 array: row k holds the start and the end,
-        in characters of `line`, of what character k was made from; characters made together share them.
-
-        >>> text, spans = Normalizer("nfkc").align("ﬁn")
-        >>> text, spans.tolist()
-        ('fin', [[0, 1], [0, 1], [1, 2]])
-        """
-        text = self.normalize(line)
-        for pattern in (_SEGMENT, _WORD_OR_GAP, r"(?s)^.*$"):
-            before = _all_matches(pattern, line).explode().drop_nulls()
-            after = self.apply_series(before)
-            if _same_but_sigma("".join(after), text):
-                break
-        return text, _spans(before, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,21 +215,6 @@ class PreTokenizer:
         """
         return list(_over_text(self.extract, text).item())
 
-    def spans(self, text: str) -> list[tuple[str, int, int]]:
-        """Each pre-token with its start and end in `text`, in characters; a dummy "▁" has no width.
-
-        >>> PreTokenizer("metaspace").spans("ab c")
-        [('▁ab', 0, 2), ('▁c', 2, 4)]
-        """
-        words = self.split(text)
-        if self.is_bytes:
-            ends = list(accumulate(len(to_bytes(word).decode()) for word in words))
-            return list(zip(words, [0, *ends], ends, strict=False))
-        if self.name not in _LOSSLESS:
-            return [(word, *span) for word, span in zip(words, _match_spans(self, text), strict=True)]
-        ends = [end - self.dummy_prefix for end in accumulate(map(len, words))]
-        return list(zip(words, [0, *ends], ends, strict=False))
-
 
 def _extract_bytes(expr: pl.Expr) -> pl.Expr:
     import polars as pl
@@ -299,41 +256,10 @@ def _keeps_lone_space(pattern: str) -> bool:
     from polars.exceptions import ComputeError
 
     try:
-        return " " in _all_matches(pattern, " ").item()
+        return " " in _over_text(lambda expr: expr.str.extract_all(pattern), " ").item()
     except ComputeError as error:
         reason = str(error).split("\n\nThis error occurred")[0]
         raise ConfigError(f"invalid pre-tokenizer regex {pattern!r}: {reason}") from None
-
-
-def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
-    """Positions of the regex's matches: bracket them with two characters that the text lacks, and measure."""
-    used = set(text)
-    left, right = islice((mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2)
-    source = text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
-    bracketed = _over_text(lambda expr: expr.str.replace_all(pretokenizer.pattern, f"{left}${{0}}{right}"), source)
-    gap, *matches = str(bracketed.item()).split(left)
-    position = len(gap)
-    for match in matches:
-        word, gap = match.split(right)
-        if word:
-            yield position, position + len(word)
-        position += len(word) + len(gap)
-
-
-def _same_but_sigma(left: str, right: str) -> bool:
-    """Equal, were it not that a final sigma is seen only in its context."""
-    return left.replace("ς", "σ") == right.replace("ς", "σ")
-
-
-def _spans(before: pl.Series, after: pl.Series) -> NDArray[np.int64]:
-    """Segments before and after → (n_characters_after, 2); unchanged ones map character by character."""
-    import numpy as np
-
-    n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
-    starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
-    same = np.repeat((before == after).to_numpy(), n_after)
-    starts = starts + same * (np.arange(len(starts)) - offsets)
-    return np.stack([starts, starts + np.where(same, 1, np.repeat(n_before, n_after))], axis=1)
 
 
 def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
@@ -346,10 +272,6 @@ def _over_text(make: Callable[[pl.Expr], pl.Expr], text: str) -> pl.Series:
     import polars as pl
 
     return _over_series(make, pl.Series("text", [check_text(text)], dtype=pl.String))
-
-
-def _all_matches(pattern: str, text: str) -> pl.Series:
-    return _over_text(lambda expr: expr.str.extract_all(pattern), text)
 
 
 def check_text(text: str) -> str:

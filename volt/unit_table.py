@@ -1,160 +1,176 @@
-"""`UnitTable`: the distinct units met so far and what each stands for; lines → numbers of units → values.
+"""`UnitTable`: the distinct units met so far and what each stands for; bytes → values, line by line.
 
 A table belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit.
 
->>> from volt.units import UnitRule
+>>> from volt.learners import numbering_learner
 >>> from volt.text import PreTokenizer
->>> table = UnitTable(UnitRule.of(PreTokenizer()), np.int32)
->>> lines = table.scan(b"low lower low\\n\\nlow", ord("\\n"))
->>> lines.numbers.tolist(), lines.ends.tolist(), table.new_units()
+>>> from volt.units import UnitRule
+>>> table = UnitTable(UnitRule.of(PreTokenizer()), numbering_learner(), np.int32)
+>>> lines = table.encode(b"low lower low\\n\\nlow", separator=ord("\\n"))
+>>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from volt.units import UnitRule
 
+if TYPE_CHECKING:
+    from volt.kernels.learning import Learner
+
 Longs = NDArray[np.int64]
-ROOM = 16  # values that may be read behind the last
 _N_SLOTS = 1 << 12
+_N_LINES = 1 << 14
+_CACHE_LINE = 64  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedLines:
-    """data: (n_bytes + padding,) uint8 text;  bounds: (n_lines,) int64, where the byte is that parts each line from the
-    next;  text_ends: (n_lines,) int64, where its text ends;  numbers: (n,) int32;  ends: (n_lines,) int64, where each
-    line's numbers end."""
+class Lines:
+    """values: (n,) int32 or uint8;  ends: (n_lines,) int64, where each line's end;  strange: (n, 2) int64: the lines
+    that hold irregular units (number, end of its text), which are written as empty."""
 
-    data: NDArray[np.uint8]
-    bounds: Longs
-    text_ends: Longs
-    numbers: NDArray[np.int32]
+    values: NDArray[Any]
     ends: Longs
-
-    def line(self, index: int) -> bytes:
-        """The text of a line."""
-        start = self.bounds[index - 1] + 1 if index else 0
-        return self.data[start : self.text_ends[index]].tobytes()
-
-    def renumbered(self, numbers: NDArray[np.int32], ends: Longs) -> NumberedLines:
-        """The same lines with other numbers."""
-        return replace(self, numbers=numbers, ends=ends)
+    strange: Longs
 
 
 class UnitTable:
-    """rule: what parts units;  dtype: of the values that units stand for;  limit: units kept, about."""
+    """rule: what parts units;  learner: what they stand for;  dtype: of the values;  limit: units kept, about."""
 
-    def __init__(self, rule: UnitRule, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
-        self.rule, self.limit, self._dtype, self._room = rule, limit, np.dtype(dtype), _Room()
+    def __init__(self, rule: UnitRule, learner: Learner, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
+        self.rule, self.limit, self._learner, self._dtype = rule, limit, learner.for_thread(), np.dtype(dtype)
+        self._line_ends, self._strange = np.empty(_N_LINES, np.int64), np.empty((128, 2), np.int64)
+        self._padded = np.zeros(0, np.uint8)
         self.clear()
+
+    def trim(self) -> None:
+        """Forget all units if there are more than the limit."""
+        if self.n_units > self.limit:
+            self.clear()
 
     def clear(self) -> None:
         """Forget all units."""
-        from volt.kernels.units import Table
+        from volt.kernels.units import ROOM, Table
 
-        n = _N_SLOTS
+        n = _N_SLOTS // 2
         self._table = Table(
-            np.zeros(4 * n, np.uint64), np.zeros(1 << 14, np.uint8), np.zeros(n // 2 + 1, np.int64),
-            np.zeros(n // 2, np.uint8),
+            rows=_aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
+            firsts=np.zeros(n, np.uint8), value_starts=np.zeros(n, np.int64),
+            values=np.zeros(16 * n + ROOM, np.uint8), pending=np.zeros(n, np.int64),
         )  # fmt: skip
-        self.n_units = self.n_known = 0
-        self.irregular, self.n_irregular = np.zeros(0, bool), 0
-        self.starts, self.values = np.zeros(1, np.int64), np.zeros(ROOM, self._dtype)
+        self.n_units = self._n_values = self._n_pending = 0
 
-    def scan(self, text: bytes | memoryview, separator: int, *, strip_return: bool = False) -> NumberedLines:
-        """Number the units of lines that end with a separator byte (the last may lack it).
+    def encode(
+        self, text: bytes | memoryview, *, separator: int, strips_return: bool = False, padded: bool = False
+    ) -> Lines:
+        """What the lines of a text stand for; nothing that counts while units are pending (`pending`, `learn`).
 
-        strip_return: a carriage return before the separator ends the line too. The result holds until the next scan.
+        separator: the byte that ends a line (the last may lack it);  strips_return: a carriage return before it is no
+        part of the line;  padded: the text ends with a separator and has `PADDING` readable bytes behind it.
         """
-        from volt.kernels.units import LINE, N_NUMBERS, N_UNITS, scan
+        from volt.kernels import units
 
-        if self.n_units > self.limit:
-            self.clear()
-        data, bounds = self._room.filled(text, separator)
-        ends = bounds - (data[bounds - 1] == 13) * (bounds > 0) if strip_return else bounds
-        numbers, line_ends = self._room.numbers, np.empty(len(bounds), np.int64)
-        state = np.zeros(5, np.int64)
-        state[N_UNITS] = self.n_units
-        rule = self.rule
-        while not scan(
-            data, bounds, ends, self._table, rule.breaks, rule.keeps_breaks, rule.marks_first, numbers, line_ends, state
+        data, size = self._data(text, separator, padded=padded)
+        rule = units.Rule(
+            separator, strips_return, self.rule.breaks, self.rule.keeps_breaks, self.rule.marks_first,
+            self._dtype == np.uint8,
+        )  # fmt: skip
+        out = np.empty((2 * size if rule.is_text else size + size // 2) + 2 * units.ROOM, np.uint8)
+        state = np.zeros(units.N_SLOTS_OF_STATE, np.int64)
+        state[units.BREAK], state[units.N_UNITS], state[units.N_VALUES] = -1, self.n_units, self._n_values
+        while status := units.encode_units(
+            data, size, rule, self._table, self._learner, out, self._line_ends, self._strange, state
         ):
-            self._grow(len(text))
-        self.n_units = int(state[N_UNITS])
-        assert state[LINE] == len(bounds)
-        return NumberedLines(data, bounds, ends, numbers[: state[N_NUMBERS]], line_ends)
+            if status == units.OUT_FULL:
+                out = _longer(out, 2 * len(out))
+            elif status == units.LINES_FULL:
+                self._line_ends = _longer(self._line_ends, 2 * len(self._line_ends))
+                self._strange = np.concatenate([self._strange, np.empty_like(self._strange)])
+            elif state[units.N_UNITS] == len(self._table.firsts):
+                self._add_rows()
+            else:
+                self._add_room(size)
+        self.n_units, self._n_values = int(state[units.N_UNITS]), int(state[units.N_VALUES])
+        self._n_pending = int(state[units.N_PENDING])
+        ends = self._line_ends[: state[units.LINE]] // self._dtype.itemsize
+        return Lines(out[: state[units.AT]].view(self._dtype), ends, self._strange[: state[units.N_STRANGE]].copy())
 
-    def _grow(self, n_bytes: int) -> None:
-        """Twice the slots, and room for the bytes of any units to come."""
-        from volt.kernels.units import Table, rebuild
+    @property
+    def pending(self) -> Longs:
+        """The numbers of the units that the last text held and that are yet to be learned. (n,)"""
+        return self._table.pending[: self._n_pending]
 
-        old = self._table
-        rows = np.zeros(2 * len(old.rows), np.uint64)
-        rebuild(rows, old.rows)
-        n = len(rows) // 8
-        self._table = Table(
-            rows, _longer(old.bytes, 2 * len(old.bytes) + n_bytes), _longer(old.starts, n + 1), _longer(old.firsts, n)
-        )
+    def units(self, numbers: Longs) -> tuple[bytes, Longs]:
+        """The bytes of units, one after the other, and where each ends."""
+        starts, sizes = self._table.starts[numbers], self._table.starts[numbers + 1] - self._table.starts[numbers]
+        ends = np.cumsum(sizes)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+        return self._table.bytes[places].tobytes(), ends
 
-    def new_units(self) -> tuple[bytes, Longs]:
-        """The units that have no values yet: their bytes, one after the other, and where each ends."""
-        starts = self._table.starts[self.n_known : self.n_units + 1]
-        return self._table.bytes[starts[0] : starts[-1]].tobytes(), starts[1:] - starts[0]
-
-    def new_firsts(self) -> NDArray[np.uint8]:
-        """Which of the new units stand first in their line, where that is marked."""
-        return self._table.firsts[self.n_known : self.n_units]
+    def firsts(self, numbers: Longs) -> NDArray[np.uint8]:
+        """Which of these units stand first in their line, where that is marked."""
+        return self._table.firsts[numbers]
 
     def learn(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
-        """Say what the new units stand for. values: of all of them; ends: where each one's end; irregular: (n,)."""
-        self.lend(values, ends)
-        self.irregular = np.concatenate([self.irregular, irregular])
-        self.n_irregular += int(irregular.sum())
-        self.n_known = self.n_units
+        """Say what the pending units stand for. values: of all; ends: where each one's end; irregular: (n,)."""
+        from volt.kernels.units import IRREGULAR, ROOM, complete
 
-    def lend(self, values: NDArray[Any], ends: Longs) -> int:
-        """Numbers, the first of which is returned, for values that no unit has, until new units are learned."""
-        self.starts = self.starts[: self.n_known + 1]
-        used = int(self.starts[-1])
-        if used + len(values) + ROOM > len(self.values):
-            self.values = _longer(self.values, 2 * (used + len(values)) + ROOM)
-        self.values[used : used + len(values)] = values
-        self.starts = np.concatenate([self.starts, used + ends])
-        return self.n_known
+        used, table, values, ends = self._n_values, self._table, values.view(np.uint8), ends * self._dtype.itemsize
+        if used + len(values) + ROOM > len(table.values):
+            self._table = table = table._replace(values=_longer(table.values, 2 * (used + len(values)) + ROOM))
+        table.values[used : used + len(values)] = values
+        starts = np.concatenate([[0], ends[:-1]])
+        table.value_starts[self.pending] = used + starts
+        complete(table, self.pending, np.where(irregular, IRREGULAR, ends - starts))
+        self._n_values, self._n_pending = used + len(values), 0
 
-
-class _Room:
-    """Memory that every scan uses again: fresh memory would cost more than the work that is done in it.
-
-    data: text with padding behind it;  numbers: of its units;  places: of its line ends.
-    """
-
-    def __init__(self) -> None:
-        self._size = -1
-
-    def filled(self, text: bytes | memoryview, separator: int) -> tuple[NDArray[np.uint8], Longs]:
-        """The text with spaces behind it, and where its lines end: at separators, and behind a last without one."""
+    def _data(self, text: bytes | memoryview, separator: int, *, padded: bool) -> tuple[NDArray[np.uint8], int]:
+        """The text as an array that ends with a separator and may be read beyond that, and its length."""
         from volt.kernels.memory import PADDING
-        from volt.kernels.units import find_bytes
 
-        n = len(text)
-        if n > self._size:
-            self._size = n
-            self._data, self._places = np.empty(n + PADDING, np.uint8), np.empty(n + 1, np.int64)
-            self.numbers = np.empty(n + 1, np.int32)
-        data = self._data[: n + PADDING]
-        data[:n] = memoryview(text)
-        data[n:] = 32
-        found = find_bytes(data, n, separator, self._places)
-        if n and data[n - 1] != separator:
-            self._places[found], found = n, found + 1
-        return data, self._places[:found]
+        size = len(text)
+        if padded:
+            return np.frombuffer(text, np.uint8), size
+        if len(self._padded) < size + 1 + PADDING:
+            self._padded = np.empty(size + 1 + PADDING, np.uint8)
+        whole = self._padded
+        whole[:size] = memoryview(text)
+        if size and whole[size - 1] != separator:
+            whole[size], size = separator, size + 1
+        data = whole[: size + PADDING]
+        data.flags.writeable = False  # as a text's own memory is, so that the loop is compiled once
+        return data, size
+
+    def _add_rows(self) -> None:
+        """Twice as many units."""
+        from volt.kernels.units import rebuild
+
+        old, n = self._table, 2 * len(self._table.firsts)
+        rows = _aligned(8 * n)
+        rebuild(rows, old.rows)
+        self._table = old._replace(
+            rows=rows, starts=_longer(old.starts, n + 1), firsts=_longer(old.firsts, n),
+            value_starts=_longer(old.value_starts, n), pending=_longer(old.pending, n),
+        )  # fmt: skip
+
+    def _add_room(self, n_bytes: int) -> None:
+        """Twice the room for bytes and values, and enough for the longest unit of so many bytes."""
+        table = self._table
+        n, n_values = 2 * len(table.bytes) + n_bytes, 2 * len(table.values) + 600 * self._learner.widest
+        self._table = table._replace(bytes=_longer(table.bytes, n), values=_longer(table.values, n_values))
+
+
+def _aligned(n: int) -> NDArray[np.uint64]:
+    """Zeros, none of whose rows lies across the end of a cache line."""
+    room = np.zeros(n + _CACHE_LINE // 8, np.uint64)
+    skip = -room.ctypes.data % _CACHE_LINE // 8
+    return room[skip : skip + n]
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:

@@ -43,7 +43,7 @@ def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_
 
 
 @njit(cache=True)
-def _encode_word(
+def encode_word(
     symbols: IntArray, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
     dropout: float, state: LongArray, out: IntArray, n_out: int,
 ) -> int:  # fmt: skip
@@ -82,39 +82,37 @@ def encode_words(
     n_out = start = 0
     for i, end in enumerate(ends):
         if end > start:
-            n_out = _encode_word(symbols[start:end], room, merges, kept, parts, dropout, state, out, n_out)
+            n_out = encode_word(symbols[start:end], room, merges, kept, parts, dropout, state, out, n_out)
         piece_ends[i], start = n_out, end
     return out[:n_out], piece_ends
 
 
 @njit(cache=True, nogil=True)
 def encode_sampled(
-    numbers: IntArray, line_ends: LongArray, starts: LongArray, atoms: IntArray, merges: Merges, kept: FlagArray,
-    parts: LongArray, dropout: float, seed: int, first_line: int,
+    atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
+    first_line: int,
 ) -> tuple[IntArray, LongArray]:  # fmt: skip
-    """Encode lines of numbered units with dropout, line i by the generator of (seed, first_line + i).
+    """Encode lines of atoms with dropout, line i by the generator of (seed, first_line + i).
 
-    numbers, line_ends: as `volt.kernels.units.scan` gives them;  atoms: (…,) int32, unit u has those from starts[u] to
-    starts[u + 1], each 2 · symbol, + 1 for the last of a word.
+    atoms: (n_atoms,) int32, each 2 · symbol, + 1 for the last of a word;  ends: (n_lines,) where each line's end.
     Returns the pieces (n_pieces,) int32 and where each line's pieces end (n_lines,) int64.
     """
-    longest, total = 1, 0
-    for number in numbers:
-        n = starts[number + 1] - starts[number]
-        longest, total = max(longest, n), total + n
+    longest, n = 1, 0
+    for atom in atoms:
+        n += 1
+        if atom & 1:
+            longest, n = max(longest, n), 0
     room, word, state = room_for(longest), np.empty(longest, np.int32), np.zeros(1, np.int64)
-    out, piece_ends = np.empty(total, np.int32), np.empty(len(line_ends), np.int64)
-    n_out = done = 0
-    for line in range(len(line_ends)):
+    out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
+    n = n_out = done = 0
+    for line in range(len(ends)):
         state[0] = line_state(seed, first_line + line)
-        for number in numbers[done : line_ends[line]]:
-            n = 0
-            for i in range(starts[number], starts[number + 1]):
-                word[n], n = atoms[i] >> 1, n + 1
-                if atoms[i] & 1:
-                    n_out = _encode_word(word[:n], room, merges, kept, parts, dropout, state, out, n_out)
-                    n = 0
-        done, piece_ends[line] = line_ends[line], n_out
+        for atom in atoms[done : ends[line]]:
+            word[n], n = atom >> 1, n + 1
+            if atom & 1:
+                n_out = encode_word(word[:n], room, merges, kept, parts, dropout, state, out, n_out)
+                n = 0
+        done, piece_ends[line] = ends[line], n_out
     return out[:n_out], piece_ends
 
 

@@ -1,6 +1,6 @@
-"""Eight bytes at a time: reading and writing a byte array as 64-bit little-endian numbers, at any position.
+"""Many bytes at a time: reading and writing arrays as 64-bit little-endian numbers, and finding bytes, at any position.
 
-The compiled forms do not check bounds: the caller leaves eight bytes of room behind the last position.
+The compiled forms do not check bounds: the caller leaves `PADDING` bytes behind the last position.
 
 >>> from numba import njit
 >>> hex(njit(lambda data: load64(data, np.int64(2)))(np.arange(12, dtype=np.uint8)))
@@ -15,18 +15,30 @@ from numba.extending import intrinsic
 
 from volt.kernels.hashing import IntArray
 
-PADDING = 32  # bytes of room that the loops need behind the last byte they are asked about
+PADDING = 96  # bytes that the loops may read, and write, behind the last that they are asked about
+_BLOCK = 64  # bytes that `separators` looks at
 
 
 if vars(config)["DISABLE_JIT"]:
 
-    def load64(data: IntArray, position: int) -> Any:
+    def load64(data: IntArray, position: Any) -> Any:
         """The 64-bit number that starts at a position."""
-        return np.uint64(int.from_bytes(bytes(data[position : position + 8]), "little"))
+        return np.uint64(int.from_bytes(data[position : position + 8 // data.itemsize].tobytes(), "little"))
 
-    def store64(data: IntArray, position: int, value: Any) -> None:
+    def store64(data: IntArray, position: Any, value: Any) -> None:
         """Write a 64-bit number at a position."""
-        data[position : position + 8] = np.frombuffer(int(value).to_bytes(8, "little"), np.uint8)
+        whole = np.frombuffer(int(value).to_bytes(8, "little"), data.dtype)
+        data[position : position + len(whole)] = whole
+
+    def separators(data: IntArray, position: Any, other: int) -> Any:
+        """Which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
+        block = data[position : position + _BLOCK]
+        bits = np.packbits((block <= 32) | (block == other), bitorder="little")
+        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
+
+    def trailing_zeros(word: Any) -> Any:
+        """The number of the lowest bit that is set; one must be."""
+        return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
 else:
 
@@ -54,3 +66,33 @@ else:
             return context.get_dummy_value()
 
         return types.void(data, position, value), generate
+
+    @intrinsic
+    def separators(typing: Any, data: Any, position: Any, other: Any) -> Any:
+        """Which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
+        from llvmlite import ir
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), _BLOCK)
+            place = builder.gep(array.data, [arguments[1]])
+            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
+            low = builder.icmp_unsigned("<", block, ir.Constant(bytes_, [33] * _BLOCK))
+            one = builder.insert_element(
+                ir.Constant(bytes_, ir.Undefined), builder.trunc(arguments[2], byte), ir.IntType(32)(0)
+            )
+            zeros = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
+            same = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
+            return builder.bitcast(builder.or_(low, same), ir.IntType(_BLOCK))
+
+        return types.uint64(data, position, other), generate
+
+    @intrinsic
+    def trailing_zeros(typing: Any, word: Any) -> Any:
+        """The number of the lowest bit that is set; one must be."""
+        from llvmlite import ir
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+        return types.uint64(word), generate

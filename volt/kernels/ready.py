@@ -29,7 +29,7 @@ def _kernels(job: Job) -> list[Any]:
 
     if job == "search":
         return [bpe.learn, encode.encode_words, encode.trace]
-    return [encode.encode_words, units.scan, units.expand_ids, units.expand_text]
+    return [encode.encode_words, units.encode_units]
 
 
 def _is_cached(kernel: Any) -> bool:
@@ -65,16 +65,16 @@ def _compile_search(symbols: Any, merges: Any) -> None:
 
 
 def _compile_encode() -> None:
-    """By encoding a little text."""
+    """By numbering the units of a little text."""
+    from volt.kernels import units
+    from volt.kernels.learning import numbering
     from volt.kernels.memory import PADDING
-    from volt.kernels.units import Table, expand_ids, expand_text, find_bytes, n_values, rebuild, scan
 
-    data, ends = np.full(1 + PADDING, 32, np.uint8), np.array([1])
-    table = Table(np.zeros(32, np.uint64), np.zeros(8, np.uint8), np.zeros(5, np.int64), np.zeros(4, np.uint8))
-    numbers, line_ends, starts = np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64)
-    scan(data, ends, ends, table, 1 << 32, False, False, numbers, line_ends, np.zeros(5, np.int64))
-    rebuild(np.zeros(64, np.uint64), table.rows)
-    find_bytes(data, 1, 10, line_ends)
-    n_values(numbers[:0], starts)
-    expand_ids(numbers[:0], line_ends, starts, numbers, numbers, line_ends)
-    expand_text(numbers[:0], line_ends, starts, data, data)
+    data, flags, longs = np.full(PADDING, 32, np.uint8), np.zeros(units.ROOM, np.uint8), np.zeros(2, np.int64)
+    data.flags.writeable = False
+    rows, state, lines = np.zeros(32, np.uint64), np.zeros(units.N_SLOTS_OF_STATE, np.int64), np.zeros(64, np.int64)
+    table = units.Table(rows, flags, longs, flags, longs, flags, longs)
+    rule = units.Rule(10, False, 1 << 32, False, False, False)
+    units.encode_units(data, 0, rule, table, numbering(flags), flags, lines, np.zeros((64, 2), np.int64), state)
+    units.complete(table, longs[:0], longs[:0])
+    units.rebuild(np.zeros(64, np.uint64), table.rows)

@@ -1,9 +1,12 @@
-"""Bytes → numbers of units, and numbers → what each unit stands for: the two loops that encoding and counting run in.
+"""Bytes → the values of their units, in one loop: find where a unit ends, look it up, write what it stands for.
 
-A unit is a run of bytes between break bytes (white space), with the breaks before it if `keep`. Each distinct unit
-has a number, in the order in which units are first met, so frequent ones lie together. The table is open addressing
-with rows of four 64-bit words: two for the key, one for the number + 1. A unit of at most 15 bytes is its own key; of a
-longer one the key is a hash, and its bytes are compared too.
+A unit is a run of bytes between break bytes (white space), with the breaks before it if they are kept. The table of
+those met before is open addressing with rows of four 64-bit words: two for the key, one for the unit's number and how
+many bytes its values take, one for the first eight of these. A unit of at most 15 bytes is its own key; of a longer one
+the key is a hash, and its bytes are compared too. So most units cost one row of the table and no look at their bytes.
+
+Units that are new are learned on the spot where that is simple (see volt.kernels.learning), else they are pending: the
+caller learns them, and runs the loop again.
 """
 
 from typing import Any, NamedTuple
@@ -12,16 +15,20 @@ import numpy as np
 from numba import njit
 
 from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.memory import load64, store64
+from volt.kernels.learning import LONGEST, Learner, learn_unit
+from volt.kernels.memory import PADDING, load64, separators, store64, trailing_zeros
 
-LINE, POSITION, N_NUMBERS, N_UNITS, FIRST = range(5)  # slots of `state`
+# Slots of `state`: where to go on, what was found, how much of the table is used.
+(
+    POSITION, START, BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_PENDING, N_UNITS, N_VALUES, N_SLOTS_OF_STATE,
+) = range(12)  # fmt: skip
+DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
+PENDING, IRREGULAR = 0xFFFFFFFF, 0xFFFFFFFE  # in place of a number of bytes
+ROOM = 640  # bytes that may be written behind those that were asked for
 # Unsigned places need no look at whether they count from the end.
-_ONE = _HIGH_KEY = np.uint64(1)  # place of the key's second half in a row
-_NUMBER = np.uint64(2)
-_HIGH = np.uint64(0x8080808080808080)
-_ONES = np.uint64(0x0101010101010101)
-_ABOVE_SPACE = np.uint64(0x2121212121212121)
-_BYTE_INDEX = np.uint64(0x0001020304050607)
+_U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
+_EIGHT, _SIXTEEN, _BLOCK = np.uint64(8), np.uint64(16), np.uint64(64)
+_SIZE = np.uint64(0xFFFFFFFF)
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LONG = np.uint64(0x7F << 56)  # stands where a short unit's length does
 _FIRST = np.uint64(0x80 << 56)
@@ -31,64 +38,56 @@ _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uin
 
 class Table(NamedTuple):
     """rows: (4 · n_slots,) uint64;  bytes: (room,) uint8, all units' bytes;  starts: (n_slots / 2 + 1,) int64, where
-    each unit's start;  firsts: (n_slots / 2,) uint8, which stand first in their line, where that is marked."""
+    each unit's start;  firsts: (n_slots / 2,) uint8, which stand first in their line, where that is marked;
+    value_starts: (n_slots / 2,) int64, where each unit's values start;  values: (room,) uint8, text or int32;
+    pending: (n_slots / 2,) int64, numbers of the units that are yet to be learned."""
 
     rows: LongArray
     bytes: IntArray
     starts: LongArray
     firsts: IntArray
+    value_starts: LongArray
+    values: IntArray
+    pending: LongArray
 
 
-@njit(cache=True, inline="always")
-def _low_bytes(word: Any) -> Any:
-    """The high bit of each byte of a word that is at most 32."""
-    return ~((word | _HIGH) - _ABOVE_SPACE) & _HIGH & ~word
+class Rule(NamedTuple):
+    """How lines and units are parted. separator: the byte that ends a line;  strips_return: "\\r" before it does too;
+    breaks: bit b is set if byte b ≤ 32 parts units;  keeps_breaks: breaks belong to what follows;  marks_first: a
+    line's first unit is another unit than the same bytes elsewhere;  is_text: values end with a space, lines with a
+    line end."""
 
-
-@njit(cache=True, inline="always")
-def _first_byte(flags: Any) -> int:
-    """The number of the first byte whose high bit is set."""
-    first = flags & (~flags + np.uint64(1))
-    return int(np.int64(((first >> np.uint64(7)) * _BYTE_INDEX) >> np.uint64(56)))
-
-
-@njit(cache=True, inline="always")
-def _is_break(byte: int, breaks: int) -> bool:
-    return byte <= 32 and (breaks >> byte) & 1 == 1
+    separator: int
+    strips_return: bool
+    breaks: int
+    keeps_breaks: bool
+    marks_first: bool
+    is_text: bool
 
 
 @njit(cache=True)
-def _long_key(data: IntArray, start: int, length: int) -> tuple[Any, Any]:
+def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
     """Two hashes of a unit of more than 15 bytes."""
-    low, high, i = _MIX, _MIX2, 0
-    while i + 8 <= length:
+    low, high, i = _MIX, _MIX2, _U0
+    while i + _EIGHT <= length:
         word = load64(data, start + i)
         low, high = (low ^ word) * _MIX, (high + word) * _MIX2
-        low, high, i = low ^ (low >> np.uint64(32)), high ^ (high >> np.uint64(29)), i + 8
+        low, high, i = low ^ (low >> np.uint64(32)), high ^ (high >> np.uint64(29)), i + _EIGHT
     if i < length:
-        word = load64(data, start + i) << np.uint64(64 - 8 * (length - i))
+        word = load64(data, start + i) << (_BLOCK - _EIGHT * (length - i))
         low, high = (low ^ word) * _MIX, (high + word) * _MIX2
-    return low ^ (low >> np.uint64(32)) ^ np.uint64(length), high ^ (high >> np.uint64(29))
+    return low ^ (low >> np.uint64(32)) ^ length, (high ^ (high >> np.uint64(29))) >> _EIGHT | _LONG
 
 
 @njit(cache=True)
-def _same_bytes(data: IntArray, start: int, length: int, table: Table, number: int) -> bool:
-    at = table.starts[number]
-    if table.starts[number + 1] - at != length:
+def _same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: Any) -> bool:
+    at = np.uint64(table.starts[number])
+    if np.uint64(table.starts[number + _U1]) - at != length:
         return False
     for i in range(length):
         if data[start + i] != table.bytes[at + i]:
             return False
     return True
-
-
-@njit(cache=True)
-def _append(data: IntArray, start: int, length: int, table: Table, number: int) -> None:
-    """Store the bytes of a new unit."""
-    at = table.starts[number]
-    for i in range(length):
-        table.bytes[at + i] = data[start + i]
-    table.starts[number + 1] = at + length
 
 
 @njit(cache=True)
@@ -100,177 +99,177 @@ def _shift(rows: LongArray) -> Any:
     return np.uint64(shift)
 
 
-@njit(cache=True, nogil=True)
-def scan(
-    data: IntArray, bounds: LongArray, ends: LongArray, table: Table, breaks: int, keep: bool, mark_first: bool,
-    numbers: IntArray, line_ends: LongArray, state: LongArray,
-) -> bool:  # fmt: skip
-    """Number the units of lines; new ones are added to the table. Returns False when the table must first grow.
+@njit(cache=True)
+def _enter(
+    data: IntArray, start: Any, end: Any, first: bool, table: Table, learner: Learner, state: LongArray
+) -> Any:  # fmt: skip
+    """Add a unit to the table, all but its row; its number + 1 and the bytes of its values, 0 if there is no room."""
+    number, used, length = state[N_UNITS], state[N_VALUES], int(np.int64(end - start))
+    at = table.starts[number]
+    if (
+        number >= len(table.firsts)
+        or at + length + PADDING > len(table.bytes)
+        or used + (2 * min(length, LONGEST) + 2) * learner.widest + ROOM > len(table.values)
+    ):
+        return _U0
+    for i in range(length):
+        table.bytes[at + i] = data[start + np.uint64(i)]
+    table.starts[number + 1], table.firsts[number], table.value_starts[number] = at + length, first, used
+    n = learn_unit(data, int(np.int64(start)), int(np.int64(end)), first, learner, table.values, used)
+    state[N_UNITS] = number + 1
+    if n < 0:
+        table.pending[state[N_PENDING]] = number
+        state[N_PENDING] += 1
+        return np.uint64(number + 1) << np.uint64(32) | np.uint64(PENDING)
+    state[N_VALUES] = used + n
+    return np.uint64(number + 1) << np.uint64(32) | np.uint64(n)
 
-    data: (n_bytes + PADDING,) uint8, spaces after the last;  bounds: (n_lines,) int64, where the byte is that parts a
-    line from the next;  ends: (n_lines,) int64, where its text ends, there or before
-    breaks: bit b is set if byte b ≤ 32 parts units;  keep: breaks belong to what follows
-    mark_first: a line's first unit is another unit than the same bytes elsewhere
-    numbers: room for the units' numbers, int32;  line_ends: (n_lines,) where each line's numbers end
-    state: where to go on, (5,) int64; 0 to begin, and N_UNITS, the number of units in the table.
+
+@njit(cache=True, nogil=True)
+def encode_units(
+    data: IntArray, stop: int, rule: Rule, table: Table, learner: Learner, out: IntArray,
+    line_ends: LongArray, strange: LongArray, state: LongArray,
+) -> int:  # fmt: skip
+    """Write what the units of data[:stop] stand for; new ones are added to the table.
+
+    data: (stop + PADDING or more,) uint8, a separator at stop − 1
+    out: (…,) uint8 values, with ROOM to spare;  line_ends: where each line's end, with room for 64 lines to spare
+    strange: (…, 2) int64: lines with irregular units (number, end of its text), of which nothing is written
+    state: where to go on; for a new chunk 0 but for BREAK, −1, and N_UNITS and N_VALUES
+    Returns DONE, or what is full. Without pending units everything is written then.
     """
-    line, p, n, n_units = state[LINE], state[POSITION], state[N_NUMBERS], state[N_UNITS]
-    mask, shift = np.uint64(len(table.rows) // 4 - 1), _shift(table.rows)
-    mark = _FIRST if mark_first else np.uint64(0)
-    flag = mark if state[FIRST] == 0 else np.uint64(0)
-    most, room, rows = len(table.firsts), len(table.bytes), table.rows
-    while line < len(ends):
-        end = ends[line]
-        while p < end:
-            start = p
-            while p < end and _is_break(data[np.uint64(p)], breaks):
-                p += 1
-            if not keep:
-                start = p
-            while p < end:
-                low = _low_bytes(load64(data, p))
-                if low == 0:
-                    p += 8
-                    continue
-                p += _first_byte(low)
-                if p >= end or (breaks >> data[np.uint64(p)]) & 1 == 1:
-                    break
-                p += 1
-            p = min(p, end)
-            length = p - start
-            if length == 0:
-                break
-            if length < 16:
-                low = load64(data, start) & _LOW_MASKS[length]
-                high = (load64(data, start + 8) & _HIGH_MASKS[length]) | np.uint64(length) << np.uint64(56)
+    rows, values, value_starts = table.rows, table.values, table.value_starts
+    mask, shift = np.uint64(len(rows) // 4 - 1), _shift(rows)
+    separator, keeps, is_text, strips = np.uint64(rule.separator), rule.keeps_breaks, rule.is_text, rule.strips_return
+    breaks = np.uint64(rule.breaks) | _U1 << (separator & np.uint64(63))
+    mark, behind = _FIRST if rule.marks_first else _U0, _U0 if keeps else _U1
+    base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
+    start, last = np.uint64(state[START]), np.uint64(state[BREAK])
+    at, line = np.uint64(state[AT]), np.uint64(state[LINE])
+    flag = mark if state[FLAG] == 0 else _U0
+    most_lines, most_strange, status = np.uint64(len(line_ends) - 64), len(strange) - 64, DONE
+    while base < end_of_all:
+        if line > most_lines or state[N_STRANGE] > most_strange or at > room:
+            status = OUT_FULL if at > room else LINES_FULL
+            break
+        found = separators(data, base, rule.separator)
+        if base + _BLOCK > end_of_all:
+            found &= (_U1 << (end_of_all - base)) - _U1
+        while found != _U0:
+            place = base + trailing_zeros(found)
+            found &= found - _U1
+            byte = np.uint64(data[place])
+            if (breaks >> (byte & np.uint64(63))) & _U1 == _U0:
+                continue
+            ends_line, end = byte == separator, place
+            if ends_line:
+                if strips and start < place and data[place - _U1] == 13:
+                    end = place - _U1
+                is_unit = start < end
             else:
-                low, high = _long_key(data, start, length)
-                high = (high >> np.uint64(8)) | _LONG
-            high |= flag
-            slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
-            while True:
-                row = slot << np.uint64(2)
-                entry = rows[row + _NUMBER]
-                if entry == 0:
-                    if n_units >= most or table.starts[n_units] + length > room:
-                        state[LINE], state[POSITION], state[N_NUMBERS], state[N_UNITS] = line, start, n, n_units
-                        state[FIRST] = 0 if flag == mark else 1
-                        return False
-                    _append(data, start, length, table, n_units)
-                    table.firsts[n_units] = flag != 0
-                    n_units += 1
-                    entry = np.uint64(n_units)
-                    rows[row], rows[row + _HIGH_KEY], rows[row + _NUMBER] = low, high, entry
+                is_unit = place != last + _U1
+            if is_unit:
+                length = end - start
+                if length < _SIXTEEN:
+                    low = load64(data, start) & _LOW_MASKS[length]
+                    high = (load64(data, start + _EIGHT) & _HIGH_MASKS[length]) | length << np.uint64(56)
+                else:
+                    low, high = _long_key(data, start, length)
+                high |= flag
+                slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
+                while True:
+                    row = slot << _U2
+                    entry = rows[row + _U2]
+                    if rows[row] == low and rows[row + _U1] == high:
+                        if length < _SIXTEEN or _same_bytes(data, start, length, table, (entry >> np.uint64(32)) - _U1):
+                            break
+                    elif entry == _U0:
+                        entry = _enter(data, start, end, flag != _U0, table, learner, state)
+                        if entry != _U0:
+                            rows[row], rows[row + _U1], rows[row + _U2] = low, high, entry
+                            rows[row + _U3] = load64(values, np.uint64(value_starts[(entry >> np.uint64(32)) - _U1]))
+                        break
+                    slot = (slot + _U1) & mask
+                if entry == _U0:
+                    status = TABLE_FULL
                     break
-                if (
-                    rows[row] == low
-                    and rows[row + _HIGH_KEY] == high
-                    and (length <= 15 or _same_bytes(data, start, length, table, int(np.int64(entry)) - 1))
-                ):
-                    break
-                slot = (slot + np.uint64(1)) & mask
-            numbers[np.uint64(n)] = np.int64(entry) - 1
-            n += 1
-            flag = np.uint64(0)
-        line_ends[line] = n
-        p, flag, line = bounds[line] + 1, mark, line + 1
-    state[LINE], state[N_NUMBERS], state[N_UNITS] = line, n, n_units
-    return True
+                store64(out, at, rows[row + _U3])
+                n = entry & _SIZE
+                if n > _EIGHT:
+                    if n >= np.uint64(IRREGULAR):
+                        state[STRANGE] |= n == np.uint64(IRREGULAR)
+                        n = _U0
+                    elif at + n > room:
+                        status = OUT_FULL
+                        break
+                    else:
+                        source = np.uint64(value_starts[(entry >> np.uint64(32)) - _U1])
+                        i = _EIGHT
+                        while i < n:
+                            store64(out, at + i, load64(values, source + i))
+                            i += _EIGHT
+                at += n
+                flag = _U0
+            if ends_line:
+                if state[STRANGE] != 0:
+                    at = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
+                    strange[state[N_STRANGE], 0], strange[state[N_STRANGE], 1] = line, end
+                    state[STRANGE], state[N_STRANGE] = 0, state[N_STRANGE] + 1
+                if is_text:
+                    at += np.uint64(at == (np.uint64(line_ends[line - _U1]) if line > _U0 else _U0))
+                    out[at - _U1] = 10
+                line_ends[line], line = at, line + _U1
+                start, flag = place + _U1, mark
+            elif is_unit:
+                start = place + behind
+            elif not keeps:
+                start = place + _U1
+            last = place
+        if status != DONE:
+            base = place
+            break
+        base += _BLOCK
+    state[POSITION], state[START], state[BREAK], state[AT], state[LINE] = base, start, last, at, line
+    state[FLAG] = flag != mark
+    return status
 
 
-@njit(cache=True, nogil=True)
-def find_bytes(data: IntArray, n: int, byte: int, places: LongArray) -> int:
-    """Where a byte stands among the first n; how many times. data: (n + PADDING,) uint8;  places: room for all."""
-    pattern, found, p = np.uint64(byte) * _ONES, 0, 0
-    while p < n:
-        word = load64(data, p) ^ pattern
-        if (word - _ONES) & ~word & _HIGH != 0:  # one byte at least is 0
-            zeros = ~(((word & ~_HIGH) + ~_HIGH) | word | ~_HIGH)  # exactly those that are
-            while zeros != 0:
-                place = p + _first_byte(zeros)
-                if place < n:
-                    places[np.uint64(found)], found = place, found + 1
-                zeros &= zeros - _ONE
-        p += 8
-    return found
+@njit(cache=True)
+def _row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
+    """Where the row with this key and number is, or the free one where it belongs."""
+    mask, shift = np.uint64(len(rows) // 4 - 1), _shift(rows)
+    slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
+    while True:
+        row = slot << _U2
+        found = rows[row + _U2]
+        if found == _U0 or found >> np.uint64(32) == entry >> np.uint64(32):
+            return row
+        slot = (slot + _U1) & mask
 
 
 @njit(cache=True)
 def rebuild(rows: LongArray, old: LongArray) -> None:
     """Enter the rows of an old table into a new, empty one."""
-    mask, shift = np.uint64(len(rows) // 4 - 1), _shift(rows)
     for at in range(0, len(old), 4):
         if old[at + 2] != 0:
-            slot = ((old[at] * _MIX) ^ (old[at + 1] * _MIX2)) >> shift
-            while rows[4 * np.int64(slot) + 2] != 0:
-                slot = (slot + np.uint64(1)) & mask
-            for i in range(3):
-                rows[4 * np.int64(slot) + i] = old[at + i]
+            row = _row_of(rows, old[at], old[at + 1], old[at + 2])
+            for i in range(4):
+                rows[row + np.uint64(i)] = old[at + i]
 
 
-@njit(cache=True, nogil=True)
-def n_values(numbers: IntArray, starts: LongArray) -> int:
-    """How many values the units with these numbers have in all."""
-    total = 0
-    for number in numbers:
-        total += starts[np.uint64(number) + _ONE] - starts[np.uint64(number)]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def expand_ids(
-    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray, out_ends: LongArray
-) -> int:
-    """Write what each number stands for, values[starts[number]:starts[number + 1]], one after the other.
-
-    values: (… + 4,) int32;  out: room, int32;  out_ends: (n_lines,) where each line's end.
-    Returns how many were written, −1 if there was no room (`n_values` + 4 is enough).
-    """
-    done, at, room = 0, 0, len(out) - 4
-    for line in range(len(line_ends)):
-        while done < line_ends[line]:
-            number = np.uint64(numbers[np.uint64(done)])
-            start = starts[number]
-            n = starts[number + _ONE] - start
-            if at + n > room:
-                return -1
-            store64(out, at, load64(values, start))  # two and two: most have fewer than four
-            store64(out, at + 2, load64(values, start + 2))
-            for i in range(4, n):
-                out[at + i] = values[start + i]
-            at += n
-            done += 1
-        out_ends[line] = at
-    return at
-
-
-@njit(cache=True, nogil=True)
-def expand_text(numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray) -> int:
-    """Write the texts of the numbers, each of which ends with a space, and a line end for the last of every line.
-
-    values: (… + 16,) uint8;  out: room, uint8. Returns how many bytes were written, −1 if there was no room
-    (`n_values` + n_lines + 16 is enough).
-    """
-    done, at, room = 0, 0, len(out) - 16
-    for line in range(len(line_ends)):
-        start_of_line = at
-        while done < line_ends[line]:
-            number = np.uint64(numbers[np.uint64(done)])
-            start = starts[number]
-            n = starts[number + _ONE] - start
-            if at + n > room:
-                return -1
-            store64(out, at, load64(values, start))
-            store64(out, at + 8, load64(values, start + 8))
-            i = 16
-            while i < n:
-                store64(out, at + i, load64(values, start + i))
-                i += 8
-            at += n
-            done += 1
-        if at == start_of_line:
-            at += 1
-        if at > room:
-            return -1
-        out[at - 1] = 10
-    return at
+@njit(cache=True)
+def complete(table: Table, numbers: LongArray, sizes: LongArray) -> None:
+    """Enter how many bytes the values of the units with these numbers take, or IRREGULAR; value_starts says where."""
+    for i in range(len(numbers)):
+        number = numbers[i]
+        start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
+        if length < _SIXTEEN:
+            low = load64(table.bytes, start) & _LOW_MASKS[length]
+            high = (load64(table.bytes, start + _EIGHT) & _HIGH_MASKS[length]) | length << np.uint64(56)
+        else:
+            low, high = _long_key(table.bytes, start, length)
+        high |= _FIRST if table.firsts[number] else _U0
+        entry = np.uint64(number + 1) << np.uint64(32) | np.uint64(sizes[i])
+        row = _row_of(table.rows, low, high, entry)
+        table.rows[row + _U2] = entry
+        table.rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[number]))

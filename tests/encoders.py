@@ -1,0 +1,98 @@
+"""What the tests of encoding share: hostile texts, every scheme, and encoders made once for each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+
+import naive
+from hypothesis import settings
+from hypothesis import strategies as st
+from merges import LINES, merge_lists, word_counts
+
+from volt.bpe import learn_bpe
+from volt.encoder import Encoder
+from volt.special import BYTE_TOKENS, SpecialTokens
+from volt.text import Normalizer, PreTokenizer
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+FEW = settings(deadline=None, max_examples=60)
+USER = ("<url>", "<URL>", "<0x4", "é▁!", "abc", "ab", "@@")
+CORPUS = [
+    *LINES,
+    "don't low lower newest widest </w> a</w> <unk> <0x41> @@ x▁y </s> the the the ab abc abcd",
+]
+# (marker, pre-tokeniser): what is lossless up to white space, and what is lossless entirely
+JOINED = [("suffix", "whitespace"), ("prefix", "whitespace")]
+LOSSLESS = [("none", "metaspace"), ("none", "unicode"), ("none", "gpt2"), ("none", r"regex:[^ ]+|[ ]+")]
+SCHEMES = JOINED + LOSSLESS
+NORMALIZERS = ["none", "nfc", "nfkc+lowercase"]
+
+MARKUP = """</w> a</w> @@ ▁ ▁▁ <0x41> <0xE2> <unk> <s> </s> <pad> <url> <URL> <ur l> ab abc abab c a < / w > the low
+    lowest don't 42 Σ ΑΣ ﬁ é e\u0301 가 ㄱ 😀 İ ß ½"""
+hidden = {chr(code) for code in range(0x10F000, 0x10FFFE)}  # what SpecialTokens reserves
+characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
+spaces = [" ", "  ", "\t", "\n", "\r", "\x1c", "\x85", "\u3000", "\u200b", "\0"]
+fragments = st.sampled_from([*MARKUP.split(), *spaces])
+texts = st.lists(fragments | characters, max_size=12).map("".join)
+schemes = st.sampled_from(SCHEMES)
+
+
+@cache
+def vocabulary(
+    marker: str = "suffix",
+    pretokenizer: str = "whitespace",
+    normalizer: str = "none",
+    user: tuple[str, ...] = (),
+    byte_fallback: bool = False,
+) -> Vocabulary:
+    """Learned from a few lines; no atom is missing and no token is pruned, except those that special tokens forbid."""
+    cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
+    words = Counter(word for line in CORPUS for word in cut.split(normal.normalize(line)))
+    counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
+    candidates = learn_bpe(counts, 120, marker=marker)
+    special = SpecialTokens(user=user)
+    reserved = {*special.all, *BYTE_TOKENS * byte_fallback, "</w>"}
+    return Vocabulary(
+        merges=tuple(candidates.merges),
+        tokens=tuple(token for token in candidates.tokens if token not in reserved),
+        marker=marker,
+        normalizer=normal,
+        pretokenizer=cut,
+        special=special,
+        byte_fallback=byte_fallback,
+    )
+
+
+@cache
+def encoder(*args, **options) -> Encoder:
+    """The encoder of `vocabulary(…)`."""
+    return Encoder(vocabulary(*args, **options))
+
+
+def spelled(text: str, normalizer: str, pretokenizer: str, marker: str, user: tuple[str, ...] = ()) -> str:
+    """The text that decoding must give: user tokens as they are, the rest normalised; "▁" counts as a space where it
+    stands for one; a pre-tokeniser that drops white space leaves single spaces."""
+    longest_first = sorted(user, key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if user else [text]
+    normal = Normalizer.parse(normalizer).normalize
+    text = "".join(part if part in user else normal(part) for part in parts)
+    if pretokenizer == "whitespace":
+        text = " ".join(text.split())
+    return text if (marker, pretokenizer) == ("suffix", "whitespace") else text.replace("▁", " ")
+
+
+@st.composite
+def vocabularies(draw):
+    """Words, and a vocabulary of learned or arbitrary merges of which only some tokens are kept."""
+    if draw(st.booleans()):
+        words, merges, marker = draw(merge_lists())
+    else:
+        words, marker = draw(word_counts()), draw(st.sampled_from(["suffix", "prefix", "none"]))
+        merges = naive.learn(words, draw(st.integers(0, 30)), marker, 1)
+    atoms = {atom for word in words for atom in naive.atoms(word, marker)}
+    tokens = list(dict.fromkeys([*sorted(atoms), *map("".join, merges)]))
+    kept = tuple(draw(st.permutations(tokens))[: draw(st.integers(0, len(tokens)))])
+    return [*words], Vocabulary(merges=tuple(merges), tokens=kept, marker=marker)

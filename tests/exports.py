@@ -1,0 +1,65 @@
+"""What the tests of formats share: lines, vocabularies learned from them, agreement with another library."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import strategies as st
+
+from volt.bpe import learn_bpe
+from volt.special import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
+from volt.text import Normalizer, PreTokenizer
+from volt.vocabulary import Vocabulary
+from volt.word_counts import WordCounts
+
+LINES = [
+    "the lower the newest, the widest: don't 42 </s> <s> <unk> a</w> x▁y ▁▁z",
+    "low lower lowest new newer newest wide wider widest  two  spaces   three",
+    "größer größte Äpfel naïve café cafe\u0301 ÑANDÚ ΑΣ ΌΔΥΣΣΕΎΣ и мир миром",
+    "我们 在 这里 السلام عليكم שלום 😀👍🏽 e\u0301\u0327 \u200b\u200d \x1c \x85 \u3000 \t ﬁ ½",
+] * 3
+
+fragments = st.sampled_from([word for line in LINES for word in line.split(" ")] + [" ", "  ", "\n", "\x1f", "</w>"])
+characters = st.characters(codec="utf-8", exclude_characters="\U0010ffff")  # no character; VOLT reserves it
+HIDDEN = set(map(chr, range(FIRST_HIDDEN, LAST_HIDDEN + 1)))  # they stand for user tokens; no text may forge these
+texts = st.lists(fragments | characters, max_size=10).map("".join).filter(lambda text: not HIDDEN & set(text))
+
+
+def learn(lines, marker, pretokenizer, normalizer="none", *, n_merges=150, user=(), byte_fallback=False, counts=False):
+    """A vocabulary of all tokens that BPE learns."""
+    cut, normal = PreTokenizer(pretokenizer), Normalizer.parse(normalizer)
+    words = Counter(word for line in lines for word in cut.split(normal.normalize(line)))
+    word_counts = WordCounts.from_pairs(words, normalizer=normal, pretokenizer=cut)
+    candidates = learn_bpe(word_counts, n_merges, marker=marker)
+    special = SpecialTokens(user=user)
+    kept = [token not in special.all and token != "</w>" for token in candidates.tokens]
+    return Vocabulary(
+        merges=tuple(candidates.merges),
+        tokens=tuple(token for token, keep in zip(candidates.tokens, kept, strict=True) if keep),
+        counts=tuple(candidates.counts_at(candidates.n_tokens)[kept].tolist()) if counts else (),
+        marker=marker,
+        normalizer=normal,
+        pretokenizer=cut,
+        special=special,
+        byte_fallback=byte_fallback,
+    )
+
+
+def assert_agree(encoder, peer, lines):
+    """Piece for piece and id for id."""
+    pieces = encoder.encode_lines(lines)
+    for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
+        assert ours == theirs, line
+    for line, ours, theirs in zip(lines, pieces, peer.ids(lines), strict=True):
+        assert encoder.ids(ours).tolist() == theirs, line
+
+
+def corpora(lines):
+    """Multi30k (val and some of train), TED, the Bible."""
+    names = ("cs", "de", "en", "fr")
+    yield "multi30k", [line for name in names for line in lines(f"multi30k/val.{name}.gz")]
+    yield "multi30k train", [line for name in names for line in lines(f"multi30k/train.{name}.gz", 500)]
+    ted = "Cantonese Catalan Estonian Finnish Georgian Latvian Marathi Urdu"
+    yield "ted", [line for name in ted.split() for line in lines(f"ted/{name}.txt.gz", 1500)]
+    bible = ("et", "eu", "hy", "lv", "sw", "uk")
+    yield "bible", [line for name in bible for line in lines(f"bible/{name}.tsv.gz", 1500)]

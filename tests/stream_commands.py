@@ -1,0 +1,73 @@
+"""What the tests of `volt stream` share: a configuration, its lines from Python, and what a command has printed."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+DEADLINE = 60  # seconds for a process; only a process that hangs comes near
+CONFIG = """\
+seed: 5
+sources:
+  one:
+    path: one.tsv
+    block_lines: 50
+    transforms:
+      - regex: "7$"
+      - choice: [{weight: 2}, {weight: 1, transforms: [upper]}]
+      - repeat: 2
+  two:
+    path: two.tsv.gz
+    weight: {kind: linear, points: [[0, 0.3], [500, 1]]}
+    block_lines: 37
+    transforms: [tag: "[BT]"]
+"""
+Process = subprocess.Popen[bytes]
+Start = Callable[..., Process]
+Run = Callable[..., "Done"]
+
+
+class Done(NamedTuple):
+    """What a command printed."""
+
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of stdout."""
+        return self.stdout.decode().split("\n")[:-1]
+
+
+def expected(n: int, **options: Any) -> list[str]:
+    """The first n lines of the configuration, from Python."""
+    from volt.stream.stream import Stream
+
+    with Stream.from_config("stream.yaml", **options) as stream:
+        return list(islice(stream, n))
+
+
+def read_lines(process: Process, n: int) -> list[str]:
+    """The next n lines of a process."""
+    assert process.stdout is not None
+    return [process.stdout.readline().decode().removesuffix("\n") for _ in range(n)]
+
+
+def finish(process: Process) -> Done:
+    """What is left to read of a process that ends, behind what `read_lines` has read."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    done = Done(process.stdout.read(), process.stderr.read())
+    process.wait(DEADLINE)
+    return done
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; fail at the deadline."""
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, "nothing happened before the deadline"
+        time.sleep(0.02)

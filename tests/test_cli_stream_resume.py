@@ -1,0 +1,148 @@
+"""`volt stream run` taken up again: from states, after signals and kills, behind what a consumer has used."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from stream_commands import CONFIG, DEADLINE, Run, Start, expected, finish, read_lines, wait_for
+
+from volt.stream.state import load_state
+
+
+@pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
+def test_runs_from_state_to_state_are_one_run(volt_stream: Run, cuts: list[int]) -> None:
+    """Whatever the limits of the runs, --state and --from-state make their outputs one."""
+    found = volt_stream("run", "stream.yaml", "--limit", 7, "--state", "s.json", "-q").lines
+    for cut in cuts:
+        options = ["--from-state", "s.json", "--state", "s.json", "--state-every", 13, "-q"]
+        found += volt_stream("run", "stream.yaml", "--limit", cut, *options).lines
+    assert found == expected(len(found))
+    assert load_state("s.json")["n"] == len(found) == 7 + sum(cuts)
+
+
+def test_resume_takes_the_state_if_there_is_one(volt_stream: Run) -> None:
+    """The same command line starts a stream and goes on with it."""
+    command = ["run", "stream.yaml", "--limit", 60, "--state", "s.json", "--resume", "-q"]
+    assert volt_stream(*command).lines + volt_stream(*command).lines == expected(120)
+
+
+def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: Path) -> None:
+    """The state says which configuration it belongs to; what differs is told."""
+    volt_stream("run", "stream.yaml", "--limit", 5, "--state", "s.json", "-q")
+    (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
+    assert b"sources.one.transforms" in volt_stream("run", "stream.yaml", "--from-state", "s.json", status=1).stderr
+    assert b"cannot be read" in volt_stream("run", "stream.yaml", "--from-state", "none.json", status=1).stderr
+    assert b"--resume needs" in volt_stream("run", "stream.yaml", "--resume", status=2).stderr
+
+
+def test_acknowledged_lines_and_no_others_are_behind_the_state(volt_stream: Run, stream_folder: Path) -> None:
+    """With --ack FILE the state stands behind the lines used, and goes on there, or further on if the file says so."""
+    ack = stream_folder / "ack"
+    volt_stream("run", "stream.yaml", "--limit", 100, "--state", "s.json", "--ack", "ack", "-q")
+    assert load_state("s.json")["n"] == 0
+    ack.write_text("33\n")
+    done = volt_stream("run", "stream.yaml", "--limit", 100, "--resume", "--state", "s.json", "--ack", "ack", "-q")
+    assert done.lines == expected(133)[33:]
+    assert load_state("s.json")["n"] == 33
+    ack.write_text("90\n")
+    done = volt_stream("run", "stream.yaml", "--limit", 5, "--from-state", "s.json", "--ack", "ack", "-q")
+    assert done.lines == expected(95)[90:]
+    assert volt_stream("run", "stream.yaml", "--limit", 5, "--resume", "--ack", "ack", "-q") == done
+
+
+def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: Path) -> None:
+    """A consumer cannot have used lines that have not left; a number from another run is not taken for this one's."""
+    (stream_folder / "ack").write_text("90\n")
+    assert b"go on with --resume" in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
+    (stream_folder / "ack").write_text("9000\n")
+    assert b"ends after 200" in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
+    assert b"descriptor is not open" in volt_stream("run", "stream.yaml", "--ack", "99", status=2).stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream: Start, volt_stream: Run, number: int) -> None:
+    """Stopped at any moment, even with a reader that does not read, a run leaves whole lines and their state."""
+    process = start_stream("run", "stream.yaml", "--state", "s.json", "--state-every", 40)
+    found = read_lines(process, 30)  # then the pipe fills
+    process.send_signal(number)
+    wait_for(lambda: process.poll() is not None)  # though nobody reads
+    assert process.returncode == 128 + number
+    done = finish(process)
+    assert done.stdout.endswith(b"\n")
+    found += done.lines
+    assert f"stopped by {signal.Signals(number).name} after line {len(found):,}" in done.stderr.decode()
+    assert load_state("s.json")["n"] == len(found)
+    found += volt_stream("run", "stream.yaml", "--from-state", "s.json", "--limit", 50, "-q").lines
+    assert found == expected(len(found))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_first_line_is_obeyed_at_once(
+    start_stream: Start, stream_folder: Path, number: int
+) -> None:
+    """While sources are opened there is nothing to save: a signal ends the run there and then."""
+    (stream_folder / "mine.py").write_text("import time\nopen('here', 'w').close()\ntime.sleep(600)\n")
+    (stream_folder / "stream.yaml").write_text(
+        "sources: {one: {path: one.tsv, transforms: [user: {file: mine.py, function: f}]}}"
+    )
+    process = start_stream("run", "stream.yaml", "--state", "s.json")
+    wait_for((stream_folder / "here").exists)
+    process.send_signal(number)
+    done = finish(process)
+    assert process.returncode == 128 + number
+    assert done.stdout == b""
+    assert not (stream_folder / "s.json").exists()
+
+
+def test_killed_it_goes_on_behind_what_was_used(start_stream: Start, volt_stream: Run, stream_folder: Path) -> None:
+    """After SIGKILL, with a state that lags behind, nothing is lost or repeated as the consumer's file has it."""
+    command = ["run", "stream.yaml", "--state", "s.json", "--state-every", 10, "--ack", "ack", "--resume"]
+    used: list[str] = []
+    for n in (13, 1, 77):
+        process = start_stream(*command, "--workers", 1)
+        used += read_lines(process, n)
+        (stream_folder / "ack.new").write_text(f"{len(used)}\n")
+        os.replace(stream_folder / "ack.new", stream_folder / "ack")
+        process.kill()
+        process.wait(DEADLINE)
+    used += volt_stream(*command, "--limit", 20, "-q").lines
+    assert used == expected(len(used))
+
+
+def test_acknowledgements_on_a_descriptor(start_stream: Start, volt_stream: Run, stream_folder: Path) -> None:
+    """Numbers written to a pipe move the state to them, soon; broken writes are put together."""
+    reader, writer = os.pipe()
+    try:
+        process = start_stream("run", "stream.yaml", "--state", "s.json", "--ack", reader, pass_fds=[reader])
+        used = read_lines(process, 200)
+        for told in (b"7\n1", b"0\n15", b"0\n"):
+            os.write(writer, told)
+        wait_for(lambda: load_state(stream_folder / "s.json")["n"] == 150)
+        process.kill()
+        process.wait(DEADLINE)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    rest = volt_stream("run", "stream.yaml", "--from-state", "s.json", "--limit", 80, "-q").lines
+    assert used[:150] + rest == expected(230)
+
+
+@pytest.mark.slow
+def test_stopped_anywhere_it_is_one_stream(start_stream: Start, stream_folder: Path) -> None:
+    """Stopped by signals again and again, at chance moments and with other numbers of workers, the runs are one run."""
+    found: list[str] = []
+    for turn in range(12):
+        number = (signal.SIGINT, signal.SIGTERM)[turn % 2]
+        command = ["run", "stream.yaml", "--state", "s.json", "--state-every", 1 + turn, "--resume"]
+        process = start_stream(*command, "--workers", turn % 3)
+        found += read_lines(process, 1 + 37 * turn % 101)
+        process.send_signal(number)
+        done = finish(process)
+        assert process.returncode == 128 + number, done.stderr.decode()
+        found += done.lines
+    assert found == expected(len(found))
+    assert load_state("s.json")["n"] == len(found)

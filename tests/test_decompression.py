@@ -1,0 +1,59 @@
+"""Laws of decompression: what was packed comes back, cut anywhere, member after member; damage is told by line."""
+
+import bz2
+import gzip
+import lzma
+
+import pytest
+from counting import PACKERS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.decompression import decompress, find_decoder
+from volt.errors import CorpusError
+
+PACKED = pytest.mark.parametrize("packer", [name for name in PACKERS if name != "plain"])
+
+
+def unpacked(data: bytes, size: int = 1 << 20) -> bytes:
+    """What a file that holds the data unpacks to, read `size` bytes at a time."""
+    start = find_decoder(data[:8])
+    assert start is not None
+    return b"".join(decompress((data[i : i + size] for i in range(0, len(data), size)), start, path="a"))
+
+
+@PACKED
+@given(parts=st.lists(st.binary(max_size=30), min_size=1, max_size=5), size=st.integers(1, 40))
+def test_what_was_packed_comes_back(packer: str, parts: list[bytes], size: int) -> None:
+    """Members, streams or frames one after the other give their bytes, wherever reading cuts them."""
+    assert unpacked(b"".join(map(PACKERS[packer], parts)), size) == b"".join(parts)
+
+
+@pytest.mark.parametrize("size", [1, 5, 1_000])
+def test_padding_and_skippable_frames(size: int) -> None:
+    """Zero padding after gzip and xz members, and zstd's skippable frames, are not text."""
+    assert unpacked(gzip.compress(b"a\n") + bytes(100) + gzip.compress(b"b\n") + bytes(7), size) == b"a\nb\n"
+    assert unpacked(lzma.compress(b"a\n") + bytes(8) + lzma.compress(b"b\n"), size) == b"a\nb\n"
+    frame = bytes([0x53, 0x2A, 0x4D, 0x18, 2, 0, 0, 0]) + b"xx"
+    assert unpacked(frame + PACKERS["zstd"](b"a\n"), size) == b"a\n"
+
+
+def test_many_tiny_members() -> None:
+    """A gzip member for each line, as log writers make them, is read in linear time."""
+    assert unpacked(gzip.compress(b"ab\n") * 20_000, 16 << 10) == b"ab\n" * 20_000
+
+
+@PACKED
+@given(data=st.data())
+def test_a_cut_file_is_told(packer: str, data: st.DataObject) -> None:
+    """Cut anywhere within its second member, a file is truncated; what it holds up to there has come out before."""
+    first, second = PACKERS[packer](b"one\n"), PACKERS[packer](b"two\n")
+    cut = data.draw(st.integers(len(first) + 1, len(first + second) - 1))
+    with pytest.raises(CorpusError, match=r"^a: truncated after line [12];"):
+        unpacked((first + second)[:cut], 7)
+
+
+def test_plain_text_has_no_decoder() -> None:
+    """Compression is told by the first bytes alone; of too few bytes nothing is told."""
+    assert find_decoder(b"low newest") is find_decoder(b"") is find_decoder(b"BZ") is None
+    assert find_decoder(b"BZh9") is bz2.BZ2Decompressor

@@ -1,0 +1,127 @@
+"""Laws of dropout: a distribution that is defined, a seed that repeats it, and text that comes back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import naive
+import pytest
+from encoders import CORPUS, FEW, encoder, schemes, spelled, texts, vocabularies
+from hypothesis import given
+from hypothesis import strategies as st
+from merges import LATE
+from scipy.stats import chi2
+
+from volt.encoder import Encoder
+from volt.errors import ConfigError
+from volt.kernels.merging import LONG
+from volt.vocabulary import Vocabulary
+
+
+@given(texts, schemes, st.floats(0, 1), st.integers(0, 2**63))
+@FEW
+def test_any_dropout_decodes_back(text, scheme, dropout, seed):
+    """However merges are passed over, the pieces spell the text, and all are tokens or unknown characters."""
+    made = encoder(*scheme)
+    pieces = made.encode(text, dropout=dropout, seed=seed)
+    assert made.decode(pieces) == spelled(text, "none", scheme[1], scheme[0])
+    assert pieces == made.encode(text, dropout=dropout, seed=seed)
+
+
+@given(vocabularies(), st.integers(0, 99))
+@FEW
+def test_the_ends_of_dropout(case, seed):
+    """Dropout 0 is no dropout; dropout 1 leaves the atoms."""
+    words, vocabulary = case
+    made, line = Encoder(vocabulary), " ".join(words)
+    assert made.encode(line, dropout=0.0, seed=seed) == made.encode(line)
+    atoms = [atom for word in words for atom in naive.atoms(word, vocabulary.marker)]
+    assert made.encode(line, dropout=1.0, seed=seed) == atoms
+
+
+@given(st.lists(texts, max_size=6), st.integers(0, 6), st.integers(0, 10**6))
+@FEW
+def test_dropout_does_not_depend_on_batches(lines, cut, first):
+    """Line i draws from (seed, first + i), however the lines are grouped, and lines differ from each other."""
+    made = encoder()
+    whole = made.encode_lines(lines, dropout=0.4, seed=3, first=first)
+    parts = made.encode_lines(lines[:cut], dropout=0.4, seed=3, first=first)
+    assert whole == parts + made.encode_lines(lines[cut:], dropout=0.4, seed=3, first=first + len(lines[:cut]))
+
+
+def test_dropout_differs_between_lines_and_seeds():
+    """Equal lines with different numbers, and different seeds, are sampled independently."""
+    made, line = encoder(), " ".join(CORPUS)
+    by_line = made.encode_lines([line] * 20, dropout=0.3, seed=1)
+    by_seed = [made.encode(line, dropout=0.3, seed=seed) for seed in range(20)]
+    assert len({*map(tuple, by_line)}) == len({*map(tuple, by_seed)}) == 20
+
+
+def test_more_dropout_makes_more_pieces():
+    """The number of pieces grows with dropout, from the deterministic one to that of atoms."""
+    made = encoder()
+    lengths = [
+        sum(map(len, made.encode_lines(CORPUS * 20, dropout=dropout, seed=1)))
+        for dropout in (0.0, 0.05, 0.1, 0.3, 0.6, 0.9, 1.0)
+    ]
+    assert lengths == sorted(set(lengths))
+
+
+@pytest.mark.parametrize("before", ["", "·" * LONG], ids=["short", "long"])
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.8])
+@pytest.mark.parametrize(
+    ("word", "merges"),
+    [
+        ("ab", [("a", "b</w>")]),
+        ("abc", [("a", "b"), ("b", "c</w>"), ("ab", "c</w>"), ("a", "bc</w>")]),
+        ("aaaaa", [("a", "a"), ("aa", "a</w>"), ("aa", "aa")]),
+        ("ababx", [("a", "b"), ("ab", "ab"), ("abab", "x</w>")]),
+        ("ababab", [("a", "b"), ("ab", "ab"), ("b", "a"), ("ba", "b</w>")]),
+        ("abcd", [*LATE[:3], ("abc", "d</w>"), ("a", "bc")]),
+    ],
+)
+def test_dropout_has_its_defined_distribution(word, merges, dropout, before):
+    """Each applicable merge is passed over with the probability, independently at every step: frequencies of the
+    outcomes agree with their exact probabilities (χ² test, fixed seed, p > 10⁻⁵). Short and long words, which differ
+    here by what never merges, are merged by different loops."""
+    exact = naive.dropout_distribution(word, merges, dropout)
+    assert sum(exact.values()) == pytest.approx(1)
+    tokens = tuple(dict.fromkeys([*naive.atoms(word), *map("".join, merges)]))
+    made, n = Encoder(Vocabulary(tuple(merges), tokens)), 1_000 if before else 8_000
+    pieces = made.encode(" ".join([before + word] * n), dropout=dropout, seed=7)
+    pieces = [piece for piece in pieces if piece != "·"]
+    found, start = Counter[tuple[str, ...]](), 0
+    for i, piece in enumerate(pieces):
+        if piece.endswith("</w>"):
+            found[tuple(pieces[start : i + 1])] += 1
+            start = i + 1
+    assert found.total() == n
+    assert set(found) <= set(exact)
+    distance = sum((found[pieces] - n * p) ** 2 / (n * p) for pieces, p in exact.items() if p > 0)
+    assert distance < chi2.ppf(1 - 1e-5, max(1, len(exact) - 1)), (found, exact)
+
+
+def test_the_naive_dropout_has_its_distribution():
+    """The two twins of dropout, sampling and exact, agree, so the definition is what we think it is."""
+    merges, rng, n = [("a", "b"), ("ab", "ab"), ("abab", "x</w>")], Random(1), 4_000
+    exact = naive.dropout_distribution("ababx", merges, 0.4)
+    found = Counter(tuple(naive.encode_dropped("ababx", merges, 0.4, rng)) for _ in range(n))
+    assert max(abs(found[pieces] / n - p) for pieces, p in exact.items()) < 0.04
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"dropout": 0.1}, "seed"),
+        ({"dropout": -0.1, "seed": 1}, "-0.1"),
+        ({"dropout": 1.1, "seed": 1}, "1.1"),
+        ({"dropout": float("nan"), "seed": 1}, "nan"),
+        ({"dropout": 0.1, "seed": -1}, "-1"),
+    ],
+)
+def test_impossible_dropout_is_refused(options, found):
+    """Dropout needs a probability and a seed that generators take; anything else is a ConfigError that says so."""
+    with pytest.raises(ConfigError) as caught:
+        encoder().encode("low", **options)
+    assert found in str(caught.value)

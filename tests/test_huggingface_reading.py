@@ -1,0 +1,132 @@
+"""Laws of reading tokenizer.json: what tokenizers trains encodes alike in VOLT, what is damaged is refused by name."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+from exports import LINES, learn
+
+from volt.encoder import Encoder
+from volt.errors import VocabularyError
+from volt.formats import huggingface
+
+pytest.importorskip("tokenizers")
+
+
+@cache
+def written(marker, pretokenizer):
+    """The tokenizer.json of a vocabulary that is learned from the lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokenizer.json")
+        huggingface.write(learn(LINES, marker, pretokenizer), path)
+        return path.read_text()
+
+
+def test_bytes_behind_a_pattern(tmp_path):
+    """Split and ByteLevel without its regex: GPT-2's own pattern is read as bytes, another is refused by name."""
+    data = json.loads(written("none", "bytes"))
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+    path = tmp_path / "tokenizer.json"
+    for pattern in (gpt2, r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+"):
+        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, level]}
+        path.write_text(json.dumps(data))
+        if pattern == gpt2:
+            assert Encoder(huggingface.read(path)).encode_lines(LINES) == huggingface.peer(path).pieces(LINES)
+    with pytest.raises(VocabularyError, match=r"N\}\{1,3\}.*GPT-2's pattern only.*--level bytes"):
+        huggingface.read(path)
+
+
+def _train(kind):
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    special = ["<|end|>"] if kind == "bytes" else ["<unk>", "[MASK]"]
+    options = {"vocab_size": 420, "special_tokens": special, "show_progress": False}
+    suffix = {"end_of_word_suffix": "</w>"} if kind == "suffix" else {}
+    real = Tokenizer(models.BPE(**({} if kind == "bytes" else {"unk_token": "<unk>"}), **suffix))
+    if kind == "bytes":
+        real.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        real.decoder = decoders.ByteLevel()
+        options["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
+    elif kind == "suffix":
+        real.pre_tokenizer, real.normalizer = pre_tokenizers.WhitespaceSplit(), normalizers.NFC()
+    elif kind == "bert":
+        real.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    elif kind == "words":
+        real.pre_tokenizer = pre_tokenizers.Whitespace()
+    else:
+        real.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never" if kind == "never" else "always")
+    real.train_from_iterator(LINES, trainers.BpeTrainer(**options, **suffix))
+    return real
+
+
+@pytest.mark.parametrize("kind", ["bytes", "suffix", "metaspace", "never", "bert", "words"])
+def test_trained_files_are_read_and_agree(kind, tmp_path):
+    """What tokenizers trains and saves encodes in VOLT to the same pieces; merges written as strings too."""
+    real = _train(kind)
+    real.save(str(tmp_path / "tokenizer.json"))
+    data = json.loads((tmp_path / "tokenizer.json").read_text())
+    data["model"]["merges"] = [" ".join(pair) for pair in data["model"]["merges"]]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    peer = huggingface.peer(tmp_path)
+    new = ["other words: newlow wideest Größe 😀 Ж", "the [MASK] is", "the", "a  <|end|>b <|end|>"]
+    lines = [line.replace("\x1c ", "").replace("<unk> ", "") for line in LINES] + new[: None if kind == "bytes" else 1]
+    for path in (tmp_path, tmp_path / "old.json"):
+        assert Encoder(huggingface.read(path)).encode_lines(lines) == peer.pieces(lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*volt search"),
+        (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'.*--candidates"),
+        (lambda data: data.update(version="9.0"), "version '9.0'"),
+        (lambda data: data.pop("model"), "'model' is missing"),
+        (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),
+        (lambda data: data["model"]["merges"].append("a b c"), "no pair of strings"),
+        (lambda data: data["model"].pop("merges"), "model.merges is missing"),
+        (lambda data: data["model"]["merges"].reverse(), r"merges, entry \d+: no character and no earlier merge"),
+        (lambda data: data["model"]["vocab"].update(t=5), "the same id 5"),
+        (lambda data: data["model"]["vocab"].update(t=-1), "'t' has the id -1"),
+        (lambda data: data["model"]["vocab"].update(t="1"), "'t' has the id '1'"),
+        (lambda data: data["model"].update(continuing_subword_prefix="##"), "start with '##'"),
+        (lambda data: data["model"].update(end_of_word_suffix="@@"), "end in '@@'"),
+        (lambda data: data.update(normalizer={"type": "NFD"}), "normalizer NFD"),
+        (lambda data: data.update(pre_tokenizer={"type": "Digits"}), "pre_tokenizer.*Digits"),
+        (lambda data: data.update(added_tokens=[{"content": "x y", "id": 999}]), "white space"),
+        (lambda data: data.update(added_tokens=[{"id": 999}]), "added_tokens must be"),
+        (lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]), "not its own"),
+    ],
+)
+def test_damaged_files_are_refused(change, text, tmp_path):
+    """Each fault gives an error that names the file and what is wrong."""
+    data = json.loads(written("suffix", "whitespace"))
+    change(data)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=f"tokenizer.json: .*{text}"):
+        huggingface.read(path)
+
+
+def test_files_that_are_no_json_are_refused(tmp_path):
+    """Cut at any place, in another encoding, absent: the error names the file and, where there is one, the line."""
+    text, path = written("suffix", "whitespace"), tmp_path / "tokenizer.json"
+    for cut in range(0, len(text) - 2, len(text) // 12):
+        path.write_text(text[:cut])
+        with pytest.raises(VocabularyError, match=r"tokenizer.json:\d+: damaged"):
+            huggingface.read(path)
+    path.write_bytes(text.encode("utf-16"))
+    with pytest.raises(VocabularyError, match="no UTF-8"):
+        huggingface.read(path)
+    path.write_text(text.replace('"l": ', '"o": ', 1))
+    with pytest.raises(VocabularyError, match="'o' occurs twice"):
+        huggingface.read(path)
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        huggingface.read(tmp_path / "none.json")
+    with pytest.raises(VocabularyError, match="cannot load"):
+        huggingface.peer(tmp_path / "none.json")
