@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError
-from volt.learners import classify, learner_of
+from volt.learners import classify, learner_of, uses_classes
 from volt.offsets import split_lines
 from volt.reader import Block, patiently, utf8_error
 from volt.rendering import Rendering
@@ -73,7 +73,7 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class Part:
     """What a chunk's lines became. values: ids (n,) int32, or text (n,) uint8 with a line end behind each line;
-    ends: (n_lines,) int64, where each line's ids end; of text, none."""
+    ends: (n_lines,) int64, where each line's values end."""
 
     values: NDArray[Any]
     ends: Longs
@@ -165,7 +165,8 @@ class BatchEncoder:
         numbers = table.pending
         data, ends = table.units(numbers)
         found = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
-        classify(data.decode())
+        if uses_classes(self._learner):
+            classify(data.decode())
         values, ends = self._values(found.text, found.lengths)
         table.learn(values, _ends_of_groups(ends, found.n_words), found.irregular)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, Literal, get_args
 
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.batches import CHUNK_SIZE, NEWLINE, NO_BYTE_OF_TEXT, BatchEncoder, Chunk, Dropout, Part, chunks_of
-from volt.decoder import decode, decode_lines
+from volt.decoder import Decoder, decode
 from volt.errors import ConfigError, VocabularyError
 from volt.offsets import encode_offsets, split_lines
 from volt.reader import Errors, is_compressed, prefetch, read_blocks
@@ -227,7 +228,21 @@ class Encoder:
         >>> encoder.decode_batch(encoder.encode_batch(["low", "", "low"]))
         ['low', '', 'low']
         """
-        return decode_lines(self.vocabulary, encoded.ids, encoded.offsets)
+        return self._decoder.decode_lines(encoded.ids, encoded.offsets)
+
+    def decode_bytes(self, encoded: Encoded) -> bytes:
+        """The same as UTF-8 text, with a line end behind every line.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
+        >>> encoder.decode_bytes(encoder.encode_batch(["low", "", "low"]))
+        b'low\\n\\nlow\\n'
+        """
+        return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return Decoder.of(self.vocabulary)
 
     def _run(
         self, kind: str, chunks: Iterable[Chunk], dropout: float, seed: int | None, n_threads: int | None,

@@ -74,6 +74,13 @@ def _cut(vocabulary: Vocabulary) -> int:
     return cuts[name] if vocabulary.marker == "none" else learning.NEVER
 
 
+def uses_classes(learner: Learner) -> bool:
+    """Whether the learner looks at the classes of characters."""
+    from volt.kernels.learning import BYTES, GPT2, UNICODE
+
+    return learner.cutter.cut in (UNICODE, GPT2, BYTES)
+
+
 @cache
 def character_classes() -> NDArray[np.uint8]:
     """(0x110000,) class of each character, NO_CLASS until somebody has asked; shared by all who ask.

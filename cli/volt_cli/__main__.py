@@ -5,6 +5,7 @@ Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -47,21 +48,22 @@ def top(
 
 def main() -> None:
     """Run a command; every failure that people can mend ends in one message, never in a traceback."""
+    gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
     try:
         app()
         sys.stdout.flush()
     except VoltError as error:
-        messages.print(f"[bold red]error[/] {_escaped(str(error))}")
+        messages().print(f"[bold red]error[/] {_escaped(str(error))}")
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
-        messages.print("[bold red]interrupted[/]")
+        messages().print("[bold red]interrupted[/]")
         sys.exit(130)
     except BrokenPipeError:
         _silence_stdout()
         sys.exit(1)
     except OSError as error:
         _silence_stdout()
-        messages.print(f"[bold red]error[/] {_escaped(error.strerror or str(error))}: {error.filename or 'stdout'}")
+        messages().print(f"[bold red]error[/] {_escaped(error.strerror or str(error))}: {error.filename or 'stdout'}")
         sys.exit(1)
 
 

@@ -61,7 +61,7 @@ def compare(
     _check_targets(out, markdown, as_json, plots)
     phases = Phases(quiet=quiet)
     prepare_kernels(phases)
-    with nullcontext() if quiet else messages.status("count") as status:
+    with nullcontext() if quiet else messages().status("count") as status:
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=select,
             n_candidates=candidates, temperature=temperature, separate=separate, samples=lines,

@@ -1,42 +1,49 @@
-"""What all commands share: messages and progress on stderr, data on stdout, phases with their seconds."""
+"""What all commands share: messages and progress on stderr, data on stdout, phases with their seconds, a quick start.
+
+rich is imported where something is said or shown: a command that has nothing to say starts sooner without it.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
-from rich.text import Text
-
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
     from volt.kernels.ready import Job
 
-_COMPILATION: dict[Job, int] = {"search": 15, "encode": 10}
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
+_COMPILATION: dict[Job, int] = {"search": 15, "encode": 16}
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+
+
+@cache
+def messages() -> Console:
+    """The console on stderr."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def output() -> Console:
     """A console on stdout; wide enough for its tables where stdout is a file or pipe."""
+    from rich.console import Console
+
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def say(message: str) -> None:
     """Tell people something, on stderr."""
-    messages.print(Text(message))
+    from rich.text import Text
 
-
-class _Rate(ProgressColumn):
-    """Things per second, in the task's unit."""
-
-    def render(self, task: Task) -> Text:
-        speed, unit = task.speed or 0, task.fields["unit"]
-        if unit == "B":
-            return Text(f"{speed / 1e6:,.0f} MB/s", style="dim")
-        return Text(f"{speed:,.0f} {unit}/s", style="dim")
+    messages().print(Text(message))
 
 
 class Phases:
@@ -44,33 +51,75 @@ class Phases:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.seconds: dict[str, float] = {}
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), _Rate(), TimeElapsedColumn(),
-            console=messages, transient=True, disable=quiet or not messages.is_terminal,
-        )  # fmt: skip
+        self._bar = None if quiet or not sys.stderr.isatty() else _bar()
 
     @contextmanager
     def phase(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Callable[..., object]]:
         """Time a phase; what it yields takes the work done so far (and a new total) and moves the bar."""
         start = time.perf_counter()
-        with self._progress:
-            task = self._progress.add_task(name, total=total, unit=unit)
+        try:
+            if self._bar is None:
+                yield _show_nothing
+            else:
+                with _row(self._bar, name, total, unit) as advance:
+                    yield advance
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
-            def advance(done: float, total: float | None = None) -> None:
-                self._progress.update(task, completed=done, total=total)
 
-            try:
-                yield advance
-            finally:
-                self._progress.remove_task(task)
-                self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+def _bar() -> Progress:
+    from volt_cli.bars import bar
+
+    return bar()
+
+
+@contextmanager
+def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[Callable[..., object]]:
+    """A phase's row of the display, gone when the phase ends; a phase may run within another."""
+    with nullcontext() if bar.live.is_started else bar:
+        task = bar.add_task(name, total=total, unit=unit)
+
+        def advance(done: float, total: float | None = None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        try:
+            yield advance
+        finally:
+            bar.remove_task(task)
+
+
+def _show_nothing(done: float, total: float | None = None) -> None:
+    pass
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Import libraries and read files without two things that only cost time meanwhile (experiments/bench/startup.py).
+
+    The garbage collector looks through objects that all stay, again and again, and once more when the process ends;
+    numpy's linear algebra starts a thread for each core, which then wait busily for work.
+    """
+    threads, collects = os.environ.get(_BLAS_THREADS), gc.isenabled()
+    os.environ[_BLAS_THREADS] = threads or "1"
+    gc.disable()
+    try:
+        yield
+    finally:
+        if threads is None:
+            del os.environ[_BLAS_THREADS]
+        if collects:
+            gc.freeze()
+            gc.enable()
 
 
 def prepare_kernels(phases: Phases, job: Job = "search") -> None:
     """Load the compiled loops; the first time on a machine, say that they are being compiled."""
-    from volt.kernels.ready import compile_kernels, is_compiled
+    with loading():
+        from volt.kernels.ready import compile_kernels, is_compiled
 
-    if not is_compiled(job):
+        if is_compiled(job):
+            compile_kernels(job)  # loads them
+            return
         say(f"compiling for {job}; this happens once and takes about {_COMPILATION[job]} seconds")
         with phases.phase("compiling"):
             compile_kernels(job)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volt.errors import ConfigError, CorpusError
-from volt_cli.lines import open_output, read_lines
+from volt_cli.lines import BLOCK_SIZE, open_output, read_lines
 from volt_cli.models import load_model
+
+if TYPE_CHECKING:
+    from volt.vocabulary import Vocabulary
 
 
 def decode(
@@ -25,31 +27,40 @@ def decode(
     encoding_errors: Annotated[str, typer.Option(help="Lines that are not UTF-8: strict, replace or skip.")] = "strict",
 ) -> None:
     """Undo `volt encode`."""
-    from volt.encoder import Encoder
-    from volt.special import BYTE_TOKENS
+    from volt.errors import ConfigError
 
-    encoder, done = Encoder(load_model(model)), 0
-    if separator and (ids or encoder.vocabulary.marker != "suffix"):
+    vocabulary = load_model(model)
+    if separator and (ids or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
-    whole = {*encoder.vocabulary.special.user, *BYTE_TOKENS}
     with open_output(out) as file:
-        for lines in read_lines(files, errors=encoding_errors):
-            for number, line in enumerate(lines, done + 1):
-                row = [piece for piece in line.split(" ") if piece]
-                if ids:
-                    text = encoder.decode_ids(_numbers(row, number))
-                else:
-                    text = encoder.decode(marked(row, separator, whole=whole) if separator else row)
-                file.write(text.encode() + b"\n")
-            done += len(lines)
+        if ids:
+            file.writelines(_from_ids(vocabulary, files, errors=encoding_errors))
+        else:
+            file.writelines(_from_pieces(vocabulary, files, separator=separator, errors=encoding_errors))
     sys.stdout.flush()
 
 
-def _numbers(row: list[str], line: int) -> list[int]:
-    for text in row:
-        if not text.isdecimal():
-            raise CorpusError(f"line {line}: {text!r} is no id; --ids reads whole numbers with spaces between them")
-    return [int(text) for text in row]
+def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Any) -> Iterator[bytes]:
+    """The text of files of ids, block by block."""
+    from volt.decoder import Decoder
+    from volt.reader import expand, read_blocks
+
+    decoder = Decoder.of(vocabulary)
+    for path in expand(files or ["-"]):
+        for block in read_blocks(path, block_size=BLOCK_SIZE, errors=errors):
+            yield decoder.decode_text(block.data, place=block.place)
+
+
+def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: str) -> Iterator[bytes]:
+    """The text of files of pieces, line by line."""
+    from volt.decoder import decode
+    from volt.special import BYTE_TOKENS
+
+    whole = {*vocabulary.special.user, *BYTE_TOKENS}
+    for lines in read_lines(files, errors=errors):
+        for line in lines:
+            row = [piece for piece in line.split(" ") if piece]
+            yield decode(vocabulary, marked(row, separator, whole=whole) if separator else row).encode() + b"\n"
 
 
 def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from volt_cli.console import Phases, prepare_kernels, say
+from volt_cli.console import Phases, loading, prepare_kernels, say
+from volt_cli.lines import checked_errors
 from volt_cli.models import load_model
 
 if TYPE_CHECKING:
     from volt.encoder import Encoder
-    from volt.file_encoding import Job
+    from volt.file_encoding import Job, Output
 
 CACHE_WORDS = 1 << 20
 
@@ -45,17 +46,16 @@ def encode(
     With a folder as output each file has its own, written whole or not at all; those that are there already, from the
     same file, vocabulary and options, are not made again.
     """
-    from volt.encoder import Encoder
-    from volt.errors import ConfigError
-    from volt.file_encoding import Job
-    from volt.reader import expand
+    with loading():
+        from volt.encoder import Encoder
+        from volt.file_encoding import Job
+        from volt.reader import expand
 
-    if encoding_errors not in ("strict", "replace", "skip"):
-        raise ConfigError(f"--encoding-errors {encoding_errors!r}: choose from strict, replace, skip")
-    job = Job(output, separator, dropout, seed, encoding_errors, threads)  # type: ignore[arg-type]
-    paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
-    encoder = Encoder(load_model(model), cache_words=cache_words)
-    prepare_kernels(phases, "encode")
+        errors, form = checked_errors(encoding_errors), cast("Output", output)  # which Job refuses if it is none
+        job = Job(form, separator, dropout=dropout, seed=seed, errors=errors, n_threads=threads)
+        paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
+        encoder = Encoder(load_model(model), cache_words=cache_words)
+        prepare_kernels(phases, "encode")
     total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
     with phases.phase("encode", total=total, unit="B") as advance:
         _encode(encoder, paths, out, job=job, progress=advance, quiet=quiet)

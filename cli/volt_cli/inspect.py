@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volt_cli.console import output
+from volt_cli.console import loading, output
 from volt_cli.models import load_model
+
+if TYPE_CHECKING:
+    from volt.vocabulary import Vocabulary
 
 
 def inspect(
@@ -19,25 +22,36 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
     """Show a vocabulary's sizes, provenance, longest and most frequent tokens, and how it cuts a text."""
-    from volt.encoder import Encoder
+    line = " ".join(text or [])
+    with loading():
+        data = _data(model, line, n)
+    if as_json:
+        typer.echo(json.dumps(data, ensure_ascii=False, indent=1))
+    else:
+        _show(data, line)
+
+
+def _data(model: Path, line: str, n: int) -> dict[str, Any]:
+    """All that is shown, as JSON values."""
     from volt.report import vocabulary_data
 
     vocabulary = load_model(model)
-    line = " ".join(text or [])
     counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
-    data = {
+    return {
         "file": str(model),
         "fingerprint": vocabulary.fingerprint,
         **vocabulary_data(vocabulary),
         "provenance": dict(vocabulary.provenance),
         "most_frequent": sorted(counted, key=lambda row: -row[1])[:n],
         "longest": sorted(counted, key=lambda row: (-len(row[0]), -row[1]))[:n],
-        "pieces": Encoder(vocabulary).encode(line),
+        "pieces": _cut(vocabulary, line) if line else [],
     }
-    if as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False, indent=1))
-    else:
-        _show(data, line)
+
+
+def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
+    from volt.encoder import Encoder
+
+    return Encoder(vocabulary).encode(line)
 
 
 def _show(data: dict[str, Any], line: str) -> None:

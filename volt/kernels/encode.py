@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from volt.kernels.bpe import FlagArray, Words
+from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.hashing import IntArray, LongArray, copy_into, grown
 from volt.kernels.merging import (
     LONG,
@@ -25,7 +26,7 @@ from volt.kernels.merging import (
 )
 
 
-@njit(cache=True)
+@borrowing
 def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
     """Write a token's kept parts to `out`; how many pieces `out` then has. parts: pair key of each token, −1: atom."""
     stack[0], depth = token, 1
@@ -42,7 +43,7 @@ def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_
     return n_out
 
 
-@njit(cache=True)
+@inlined
 def encode_word(
     symbols: IntArray, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
     dropout: float, state: LongArray, out: IntArray, n_out: int,

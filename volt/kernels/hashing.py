@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from volt.kernels.compiling import borrowing, inlined
+
 IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
 LongArray = NDArray[Any]  # of int64
 
@@ -41,7 +43,7 @@ def table_size(n_keys: int) -> int:
     return n_slots
 
 
-@njit(cache=True)
+@inlined
 def free_slot(slots: IntArray, keys: LongArray, key: int) -> int:
     """The slot that holds `key`, or the free slot where it belongs."""
     mask = len(slots) - 1
@@ -62,7 +64,7 @@ def build_slots(keys: LongArray) -> IntArray:
     return slots
 
 
-@njit(cache=True)
+@borrowing
 def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: int) -> None:
     """target[at:] = source[start:end]; as a loop, because assigning slices takes numba ten times as long to compile."""
     for i in range(start, end):

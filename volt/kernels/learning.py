@@ -13,9 +13,9 @@ to Python, which does the same for any text.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from volt.kernels.bpe import FlagArray
+from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.encode import encode_word
 from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.memory import store64
@@ -77,7 +77,7 @@ def numbering(classes: FlagArray) -> Learner:
     ).for_thread()  # fmt: skip
 
 
-@njit(cache=True)
+@inlined
 def _character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
     """The character that starts at p and where the next does; −1 where the bytes are not UTF-8."""
     first = np.int64(data[p])
@@ -95,7 +95,7 @@ def _character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
     return (-1 if overlong or code > 0x10FFFF or 0xD800 <= code < 0xE000 else code), p + n
 
 
-@njit(cache=True)
+@inlined
 def _class(code: int, cutter: Cutter) -> Any:
     """The class of a character as its pattern sees it; NO_CLASS if Python must decide."""
     if code < 0 or code >= _PRIVATE or (code == _SPACE and cutter.cut != BYTES):
@@ -108,7 +108,7 @@ def _class(code: int, cutter: Cutter) -> Any:
     return found
 
 
-@njit(cache=True)
+@borrowing
 def _put_text(data: IntArray, p: int, end: int, n: int, cutter: Cutter) -> int:
     """Add the atoms of text that is known to be UTF-8; how many there are then."""
     while p < end:
@@ -120,7 +120,7 @@ def _put_text(data: IntArray, p: int, end: int, n: int, cutter: Cutter) -> int:
     return n
 
 
-@njit(cache=True)
+@borrowing
 def _one_word(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
     """The unit as it stands. Here and below: how many words were found, −1 if Python must decide."""
     n, code, cutter.atoms[0] = int(cutter.marker == PREFIX), 0, cutter.symbol_of[2 * _SPACE]
@@ -135,7 +135,7 @@ def _one_word(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
     return 1
 
 
-@njit(cache=True)
+@borrowing
 def _is_white(code: int) -> bool:
     """Whether a character beyond ASCII parts words, as str.split() has it."""
     if code < 0x1680:
@@ -145,7 +145,7 @@ def _is_white(code: int) -> bool:
     return code <= 0x200A or code in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 
 
-@njit(cache=True)
+@borrowing
 def _metaspace(data: IntArray, p: int, end: int, first: bool, cutter: Cutter) -> int:
     """A word for each space, and the rest behind the last; a line's first unit has one "▁" more."""
     n, n_words = 0, 0
@@ -165,7 +165,7 @@ def _metaspace(data: IntArray, p: int, end: int, first: bool, cutter: Cutter) ->
     return n_words + 1
 
 
-@njit(cache=True)
+@borrowing
 def _contraction(data: IntArray, p: int, end: int) -> int:
     """The length of an English contraction that starts at p, 0 if there is none."""
     if data[p] != _QUOTE or p + 1 >= end:
@@ -182,7 +182,7 @@ def _contraction(data: IntArray, p: int, end: int) -> int:
     return 0
 
 
-@njit(cache=True)
+@borrowing
 def _runs(data: IntArray, p: int, end: int, n: int, n_words: int, cutter: Cutter) -> int:
     """Words that are runs of one class, the first with a space before it if there is one."""
     while p < end:
@@ -209,7 +209,7 @@ def _runs(data: IntArray, p: int, end: int, n: int, n_words: int, cutter: Cutter
     return n_words
 
 
-@njit(cache=True)
+@borrowing
 def _unicode(data: IntArray, p: int, end: int, first: bool, cutter: Cutter) -> int:
     """Several spaces are a word, a single one goes with the run behind it; a line's first unit has one "▁" more."""
     n, n_words, n_spaces = 0, 0, int(first)
@@ -222,7 +222,7 @@ def _unicode(data: IntArray, p: int, end: int, first: bool, cutter: Cutter) -> i
     return _runs(data, p, end, n, n_words, cutter)
 
 
-@njit(cache=True)
+@borrowing
 def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
     """White space but for its last character; that too, unless it is a space; then runs."""
     p, n, n_words = start, 0, 0
@@ -238,7 +238,7 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
     return _runs(data, last, end, n, n_words, cutter)
 
 
-@njit(cache=True)
+@borrowing
 def _cut(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     if cutter.cut == WORD or cutter.cut == SPLIT:
         return _one_word(data, start, end, cutter)
@@ -249,7 +249,7 @@ def _cut(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> i
     return _gpt2(data, start, end, cutter)
 
 
-@njit(cache=True)
+@inlined
 def learn_unit(data: IntArray, start: int, end: int, first: bool, learner: Learner, values: IntArray, at: int) -> int:
     """Write what a unit stands for to values[at:], uint8; how many bytes, −1 if Python must do it.
 
@@ -267,7 +267,7 @@ def learn_unit(data: IntArray, start: int, end: int, first: bool, learner: Learn
     return _marked(n_words, cutter, values, at) if learner.sampled else _encoded(n_words, learner, values, at)
 
 
-@njit(cache=True)
+@inlined
 def _marked(n_words: int, cutter: Cutter, values: IntArray, at: int) -> int:
     """Write the atoms of words; how many bytes."""
     i, began = 0, at
@@ -280,7 +280,7 @@ def _marked(n_words: int, cutter: Cutter, values: IntArray, at: int) -> int:
     return at - began
 
 
-@njit(cache=True)
+@inlined
 def _encoded(n_words: int, learner: Learner, values: IntArray, at: int) -> int:
     """Merge the atoms of words and write what the pieces are rendered as; how many bytes, −1: unknown characters."""
     done, began, state = 0, at, learner.cutter.ends[:1]  # no state: nothing is drawn from it

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from volt.kernels.bpe import FlagArray
+from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.hashing import IntArray, LongArray, build_slots, free_slot, pair_key
 
 NO_MERGE = -1
@@ -70,7 +71,7 @@ def room_for(n: int) -> Room:
     return Room(word_room(n), np.empty(n, np.int32), np.empty(n, np.uint8), np.empty(2 * n + 2, np.int32))
 
 
-@njit(cache=True)
+@inlined
 def _rank(left: int, right: int, keys: LongArray, slots: IntArray) -> int:
     """The rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) never merge."""
     if left < 0 or right < 0:
@@ -79,7 +80,7 @@ def _rank(left: int, right: int, keys: LongArray, slots: IntArray) -> int:
     return NO_RANK if entry == 0 else entry - 1
 
 
-@njit(cache=True)
+@borrowing
 def _push(heap: LongArray, size: int, entry: int) -> int:
     """Add an entry to a min-heap; its new size."""
     i = size
@@ -90,7 +91,7 @@ def _push(heap: LongArray, size: int, entry: int) -> int:
     return size + 1
 
 
-@njit(cache=True)
+@borrowing
 def _pop(heap: LongArray, size: int) -> int:
     """Remove the first entry of a min-heap; its new size."""
     entry, i, child = heap[size - 1], 0, 1
@@ -105,7 +106,7 @@ def _pop(heap: LongArray, size: int) -> int:
     return size - 1
 
 
-@njit(cache=True)
+@borrowing
 def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     """Push the pair that starts at position p, if it has a merge; the heap's new size."""
     if p < 0 or word.follows[p] < 0:
@@ -114,7 +115,7 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     return size if rank == NO_RANK else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
 
 
-@njit(cache=True)
+@borrowing
 def _random(state: LongArray) -> float:
     """The next number in [0, 1) of the generator splitmix64, whose (1,) int64 state advances."""
     state[0] += np.int64(-7046029254386353131)
@@ -124,7 +125,7 @@ def _random(state: LongArray) -> float:
     return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
-@njit(cache=True)
+@borrowing
 def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
     """Copy a word's symbols into the room and link them; the size of the heap of its pairs."""
     n, size = len(symbols), 0
@@ -136,7 +137,7 @@ def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
     return size
 
 
-@njit(cache=True)
+@borrowing
 def next_merge(
     size: int, word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
 ) -> tuple[int, int, int]:
@@ -161,7 +162,7 @@ def next_merge(
     return rank, n, size
 
 
-@njit(cache=True)
+@borrowing
 def _merge_at(p: int, result: int, word: Word) -> None:
     """Replace the pair that starts at p by one token."""
     second = word.follows[p]
@@ -172,7 +173,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
         word.precedes[after] = p
 
 
-@njit(cache=True)
+@borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
     """Merge at the positions that still hold the pair; how many did, and the heap's new size."""
     n_done = 0
@@ -201,7 +202,7 @@ def line_state(seed: int, line: int) -> int:
     return int(state[0])
 
 
-@njit(cache=True)
+@borrowing
 def merge_short(
     word: IntArray, ranks: IntArray, passed: FlagArray, n: int, keys: LongArray, results: IntArray, slots: IntArray,
     dropout: float, state: LongArray,
@@ -233,7 +234,7 @@ def merge_short(
         n = done
 
 
-@njit(cache=True)
+@borrowing
 def merge_long(symbols: IntArray, room: Room, merges: Merges, dropout: float, state: LongArray) -> int:
     """Merge a long word with a heap of its pairs; how many symbols are left at the start of the room."""
     size = load_word(symbols, room.word, merges)

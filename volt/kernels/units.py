@@ -12,8 +12,8 @@ caller learns them, and runs the loop again.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from volt.kernels.compiling import borrowing, inlined, releasing
 from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.learning import LONGEST, Learner, learn_unit
 from volt.kernels.memory import PADDING, load64, separators, store64, trailing_zeros
@@ -65,7 +65,7 @@ class Rule(NamedTuple):
     is_text: bool
 
 
-@njit(cache=True)
+@borrowing
 def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
     """Two hashes of a unit of more than 15 bytes."""
     low, high, i = _MIX, _MIX2, _U0
@@ -79,7 +79,7 @@ def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
     return low ^ (low >> np.uint64(32)) ^ length, (high ^ (high >> np.uint64(29))) >> _EIGHT | _LONG
 
 
-@njit(cache=True)
+@borrowing
 def _same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: Any) -> bool:
     at = np.uint64(table.starts[number])
     if np.uint64(table.starts[number + _U1]) - at != length:
@@ -90,7 +90,7 @@ def _same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: A
     return True
 
 
-@njit(cache=True)
+@borrowing
 def _shift(rows: LongArray) -> Any:
     """64 less the bits of a slot number: the upper bits of a product are those that all of the key has mixed into."""
     shift, n_slots = 64, len(rows) // 4
@@ -99,7 +99,7 @@ def _shift(rows: LongArray) -> Any:
     return np.uint64(shift)
 
 
-@njit(cache=True)
+@inlined
 def _enter(
     data: IntArray, start: Any, end: Any, first: bool, table: Table, learner: Learner, state: LongArray
 ) -> Any:  # fmt: skip
@@ -125,7 +125,7 @@ def _enter(
     return np.uint64(number + 1) << np.uint64(32) | np.uint64(n)
 
 
-@njit(cache=True, nogil=True)
+@releasing
 def encode_units(
     data: IntArray, stop: int, rule: Rule, table: Table, learner: Learner, out: IntArray,
     line_ends: LongArray, strange: LongArray, state: LongArray,
@@ -234,7 +234,7 @@ def encode_units(
     return status
 
 
-@njit(cache=True)
+@borrowing
 def _row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
     """Where the row with this key and number is, or the free one where it belongs."""
     mask, shift = np.uint64(len(rows) // 4 - 1), _shift(rows)
@@ -247,7 +247,7 @@ def _row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
         slot = (slot + _U1) & mask
 
 
-@njit(cache=True)
+@borrowing
 def rebuild(rows: LongArray, old: LongArray) -> None:
     """Enter the rows of an old table into a new, empty one."""
     for at in range(0, len(old), 4):
@@ -257,7 +257,7 @@ def rebuild(rows: LongArray, old: LongArray) -> None:
                 rows[row + np.uint64(i)] = old[at + i]
 
 
-@njit(cache=True)
+@borrowing
 def complete(table: Table, numbers: LongArray, sizes: LongArray) -> None:
     """Enter how many bytes the values of the units with these numbers take, or IRREGULAR; value_starts says where."""
     for i in range(len(numbers)):

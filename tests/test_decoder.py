@@ -1,0 +1,255 @@
+"""Flat ids → lines: always what `decode` gives line by line, whatever the vocabulary and however lines are grouped."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import volt.decoder
+from volt.bytelevel import ALPHABET
+from volt.decoder import Decoder, decode
+from volt.errors import CorpusError, VocabularyError
+from volt.special import BYTE_TOKENS, SpecialTokens
+from volt.text import PreTokenizer
+from volt.vocabulary import Vocabulary
+
+PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace", "bytes", r"regex:\w+|\s", r"regex:[a-z]+")
+MARKERS = ("suffix", "prefix", "none")
+# Of one to four bytes each; spaces of all kinds, line ends, what spells markers, and some of the byte-level alphabet.
+CHARACTERS = (*"ab </w>▁\n\r\x00\u2003é中😀\ufffd", *(ALPHABET[byte] for byte in "▁é\n 中😀".encode()))
+USERS = ("<url>", "▁", "▁▁x", "é</w>é", "<a-user-token-of-many-letters>")
+# Runs of bytes that matter: "▁", one cut short, one after a broken start, a surrogate, spaces, a line end.
+RUNS = (b"\xe2\x96\x81", b"\xe2\x96", b"\xf0\x90\xe2\x96\x81", b"\x81", b"\xed\xa0\x80", b" ", b"\n", "é".encode())
+Rows = list[list[int]]
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn) -> Vocabulary:
+    """Any pre-tokeniser with any marker, user tokens and bytes or not; tokens short and long."""
+    pretokenizer, marker = draw(st.sampled_from(PRETOKENIZERS)), draw(st.sampled_from(MARKERS))
+    special = SpecialTokens(user=tuple(draw(st.lists(st.sampled_from(USERS), unique=True))))
+    byte_fallback = draw(st.booleans())
+    parts = draw(st.lists(st.sampled_from(CHARACTERS), min_size=1, unique=True))
+    if marker == "suffix":
+        parts += [part + "</w>" for part in parts]
+    merges = []
+    for left, right in draw(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=12)):
+        merges.append((parts[-1 - left % len(parts)], parts[-1 - right % len(parts)]))
+        parts.append("".join(merges[-1]))
+    reserved = {*special.all, *BYTE_TOKENS, "</w>"}
+    tokens = tuple(part for part in dict.fromkeys(parts) if part not in reserved)
+    return Vocabulary(
+        tuple(merges), tokens, marker=marker, pretokenizer=PreTokenizer.parse(pretokenizer), special=special,
+        byte_fallback=byte_fallback,
+    )  # fmt: skip
+
+
+@st.composite
+def vocabularies_and_rows(draw: st.DrawFn) -> tuple[Vocabulary, Rows]:
+    """Any ids in any lines; more bytes than chance would give."""
+    vocabulary = draw(vocabularies())
+    some = st.integers(0, len(vocabulary.pieces) - 1).map(lambda number: [number])
+    named = [number for piece, number in vocabulary.ids.items() if piece not in BYTE_TOKENS]
+    words = some | st.sampled_from(named).map(lambda number: [number])
+    if vocabulary.byte_fallback:
+        words |= st.sampled_from(RUNS).map(lambda run: [vocabulary.ids[BYTE_TOKENS[byte]] for byte in run])
+    row = st.lists(words, max_size=12).map(lambda parts: list(chain.from_iterable(parts)))
+    return vocabulary, draw(st.lists(row, max_size=6))
+
+
+def flat(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    offsets = np.array([0, *accumulate(map(len, rows))], np.int64)
+    return np.array(list(chain.from_iterable(rows)), np.int32), offsets
+
+
+def plain(vocabulary: Vocabulary, rows: Rows) -> list[str]:
+    return [decode(vocabulary, [vocabulary.pieces[number] for number in row]) for row in rows]
+
+
+def joined(lines: Sequence[str]) -> bytes:
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def suffixed(*pieces: str, pretokenizer: str = "unicode") -> tuple[Vocabulary, Rows]:
+    """A vocabulary whose lone "</w>" has no text, where it keeps spaces; one line of these pieces."""
+    special = SpecialTokens(user=("<url>",))
+    vocabulary = Vocabulary(
+        (), ("a", "a</w>", "▁"), pretokenizer=PreTokenizer.parse(pretokenizer), special=special, byte_fallback=True
+    )
+    return vocabulary, [[vocabulary.ids[piece] for piece in pieces]]
+
+
+@settings(max_examples=600, deadline=None)
+@given(case=vocabularies_and_rows(), size=st.sampled_from([1, 40, volt.decoder.BLOCK_SIZE]))
+@example(case=suffixed("<0xC3>", "</w>", "<0xA9>"), size=40)
+@example(case=suffixed("</w>", "▁", "a", "<url>", "</w>"), size=1)
+@example(case=suffixed("<url>", "</w>", "<0x20>", "</w>", pretokenizer="whitespace"), size=1)
+@example(case=suffixed("<0xE2>", "<0x96>", "<0x81>", "▁", "a"), size=1)
+def test_lines_of_ids_are_what_decode_gives(case: tuple[Vocabulary, Rows], size: int) -> None:
+    """Any ids of any vocabulary, as strings and as bytes, whatever the size of the blocks: what `decode` gives."""
+    vocabulary, rows = case
+    decoder, expected = Decoder.of(vocabulary), plain(vocabulary, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(volt.decoder, "BLOCK_SIZE", size)
+        assert decoder.decode_lines(*flat(rows)) == expected
+        assert decoder.decode_bytes(*flat(rows)) == joined(expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs=st.lists(st.binary(max_size=6) | st.sampled_from(RUNS), max_size=8), breaks=st.booleans())
+def test_bytes_that_are_no_text_are_replaced_line_by_line(runs: list[bytes], breaks: bool) -> None:
+    """Byte-level lines are their bytes decoded, line by line: none swallows the beginning of the next."""
+    vocabulary = Vocabulary((), ALPHABET, marker="none", pretokenizer=PreTokenizer.parse("bytes"))
+    rows = [[vocabulary.ids[ALPHABET[byte]] for byte in run if breaks or byte != 10] for run in runs]
+    expected = [bytes(byte for byte in run if breaks or byte != 10).decode(errors="replace") for run in runs]
+    assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(case=vocabularies_and_rows(), spaces=st.tuples(*[st.sampled_from(["", " ", "   "])] * 2), data=st.data())
+def test_ids_as_text(case: tuple[Vocabulary, Rows], spaces: tuple[str, str], data: st.DataObject) -> None:
+    """Ids written with spaces between them, at either end too, and any line ends, give the same as arrays."""
+    vocabulary, rows = case
+    ending = data.draw(st.sampled_from(["\n", "\r\n"]))
+    lines = [spaces[0] + (" " + spaces[1]).join(map(str, row)) + spaces[1] for row in rows]
+    text = "".join(line + ending for line in lines)
+    if rows and lines[-1]:
+        text = text.removesuffix(data.draw(st.sampled_from(["", "\n", "\r\n"])))
+    assert Decoder.of(vocabulary).decode_text(text.encode()) == joined(plain(vocabulary, rows))
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows=st.lists(st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))))
+def test_faults_of_id_text_are_told_with_line_and_place(rows: list[list[str]]) -> None:
+    """The first word, in reading order, that is no id of the vocabulary is named, with its line and its place."""
+    decoder = Decoder.of(Vocabulary((), ("a</w>", "b")))
+    text = "".join(" ".join(row) + "\n" for row in rows).encode()
+    words = [(line, place, word) for line, row in enumerate(rows, 1) for place, word in enumerate(row)]
+    bad = next(((line, place, word) for line, place, word in words if word not in ("4", "5", "05")), None)
+    if bad is None:
+        assert decoder.decode_text(text).count(b"\n") == len(rows)
+        return
+    line, place, word = bad
+    with pytest.raises((CorpusError, VocabularyError)) as caught:
+        decoder.decode_text(text, place=lambda index: f"a.ids:{index + 1}")
+    if word in ("6", "9" * 30):
+        assert str(caught.value) == f"a.ids:{line}: id {word} at position {place}: ids go from 0 to 5"
+    else:
+        assert str(caught.value).startswith(f"a.ids:{line}: {word!r} is no id")
+
+
+def test_arrays_of_all_kinds() -> None:
+    """Read-only, strided, other integers, lines from the middle: all are read; what is no integer is refused."""
+    decoder, rows = Decoder.of(Vocabulary((), ("a</w>", "b"))), [[5, 4, 4], [], [4]]
+    ids, offsets = flat(rows)
+    fixed, strided = ids.copy(), np.repeat(ids, 2)[::2]
+    fixed.flags.writeable = False
+    for given_ids in (fixed, strided, ids.astype(np.int64), ids.astype(np.uint16)):
+        assert decoder.decode_lines(given_ids, offsets.astype(np.int32)) == ["ba a", "", "a"]
+    assert decoder.decode_lines(ids, offsets[1:]) == ["", "a"]
+    assert decoder.decode_lines(ids, offsets[:0]) == decoder.decode_lines(ids[:0], offsets[:1]) == []
+    assert decoder.decode_bytes(ids[:0], offsets[:1]) == decoder.decode_text(b"") == b""
+    with pytest.raises(TypeError):
+        decoder.decode_lines(ids.astype(float), offsets)
+
+
+@pytest.mark.parametrize("bad", [-1, 6, 2**31 - 1, -(2**31), 2**32 + 4])
+def test_ids_out_of_range_are_told(bad: int) -> None:
+    """An id that does not exist is named, with its place."""
+    ids = np.array([4, bad], np.int32 if -(2**31) <= bad < 2**31 else np.int64)
+    with pytest.raises(VocabularyError, match=f"id {bad} at position 1: ids go from 0 to 5"):
+        Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(ids, np.array([0, 2]))
+
+
+@pytest.mark.parametrize("offsets", [[0, 3], [-1, 2], [0, 2, 1], [1, 0]])
+def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
+    """Compiled code would read elsewhere in memory."""
+    with pytest.raises(VocabularyError, match="offsets must not fall, nor lie outside 0 to 2"):
+        Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(np.array([4, 5], np.int32), np.array(offsets))
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("size", [1, 7, 40, 64])
+def test_lines_of_every_length_in_blocks_of_every_size(marker: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a block ends, among words, spaces or empty lines, nothing is lost, added or written elsewhere."""
+    monkeypatch.setattr(volt.decoder, "BLOCK_SIZE", size)
+    tokens = {"suffix": ("a</w>", "bé</w>"), "prefix": ("▁", "▁a"), "none": ("a", "b")}[marker]
+    atoms = {"suffix": ("b", "é</w>"), "prefix": ("a",), "none": ()}[marker]
+    merges = {"suffix": (("b", "é</w>"),), "prefix": (("▁", "a"),), "none": ()}[marker]
+    vocabulary = Vocabulary(merges, tokens + atoms, marker=marker)  # type: ignore[arg-type]
+    rows = [[4 + (i + n) % len(tokens) for i in range(n)] for n in [*range(60), *[0] * 200, 5]]
+    decoder, expected = Decoder.of(vocabulary), plain(vocabulary, rows)
+    assert decoder.decode_lines(*flat(rows)) == expected
+    assert decoder.decode_bytes(*flat(rows)) == joined(expected)
+
+
+def test_a_line_longer_than_a_block() -> None:
+    """A line of megabytes among short ones, with a token longer than a block."""
+    merges = tuple((left := "ab" * 2**power, left) for power in range(17))
+    vocabulary = Vocabulary((("a", "b"), *merges), ("a", "b", "c</w>", "ab" * 2**17))
+    rows = [[4, 6], [7] * 4 + [6], [6], [4] * 400_000 + [6], []]
+    assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == ["ac", "ab" * 2**19 + "c", "c", "a" * 400_000 + "c", ""]
+
+
+def test_threads_share_a_decoder_and_processes_are_sent_it() -> None:
+    """Eight threads on one decoder, and a pickled one, give what one gives."""
+    vocabulary = Vocabulary((), ("é</w>", "b", "中"))
+    decoder, rng = Decoder.of(vocabulary), np.random.default_rng(0)
+    batches = [[rng.integers(0, 7, 20).tolist() for _ in range(50)] for _ in range(100)]
+    expected = [plain(vocabulary, rows) for rows in batches]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda rows: decoder.decode_lines(*flat(rows)), batches)) == expected
+    assert pickle.loads(pickle.dumps(decoder)).decode_lines(*flat(batches[0])) == expected[0]
+
+
+def test_the_command_reads_ids_of_several_files(tmp_path: Path) -> None:
+    """`volt decode --ids` gives the text of all files, and names file and line of what is no id."""
+    vocabulary = Vocabulary((), ("a</w>", "b"))
+    vocabulary.save(tmp_path / "v.volt")
+    (tmp_path / "a.ids").write_bytes(b"5 4 4\r\n\n4")
+    (tmp_path / "b.ids").write_bytes(b"4\n" * 300_000 + b"4 99\n")
+    command = [sys.executable, "-m", "volt_cli", "decode", "--ids", "-m", "v.volt"]
+    done = subprocess.run([*command, "a.ids", "a.ids"], cwd=tmp_path, capture_output=True, timeout=300)
+    assert done.stdout == b"ba a\n\na\n" * 2
+    done = subprocess.run([*command, "b.ids"], cwd=tmp_path, capture_output=True, timeout=300)
+    assert b"b.ids:300001: id 99 at position 1: ids go from 0 to 5" in done.stderr
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"])
+@pytest.mark.parametrize("pretokenizer", PRETOKENIZERS)
+def test_real_text_comes_back(name: str, pretokenizer: str, lines) -> None:
+    """Lines of real text, encoded by a vocabulary of each kind, come back as `decode` gives them; as they were, where
+    all spaces are kept. Characters that the vocabulary does not know are bytes."""
+    from volt.bpe import learn_bpe
+    from volt.encoder import Encoder
+    from volt.word_counts import WordCounts
+
+    text = lines(name, 1_500)
+    rule = PreTokenizer.parse(pretokenizer)
+    words = list(chain.from_iterable(rule.split(line) for line in text[:300]))
+    counts = WordCounts.from_pairs({word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer)
+    marker = "suffix" if pretokenizer == "whitespace" else "none"
+    learned = learn_bpe(counts, 300, marker=marker)
+    tokens = dict.fromkeys([*ALPHABET] * rule.is_bytes + [*learned.tokens])
+    vocabulary = Vocabulary(
+        tuple(learned.merges), tuple(tokens), marker=marker, pretokenizer=rule, byte_fallback=not rule.is_bytes
+    )
+    encoder = Encoder(vocabulary)
+    rows = [encoder.encode_ids(line).tolist() for line in text]
+    found = Decoder.of(vocabulary).decode_lines(*flat(rows))
+    assert found == plain(vocabulary, rows)
+    if pretokenizer == "whitespace":
+        assert found == [" ".join(line.split()) for line in text]
+    elif rule.keeps_spaces and "regex" not in pretokenizer:
+        assert found == text

@@ -1,0 +1,132 @@
+"""Laws of starting up: what a process that does little does not load. Seconds: experiments/bench/startup.py."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+
+import pytest
+from typer.main import get_command
+
+import volt
+from volt_cli.__main__ import app
+from volt_cli.console import loading
+
+WORKING = {"numpy", "numba", "llvmlite", "polars", "scipy", "zstandard", "yaml", "ot"}
+SHOWING = {"altair", "vl_convert", "jinja2"}
+PEERS = {"subword_nmt", "sentencepiece", "tokenizers", "tiktoken", "transformers", "torch"}
+HEAVY = WORKING | SHOWING | PEERS
+VOLT = ("-m", "volt_cli")
+DEADLINE = 120  # seconds
+
+
+def modules(*arguments: str, text: str = "") -> set[str]:
+    """The modules that a Python process with these arguments imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments],
+        input=text, capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = [line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {name.strip() for *_, name in lines}
+
+
+@cache
+def at_any_rate() -> frozenset[str]:
+    """The packages that every process of this environment imports, before it does anything."""
+    return packages(modules("-c", "pass"))
+
+
+def packages(names: Iterable[str]) -> frozenset[str]:
+    """The packages that modules belong to."""
+    return frozenset(name.partition(".")[0] for name in names)
+
+
+def loaded(*arguments: str) -> frozenset[str]:
+    """The packages that a process imports of its own accord."""
+    return packages(modules(*arguments)) - at_any_rate()
+
+
+def commands() -> list[str]:
+    """All commands, and the commands within them."""
+    groups = vars(get_command(app))["commands"]
+    return [
+        words for name in sorted(groups) for words in (name, *(f"{name} {inner}" for inner in _within(groups[name])))
+    ]
+
+
+def _within(command: object) -> list[str]:
+    return sorted(vars(command).get("commands", ()))
+
+
+@pytest.fixture(scope="module")
+def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules that `volt encode` of one line imports, with the compiled loops on disk."""
+    path = tmp_path_factory.mktemp("startup") / "small.volt"
+    vocabulary = volt.Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
+    vocabulary.save(path)
+    volt.Encoder(vocabulary).encode_text(b"low\n")
+    return modules(*VOLT, "encode", "-m", str(path), text="low low\n")
+
+
+def test_importing_volt_loads_the_standard_library_alone() -> None:
+    """`import volt` imports no library: what a name needs is imported when the name is used."""
+    assert not loaded("-c", "import volt") & (HEAVY | {"typer", "rich", "pydantic"})
+
+
+def test_commands_are_there_before_anything_heavy_is() -> None:
+    """What every command waits for is typer: nothing that works, and nothing that only shows."""
+    assert not loaded("-c", "import volt_cli.__main__") & (HEAVY | {"rich", "pydantic"})
+
+
+@pytest.mark.parametrize("command", ["--version", "--help", *(f"{command} --help" for command in commands())])
+def test_help_comes_without_the_libraries_that_work(command: str) -> None:
+    """The version, and the help of VOLT and of every command, load nothing that only a run of the command needs."""
+    assert not loaded(*VOLT, *command.split()) & HEAVY
+
+
+def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding: set[str]) -> None:
+    """Words between white space need no data frames, a short text no progress, and neither needs another's library."""
+    unused = (SHOWING | PEERS | {"polars", "rich", "ot"}) & packages(encoding)
+    assert not unused - at_any_rate()
+
+
+def test_encoding_a_line_loads_no_other_work_of_volt(encoding: set[str]) -> None:
+    """Encoding stands on the vocabulary: not on counting, search, streams or reports."""
+    others = {
+        "corpus",
+        "word_counts",
+        "columns",
+        "searching",
+        "steps",
+        "transport",
+        "stream",
+        "report",
+        "comparing",
+        "page",
+    }
+    assert not encoding & {f"volt.{name}" for name in others}
+
+
+@pytest.mark.parametrize("threads", [None, "3"])
+def test_loading_leaves_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch, threads: str | None) -> None:
+    """After `loading`, failed or not, garbage is collected and BLAS has as many threads as before, in children too."""
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if threads:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
+    with pytest.raises(ValueError, match="inside"):
+        _fail_while_loading(threads or "1")
+    gc.unfreeze()
+    assert gc.isenabled()
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
+
+
+def _fail_while_loading(threads: str) -> None:
+    with loading():
+        assert not gc.isenabled()
+        assert os.environ["OPENBLAS_NUM_THREADS"] == threads
+        raise ValueError("inside")

@@ -1,0 +1,107 @@
+"""Ids → the text that they spell, and ids as text → ids: the two loops that decoding runs in.
+
+Most pieces are short: a row of 16 bytes holds the text of a piece of at most 15 bytes and its length, so that one
+place in memory is looked at and nothing is compared but for room.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from volt.kernels.hashing import IntArray, LongArray
+from volt.kernels.memory import PADDING, load64, store64
+
+SHORT = 15  # bytes that fit into a row
+LONG = 255  # stands where a short text's length does
+NO_SPACE, FIRST_SPACE, LAST_SPACE = range(3)  # which space a line drops
+_ONE = np.uint64(1)
+_BYTE = np.uint64(0xFF)
+_SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
+
+
+class Texts(NamedTuple):
+    """rows: (2 · n_pieces,) uint64, the first 15 bytes of each piece's text, then their number or LONG;
+    starts: (n_pieces + 1,) int64, where each text starts in bytes;  bytes: (… + PADDING,) uint8, all texts."""
+
+    rows: LongArray
+    starts: LongArray
+    bytes: IntArray
+
+
+@njit(cache=True, nogil=True)
+def expand_lines(
+    ids: IntArray, offsets: LongArray, first: int, texts: Texts, drops: int, out: IntArray, ends: LongArray
+) -> int:
+    """Write the texts of lines, from line `first` on, until there is no room for another; return the next line.
+
+    ids: all below n_pieces, int32;  offsets: (n_lines + 1,) int64;  drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
+    out: room, uint8; out[0] and the byte behind every line become line ends, so the first line starts at 1
+    ends: (n_lines,) int64, where each line's text ends; the next one starts one byte further on.
+    """
+    rows, room, start = texts.rows, len(out) - PADDING, 1
+    out[0] = _NEWLINE
+    for line in range(first, len(offsets) - 1):
+        begin, end = offsets[line], offsets[line + 1]
+        if start >= room:
+            return line
+        at = start
+        if drops == FIRST_SPACE:
+            while begin < end and _length(rows, ids[np.uint64(begin)]) == 0:
+                begin += 1
+            if begin < end and rows[np.uint64(ids[np.uint64(begin)]) << _ONE] & _BYTE == _SPACE:
+                at -= 1  # the space falls on the line end in front, which is then written again
+        for place in range(begin, end):
+            number = np.uint64(ids[np.uint64(place)])
+            row, source = number << _ONE, 0
+            low, high = rows[row], rows[row + _ONE]
+            n = int(np.int64(high >> np.uint64(56)))
+            if n == LONG:
+                source = int(texts.starts[number])
+                n = int(texts.starts[number + _ONE]) - source
+            if at + n > room:
+                out[start - 1] = _NEWLINE
+                return line
+            store64(out, at, low)
+            store64(out, at + 8, high)
+            for i in range(SHORT, n, 8):
+                store64(out, at + i, load64(texts.bytes, source + i))
+            at += n
+        if drops == LAST_SPACE and out[at - 1] == _SPACE:
+            at -= 1
+        out[start - 1] = out[at] = _NEWLINE
+        ends[line] = at
+        start = at + 1
+    return len(offsets) - 1
+
+
+@njit(cache=True, inline="always")
+def _length(rows: LongArray, number: int) -> int:
+    return int(np.int64(rows[(np.uint64(number) << _ONE) + _ONE] >> np.uint64(56)))
+
+
+@njit(cache=True, nogil=True)
+def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
+    """Read whole numbers with spaces between them, line by line; return −1, or where the first byte is that is wrong.
+
+    data: (n_bytes,) uint8, with a line end, "\\n" or "\\r\\n", behind every line;  limit: numbers are below it, int32
+    ids: (n_bytes // 2,) int32, room;  offsets: (n_lines + 1,) int64, from 0: where each line's ids start and end.
+    A number that is too large is wrong at one of its digits.
+    """
+    found, line, value = 0, 0, -1
+    for p in range(len(data)):
+        byte = int(np.int64(data[p]))
+        if _ZERO <= byte <= _NINE:
+            value = 10 * max(value, 0) + byte - _ZERO
+            if value >= limit:
+                return p
+        elif byte in (_SPACE, _NEWLINE) or (byte == _RETURN and data[p + 1] == _NEWLINE):
+            if value >= 0:
+                ids[found] = value
+                found, value = found + 1, -1
+            if byte == _NEWLINE:
+                line += 1
+                offsets[line] = found
+        else:
+            return p
+    return -1
