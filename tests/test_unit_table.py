@@ -59,7 +59,7 @@ def test_units_have_their_own_numbers(words: list[bytes]) -> None:
     numbers: dict[bytes, int] = {}
     for text in texts:
         text = text.replace(b"\xff", b".")
-        lines = table.encode(text, separator=0xFF)
+        lines = table.encode(table.read(text, separator=0xFF))
         expected = [numbers.setdefault(word, len(numbers)) for word in text.split(b" ") if word]
         assert lines.values.tolist() == expected
     data, ends = table.units(np.arange(table.n_units))
@@ -70,8 +70,8 @@ def test_many_units_share_one_table() -> None:
     """A table that has grown many times still finds every unit, long and short."""
     words = [f"{i:x}".encode() * (1 + i % 5) for i in range(60_000)]
     table = _numbering()
-    first = table.encode(b" ".join(words), separator=NEWLINE).values
-    again = table.encode(b" ".join(words), separator=NEWLINE).values
+    first = table.encode(table.read(b" ".join(words), separator=NEWLINE)).values
+    again = table.encode(table.read(b" ".join(words), separator=NEWLINE)).values
     assert (first == again).all()
     assert table.n_units == len(set(words))
 
@@ -85,7 +85,7 @@ def test_lines_are_cut_as_by_hand(lines: list[bytes], keeps: bool, strips: bool,
     """Units are the runs between breaks, with the breaks before them if these are kept, in every line."""
     table = UnitTable(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering_learner(), np.int32)
     text = b"".join(line + b"\n" for line in lines) + b"a b" * last
-    found = table.encode(text, separator=NEWLINE, strips_return=strips)
+    found = table.encode(table.read(text, separator=NEWLINE), strips_return=strips)
     data, ends = table.units(found.values)
     units = [data[start:end] for start, end in pairwise([0, *ends.tolist()])]
     expected = [_units(line, keeps, strips, breaks) for line in [*lines, *[b"a b"] * last]]
@@ -113,7 +113,7 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     tables = Tables.of(vocabulary)
     classify(text)
     table = UnitTable(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
-    found = table.encode((text + "\n").encode(), separator=NEWLINE)
+    found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
     atoms, ends = tables.atoms("".join(words), np.array([len(word) for word in words], np.int64))
@@ -130,7 +130,7 @@ def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     vocabulary = Vocabulary((), (), marker=marker)
     tables = Tables.of(vocabulary)
     table = UnitTable(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
-    found = table.encode((text + "\n").encode(), separator=NEWLINE)
+    found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
     atoms, ends = tables.atoms("".join(words), np.array([len(word) for word in words], np.int64))
     atoms = 2 * atoms
@@ -145,7 +145,7 @@ def test_bytes_that_are_no_text_are_left_to_python(units: list[bytes]) -> None:
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
     tables = Tables.of(vocabulary)
     table = UnitTable(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
-    table.encode(b" " + b" ".join(units) + b"\n", separator=NEWLINE)
+    table.encode(table.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
     data, ends = table.units(table.pending)
     pending = {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
     assert pending == {unit for unit in units if _is_left(unit)}
@@ -164,11 +164,11 @@ def test_irregular_units_are_told() -> None:
     tables = Tables.of(vocabulary)
     rule = UnitRule.of(vocabulary.pretokenizer)
     table, text = UnitTable(rule, learner_of(tables, as_ids(tables)), np.int32), "a b\na\xa0 b\nb\n".encode()
-    table.encode(text, separator=NEWLINE)
+    table.encode(table.read(text, separator=NEWLINE))
     data, ends = table.units(table.pending)
     words = unit_words(vocabulary, data, ends, first=table.firsts(table.pending))
     assert words.irregular.tolist() == [True]
     table.learn(np.array([4], np.int32), np.array([1]), words.irregular)
-    lines = table.encode(text, separator=NEWLINE)
+    lines = table.encode(table.read(text, separator=NEWLINE))
     assert lines.strange.tolist() == [[1, text.index(b"\nb")]]
     assert lines.ends.tolist()[0] == lines.ends.tolist()[1]

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError
+from volt.file_spans import FileSpan
 from volt.learners import classify, learner_of, uses_classes
 from volt.offsets import split_lines
 from volt.reader import Block, patiently, utf8_error
@@ -52,7 +53,7 @@ class Chunk:
     from, for messages;  padded: it ends with a separator, and `PADDING` bytes behind it may be read.
     """
 
-    text: bytes | memoryview
+    text: bytes | memoryview | FileSpan
     separator: int = NEWLINE
     first: int = 0
     strips_return: bool = False
@@ -68,6 +69,13 @@ class Chunk:
         """
         text = bytes(self.text)
         return self.first + text.count(self.separator) + (text[-1:] not in (b"", bytes([self.separator])))
+
+    @property
+    def block(self) -> Block:
+        """What it was cut from."""
+        if isinstance(self.text, FileSpan):
+            return self.text.block()
+        return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,7 @@ class BatchEncoder:
         try:
             return self._run(chunk, self._table(), dropout)
         except UnicodeDecodeError:  # the table, which knows units that have no values, is not used again
-            raise utf8_error(chunk.whole or Block("text", 1 + chunk.first, 0, bytes(chunk.text), 0)) from None
+            raise utf8_error(chunk.block) from None
 
     def _table(self) -> UnitTable:
         try:
@@ -143,12 +151,13 @@ class BatchEncoder:
         if self._rule.words:
             chunk = self._joined(chunk)
         table.trim()
-        lines = _encoded(table, chunk)
+        text = table.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
+        lines = table.encode(text, strips_return=chunk.strips_return)
         if len(table.pending):
             self._learn(table)
-            lines = _encoded(table, chunk)
+            lines = table.encode(text, strips_return=chunk.strips_return)
         if len(lines.strange):
-            lines = self._with_strange(lines, bytes(chunk.text), chunk.separator)
+            lines = self._with_strange(lines, text.data.tobytes(), chunk.separator)
         self._idle.append(table)
         return self._sampled(lines, chunk.first, dropout) if dropout else Part(lines.values, lines.ends)
 
@@ -208,20 +217,14 @@ class BatchEncoder:
         return _expanded(numbers, ends, rows.starts, rows.values)
 
 
-def _encoded(table: UnitTable, chunk: Chunk) -> Lines:
-    return table.encode(chunk.text, separator=chunk.separator, strips_return=chunk.strips_return, padded=chunk.padded)
-
-
 def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> Part:
     """Write down what numbers stand for."""
     from volt.kernels.expand import ROOM, expand_ids, expand_text, n_values
 
     values = np.append(values, np.zeros(ROOM, values.dtype))
     out = np.empty(n_values(numbers, starts) + len(ends) + ROOM, values.dtype)
-    if values.dtype == np.uint8:
-        return Part(out[: expand_text(numbers, ends, starts, values, out)], np.zeros(0, np.int64))
-    out_ends = np.empty(len(ends), np.int64)
-    return Part(out[: expand_ids(numbers, ends, starts, values, out, out_ends)], out_ends)
+    out_ends, expand = np.empty(len(ends), np.int64), expand_text if values.dtype == np.uint8 else expand_ids
+    return Part(out[: expand(numbers, ends, starts, values, out, out_ends)], out_ends)
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:

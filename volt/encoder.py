@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from volt.batches import CHUNK_SIZE, NEWLINE, NO_BYTE_OF_TEXT, BatchEncoder, Chunk, Dropout, Part, chunks_of
 from volt.decoder import Decoder, decode
 from volt.errors import ConfigError, VocabularyError
+from volt.file_spans import can_span, file_spans
 from volt.offsets import encode_offsets, split_lines
 from volt.reader import Errors, is_compressed, prefetch, read_blocks
 from volt.rendering import Rendering, as_id_text, as_ids, as_pieces
@@ -157,7 +158,7 @@ class Encoder:
         errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
         Raises CorpusError, with file and line, if the file cannot be read or is not text.
         """
-        chunks = file_chunks(os.fspath(path), errors=errors)
+        chunks = file_chunks(os.fspath(path), errors=errors, numbered=dropout > 0)
         size = os.path.getsize(path) if os.path.isfile(path) else 0
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=size)
 
@@ -293,14 +294,20 @@ def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
     return Encoder(vocabulary, cache_words=cache_words)
 
 
-def file_chunks(path: str, *, errors: Errors = "strict", first: int = 0, size: int = CHUNK_SIZE) -> Iterator[Chunk]:
+def file_chunks(
+    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
+) -> Iterator[Chunk]:
     """The chunks of a file, or of stdin ("-"), plain or compressed, which is unpacked ahead in a thread.
 
-    errors: see `encode_file`;  first: the number of the first line.
+    errors: see `encode_file`;  first: the number of the first line;  numbered: whether chunks must know theirs, as
+    dropout needs; if not, those of a plain file are read by the threads that encode them.
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
     """
+    if errors == "strict" and not numbered and can_span(path):
+        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size))
+        return
     blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")
     for block in blocks if path == "-" or not is_compressed(path) else prefetch(blocks):
         yield Chunk(block.data, first=first, strips_return=True, whole=block)

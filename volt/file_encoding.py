@@ -134,8 +134,8 @@ def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool)
     def chunks() -> Iterator[Chunk]:
         first = 0
         for path in paths:
-            for chunk in file_chunks(path, errors=job.errors, first=0 if restart else first):
-                first = chunk.next_line
+            for chunk in file_chunks(path, errors=job.errors, first=0 if restart else first, numbered=job.dropout > 0):
+                first = chunk.next_line if job.dropout else 0
                 yield remembered(chunk)
             yield remembered(Chunk(b"", first=first))
 
@@ -166,7 +166,7 @@ def _write(
         nonlocal n_lines, done
         for chunk, part in parts:
             yield part.values
-            n_lines, done = n_lines + chunk.next_line - chunk.first, done + len(chunk.text)
+            n_lines, done = n_lines + len(part.ends), done + len(chunk.text)
             offsets.append(part.ends + (offsets[-1][-1] if len(offsets[-1]) else 0))
             progress(done)
 
@@ -176,7 +176,7 @@ def _write(
             _write_npy(file, values())
         else:
             for array in values():
-                file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+                file.write(_little_endian(array))
         if not job.is_text:
             with write_atomic(output.with_name(f"{output.stem}.offsets.npy")) as beside:
                 np.save(beside, np.concatenate(offsets))
@@ -189,12 +189,17 @@ def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
     np.lib.format.write_array_header_1_0(file, {**head, "shape": (0,)})
     start, n = file.tell(), 0
     for array in arrays:
-        file.write(array.astype("<i4", copy=False).tobytes())
+        file.write(_little_endian(array))
         n += len(array)
     file.seek(0)
     np.lib.format.write_array_header_1_0(file, {**head, "shape": (n,)})
     assert file.tell() == start
     file.seek(0, os.SEEK_END)
+
+
+def _little_endian(array: NDArray[Any]) -> memoryview:
+    """The bytes of an array as they stand in files; most often its own memory."""
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
 def _outputs(paths: Iterable[str], folder: Path, job: Job) -> dict[str, Path]:

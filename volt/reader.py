@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 BLOCK_SIZE = 32 << 20  # bytes
 _READ_SIZE = 16 << 10  # bytes per read of what is compressed: it may unpack to a thousand times as much
-_HEAD_SIZE = 8 << 10  # bytes searched for what betrays a binary file
+HEAD_SIZE = 8 << 10  # bytes searched for what betrays a binary file
 
 _FOREIGN = {
     b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
@@ -221,7 +221,7 @@ class _CountedFile:
         try:
             data: bytes = self._file.read(size)
         except OSError as error:
-            raise _unreadable(self.path, error) from error
+            raise unreadable(self.path, error) from error
         self.n_read += len(data)
         return data
 
@@ -234,12 +234,17 @@ def _open(path: str) -> Iterator[_CountedFile]:
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     with file:
         yield _CountedFile(path, file)
 
 
-def _unreadable(path: str, error: OSError) -> CorpusError:
+def unreadable(path: str, error: OSError) -> CorpusError:
+    """What to raise for a file that cannot be read.
+
+    >>> unreadable("a.txt", OSError(13, "Permission denied"))
+    CorpusError('a.txt: cannot be read (Permission denied); check the path')
+    """
     return CorpusError(f"{path}: cannot be read ({error.strerror}); check the path")
 
 
@@ -251,7 +256,7 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
         head, pieces = _with_head(decompress(pieces, start, path=file.path))
     else:
         file.step = block_size
-    _refuse_binary(file.path, head)
+    refuse_binary(file.path, head)
     return pieces
 
 
@@ -259,10 +264,10 @@ def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The first bytes, and all pieces again."""
     taken: list[bytes] = []
     size = 0
-    while size < _HEAD_SIZE and (piece := next(pieces, b"")):
+    while size < HEAD_SIZE and (piece := next(pieces, b"")):
         taken.append(piece)
         size += len(piece)
-    return b"".join(taken)[:_HEAD_SIZE], chain(taken, pieces)
+    return b"".join(taken)[:HEAD_SIZE], chain(taken, pieces)
 
 
 def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
@@ -280,7 +285,11 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _refuse_binary(path: str, head: bytes) -> None:
+def refuse_binary(path: str, head: bytes) -> None:
+    """Raise CorpusError if a file's first `HEAD_SIZE` bytes show that it is not text.
+
+    >>> refuse_binary("a.txt", b"text")
+    """
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
             raise CorpusError(f"{path}: not UTF-8 text but {what}")

@@ -6,7 +6,7 @@ A table belongs to one thread at a time. It grows as units come, and is emptied 
 >>> from volt.text import PreTokenizer
 >>> from volt.units import UnitRule
 >>> table = UnitTable(UnitRule.of(PreTokenizer()), numbering_learner(), np.int32)
->>> lines = table.encode(b"low lower low\\n\\nlow", separator=ord("\\n"))
+>>> lines = table.encode(table.read(b"low lower low\\n\\nlow", separator=ord("\\n")))
 >>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
 """
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from volt.file_spans import FileSpan
 from volt.units import UnitRule
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 12
-_N_LINES = 1 << 14
+_N_LINES, _N_STRANGE = 1 << 14, 1 << 9
 _CACHE_LINE = 64  # bytes
 
 
@@ -40,13 +41,24 @@ class Lines:
     strange: Longs
 
 
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """data: (size + PADDING or more,) uint8: a text of `size` bytes, the last of which is the separator."""
+
+    data: NDArray[np.uint8]
+    size: int
+    separator: int
+
+
 class UnitTable:
     """rule: what parts units;  learner: what they stand for;  dtype: of the values;  limit: units kept, about."""
 
     def __init__(self, rule: UnitRule, learner: Learner, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
+        from volt.kernels.units import RING
+
         self.rule, self.limit, self._learner, self._dtype = rule, limit, learner.for_thread(), np.dtype(dtype)
-        self._line_ends, self._strange = np.empty(_N_LINES, np.int64), np.empty((128, 2), np.int64)
-        self._padded = np.zeros(0, np.uint8)
+        self._line_ends, self._strange = np.empty(_N_LINES, np.int64), np.empty((_N_STRANGE, 2), np.int64)
+        self._padded, self._ring = np.zeros(0, np.uint8), _aligned(RING)
         self.clear()
 
     def trim(self) -> None:
@@ -58,7 +70,7 @@ class UnitTable:
         """Forget all units."""
         from volt.kernels.units import ROOM, Table
 
-        n = _N_SLOTS // 2
+        n = _N_SLOTS * 3 // 4
         self._table = Table(
             rows=_aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
             firsts=np.zeros(n, np.uint8), value_starts=np.zeros(n, np.int64),
@@ -66,27 +78,48 @@ class UnitTable:
         )  # fmt: skip
         self.n_units = self._n_values = self._n_pending = 0
 
-    def encode(
-        self, text: bytes | memoryview, *, separator: int, strips_return: bool = False, padded: bool = False
-    ) -> Lines:
+    def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
+        """A text as the loop needs it; in the table's own memory, until the next is read, unless it is `padded`.
+
+        separator: the byte that ends a line (the last may lack it);  padded: the text ends with one and has `PADDING`
+        readable bytes behind it.
+        """
+        from volt.kernels.memory import PADDING
+
+        size = len(text)
+        if padded and not isinstance(text, FileSpan):
+            return Padded(np.frombuffer(text, np.uint8), size, separator)
+        if len(self._padded) < size + 1 + PADDING:
+            self._padded = np.empty(size + 1 + PADDING, np.uint8)
+        whole = self._padded
+        if isinstance(text, FileSpan):
+            text.read_into(whole[:size].data)
+        else:
+            whole[:size] = memoryview(text)
+        if size and whole[size - 1] != separator:
+            whole[size], size = separator, size + 1
+        data = whole[: size + PADDING]
+        data.flags.writeable = False  # as a text's own memory is, so that the loop is compiled once
+        return Padded(data, size, separator)
+
+    def encode(self, text: Padded, *, strips_return: bool = False) -> Lines:
         """What the lines of a text stand for; nothing that counts while units are pending (`pending`, `learn`).
 
-        separator: the byte that ends a line (the last may lack it);  strips_return: a carriage return before it is no
-        part of the line;  padded: the text ends with a separator and has `PADDING` readable bytes behind it.
+        strips_return: a carriage return before the separator is no part of the line.
         """
         from volt.kernels import units
 
-        data, size = self._data(text, separator, padded=padded)
+        self._n_pending, is_text = 0, self._dtype == np.uint8
         rule = units.Rule(
-            separator, strips_return, self.rule.breaks, self.rule.keeps_breaks, self.rule.marks_first,
-            self._dtype == np.uint8,
-        )  # fmt: skip
-        out = np.empty((2 * size if rule.is_text else size + size // 2) + 2 * units.ROOM, np.uint8)
+            text.separator, strips_return, self.rule.breaks, self.rule.keeps_breaks, self.rule.marks_first, is_text
+        )
+        out = np.empty((2 * text.size if is_text else text.size + text.size // 2) + 2 * units.ROOM, np.uint8)
         state = np.zeros(units.N_SLOTS_OF_STATE, np.int64)
         state[units.BREAK], state[units.N_UNITS], state[units.N_VALUES] = -1, self.n_units, self._n_values
         while status := units.encode_units(
-            data, size, rule, self._table, self._learner, out, self._line_ends, self._strange, state
-        ):
+            text.data, text.size, rule, self._table, self._learner, out, self._line_ends, self._strange, self._ring,
+            state,
+        ):  # fmt: skip
             if status == units.OUT_FULL:
                 out = _longer(out, 2 * len(out))
             elif status == units.LINES_FULL:
@@ -95,7 +128,7 @@ class UnitTable:
             elif state[units.N_UNITS] == len(self._table.firsts):
                 self._add_rows()
             else:
-                self._add_room(size)
+                self._add_room(text.size)
         self.n_units, self._n_values = int(state[units.N_UNITS]), int(state[units.N_VALUES])
         self._n_pending = int(state[units.N_PENDING])
         ends = self._line_ends[: state[units.LINE]] // self._dtype.itemsize
@@ -130,29 +163,12 @@ class UnitTable:
         complete(table, self.pending, np.where(irregular, IRREGULAR, ends - starts))
         self._n_values, self._n_pending = used + len(values), 0
 
-    def _data(self, text: bytes | memoryview, separator: int, *, padded: bool) -> tuple[NDArray[np.uint8], int]:
-        """The text as an array that ends with a separator and may be read beyond that, and its length."""
-        from volt.kernels.memory import PADDING
-
-        size = len(text)
-        if padded:
-            return np.frombuffer(text, np.uint8), size
-        if len(self._padded) < size + 1 + PADDING:
-            self._padded = np.empty(size + 1 + PADDING, np.uint8)
-        whole = self._padded
-        whole[:size] = memoryview(text)
-        if size and whole[size - 1] != separator:
-            whole[size], size = separator, size + 1
-        data = whole[: size + PADDING]
-        data.flags.writeable = False  # as a text's own memory is, so that the loop is compiled once
-        return data, size
-
     def _add_rows(self) -> None:
         """Twice as many units."""
         from volt.kernels.units import rebuild
 
         old, n = self._table, 2 * len(self._table.firsts)
-        rows = _aligned(8 * n)
+        rows = _aligned(2 * len(old.rows))
         rebuild(rows, old.rows)
         self._table = old._replace(
             rows=rows, starts=_longer(old.starts, n + 1), firsts=_longer(old.firsts, n),

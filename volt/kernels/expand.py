@@ -54,7 +54,9 @@ def expand_ids(
 
 
 @njit(cache=True, nogil=True)
-def expand_text(numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray) -> int:
+def expand_text(
+    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray, out_ends: LongArray
+) -> int:
     """Write the texts of the numbers, each of which ends with a space, and a line end for the last of every line.
 
     values: (… + 16,) uint8;  out: room, uint8. Returns how many bytes were written, −1 if there was no room
@@ -82,4 +84,5 @@ def expand_text(numbers: IntArray, line_ends: LongArray, starts: LongArray, valu
         if at > room:
             return -1
         out[at - 1] = 10
+        out_ends[line] = at
     return at

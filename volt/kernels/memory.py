@@ -40,6 +40,9 @@ if vars(config)["DISABLE_JIT"]:
         """The number of the lowest bit that is set; one must be."""
         return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
+    def prefetch(data: IntArray, position: Any) -> None:
+        """Have what stands at a position brought into the cache, without waiting for it."""
+
 else:
 
     @intrinsic
@@ -96,3 +99,20 @@ else:
             return builder.cttz(arguments[0], ir.IntType(1)(1))
 
         return types.uint64(word), generate
+
+    @intrinsic
+    def prefetch(typing: Any, data: Any, position: Any) -> Any:
+        """Have what stands at a position brought into the cache, without waiting for it."""
+        from llvmlite import ir
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            number, address = ir.IntType(32), ir.IntType(8).as_pointer()
+            place = builder.bitcast(builder.gep(array.data, [arguments[1]]), address)
+            takes = ir.FunctionType(ir.VoidType(), [address, number, number, number])
+            to_read, everywhere, data_not_code = number(0), number(3), number(1)
+            function = builder.module.declare_intrinsic("llvm.prefetch", [address], takes)
+            builder.call(function, [place, to_read, everywhere, data_not_code])
+            return context.get_dummy_value()
+
+        return types.void(data, position), generate

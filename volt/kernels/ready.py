@@ -72,9 +72,10 @@ def _compile_encode() -> None:
 
     data, flags, longs = np.full(PADDING, 32, np.uint8), np.zeros(units.ROOM, np.uint8), np.zeros(2, np.int64)
     data.flags.writeable = False
-    rows, state, lines = np.zeros(32, np.uint64), np.zeros(units.N_SLOTS_OF_STATE, np.int64), np.zeros(64, np.int64)
+    rows, state = np.zeros(32, np.uint64), np.zeros(units.N_SLOTS_OF_STATE, np.int64)
+    lines, strange = np.zeros(units.LINES, np.int64), np.zeros((units.LINES, 2), np.int64)
     table = units.Table(rows, flags, longs, flags, longs, flags, longs)
     rule = units.Rule(10, False, 1 << 32, False, False, False)
-    units.encode_units(data, 0, rule, table, numbering(flags), flags, lines, np.zeros((64, 2), np.int64), state)
+    units.encode_units(data, 0, rule, table, numbering(flags), flags, lines, strange, rows, state)
     units.complete(table, longs[:0], longs[:0])
     units.rebuild(np.zeros(64, np.uint64), table.rows)

@@ -16,7 +16,7 @@ import numpy as np
 from volt.kernels.compiling import borrowing, inlined, releasing
 from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.learning import LONGEST, Learner, learn_unit
-from volt.kernels.memory import PADDING, load64, separators, store64, trailing_zeros
+from volt.kernels.memory import PADDING, load64, prefetch, separators, store64, trailing_zeros
 
 # Slots of `state`: where to go on, what was found, how much of the table is used.
 (
@@ -24,11 +24,14 @@ from volt.kernels.memory import PADDING, load64, separators, store64, trailing_z
 ) = range(12)  # fmt: skip
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
 PENDING, IRREGULAR = 0xFFFFFFFF, 0xFFFFFFFE  # in place of a number of bytes
-ROOM = 640  # bytes that may be written behind those that were asked for
+LINES = 128  # that may end before room is asked for again
+ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
+RING = 4 * LINES  # words: four for each unit that waits for its row
 # Unsigned places need no look at whether they count from the end.
-_U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
+_U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _SIXTEEN, _BLOCK = np.uint64(8), np.uint64(16), np.uint64(64)
 _SIZE = np.uint64(0xFFFFFFFF)
+_RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LONG = np.uint64(0x7F << 56)  # stands where a short unit's length does
 _FIRST = np.uint64(0x80 << 56)
@@ -37,10 +40,10 @@ _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uin
 
 
 class Table(NamedTuple):
-    """rows: (4 · n_slots,) uint64;  bytes: (room,) uint8, all units' bytes;  starts: (n_slots / 2 + 1,) int64, where
-    each unit's start;  firsts: (n_slots / 2,) uint8, which stand first in their line, where that is marked;
-    value_starts: (n_slots / 2,) int64, where each unit's values start;  values: (room,) uint8, text or int32;
-    pending: (n_slots / 2,) int64, numbers of the units that are yet to be learned."""
+    """Room for n units, in more than n slots. rows: (4 · n_slots,) uint64;  bytes: (room,) uint8, all units' bytes;
+    starts: (n + 1,) int64, where each unit's start;  firsts: (n,) uint8, which stand first in their line, where that is
+    marked;  value_starts: (n,) int64, where each unit's values start;  values: (room,) uint8, text or int32;
+    pending: (n,) int64, numbers of the units that are yet to be learned."""
 
     rows: LongArray
     bytes: IntArray
@@ -128,14 +131,16 @@ def _enter(
 @releasing
 def encode_units(
     data: IntArray, stop: int, rule: Rule, table: Table, learner: Learner, out: IntArray,
-    line_ends: LongArray, strange: LongArray, state: LongArray,
+    line_ends: LongArray, strange: LongArray, ring: LongArray, state: LongArray,
 ) -> int:  # fmt: skip
     """Write what the units of data[:stop] stand for; new ones are added to the table.
 
+    A unit's row is asked for when its end is found, and looked at `_LAG` units later, when it has come into the cache.
+
     data: (stop + PADDING or more,) uint8, a separator at stop − 1
-    out: (…,) uint8 values, with ROOM to spare;  line_ends: where each line's end, with room for 64 lines to spare
+    out: (…,) uint8 values, with ROOM to spare;  line_ends: where each line's end, with room for LINES to spare
     strange: (…, 2) int64: lines with irregular units (number, end of its text), of which nothing is written
-    state: where to go on; for a new chunk 0 but for BREAK, −1, and N_UNITS and N_VALUES
+    ring: (RING,) uint64 to work in;  state: where to go on; for a new chunk 0 but for BREAK, −1, N_UNITS and N_VALUES
     Returns DONE, or what is full. Without pending units everything is written then.
     """
     rows, values, value_starts = table.rows, table.values, table.value_starts
@@ -147,14 +152,15 @@ def encode_units(
     start, last = np.uint64(state[START]), np.uint64(state[BREAK])
     at, line = np.uint64(state[AT]), np.uint64(state[LINE])
     flag = mark if state[FLAG] == 0 else _U0
-    most_lines, most_strange, status = np.uint64(len(line_ends) - 64), len(strange) - 64, DONE
-    while base < end_of_all:
+    most_lines, most_strange, status = np.uint64(len(line_ends) - LINES), len(strange) - LINES, DONE
+    head = tail = _U0
+    while status == DONE and (base < end_of_all or tail != head):
         if line > most_lines or state[N_STRANGE] > most_strange or at > room:
             status = OUT_FULL if at > room else LINES_FULL
             break
-        found = separators(data, base, rule.separator)
+        found = separators(data, base, rule.separator) if base < end_of_all else _U0
         if base + _BLOCK > end_of_all:
-            found &= (_U1 << (end_of_all - base)) - _U1
+            found &= (_U1 << ((end_of_all - base) & np.uint64(63))) - _U1
         while found != _U0:
             place = base + trailing_zeros(found)
             found &= found - _U1
@@ -177,14 +183,38 @@ def encode_units(
                     low, high = _long_key(data, start, length)
                 high |= flag
                 slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
+                prefetch(rows, slot << _U2)
+                ring[head], ring[head + _U1] = low, high
+                ring[head + _U2], ring[head + _U3] = (
+                    slot << np.uint64(32) | length,
+                    start << _U2 | np.uint64(ends_line) << _U1 | _U1,
+                )
+                head, flag = (head + _U4) & _RING_MASK, _U0
+            elif ends_line:
+                ring[head + _U2], ring[head + _U3] = _U0, end << _U2 | _U2
+                head = (head + _U4) & _RING_MASK
+            if ends_line:
+                start, flag = place + _U1, mark
+            elif is_unit:
+                start = place + behind
+            elif not keeps:
+                start = place + _U1
+            last = place
+        base += _BLOCK
+        lag = _LAG if base < end_of_all else _U0
+        while (head - tail) & _RING_MASK > lag:
+            kind = ring[tail + _U3]
+            begin, length = kind >> _U2, ring[tail + _U2] & _SIZE
+            if kind & _U1 != _U0:
+                low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> np.uint64(32)
                 while True:
                     row = slot << _U2
                     entry = rows[row + _U2]
                     if rows[row] == low and rows[row + _U1] == high:
-                        if length < _SIXTEEN or _same_bytes(data, start, length, table, (entry >> np.uint64(32)) - _U1):
+                        if length < _SIXTEEN or _same_bytes(data, begin, length, table, (entry >> np.uint64(32)) - _U1):
                             break
                     elif entry == _U0:
-                        entry = _enter(data, start, end, flag != _U0, table, learner, state)
+                        entry = _enter(data, begin, begin + length, high >= _FIRST, table, learner, state)
                         if entry != _U0:
                             rows[row], rows[row + _U1], rows[row + _U2] = low, high, entry
                             rows[row + _U3] = load64(values, np.uint64(value_starts[(entry >> np.uint64(32)) - _U1]))
@@ -209,26 +239,21 @@ def encode_units(
                             store64(out, at + i, load64(values, source + i))
                             i += _EIGHT
                 at += n
-                flag = _U0
-            if ends_line:
+            tail = (tail + _U4) & _RING_MASK
+            if kind & _U2 != _U0:
                 if state[STRANGE] != 0:
                     at = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
-                    strange[state[N_STRANGE], 0], strange[state[N_STRANGE], 1] = line, end
+                    strange[state[N_STRANGE], 0], strange[state[N_STRANGE], 1] = line, begin + length
                     state[STRANGE], state[N_STRANGE] = 0, state[N_STRANGE] + 1
                 if is_text:
                     at += np.uint64(at == (np.uint64(line_ends[line - _U1]) if line > _U0 else _U0))
                     out[at - _U1] = 10
                 line_ends[line], line = at, line + _U1
-                start, flag = place + _U1, mark
-            elif is_unit:
-                start = place + behind
-            elif not keeps:
-                start = place + _U1
-            last = place
-        if status != DONE:
-            base = place
-            break
-        base += _BLOCK
+    if tail != head:  # go on with the first unit that is not yet written
+        start, base = ring[tail + _U3] >> _U2, (ring[tail + _U3] >> _U2) + (ring[tail + _U2] & _SIZE)
+        last, flag = start - _U1, mark & ring[tail + _U1]
+        if ring[tail + _U3] & _U1 == _U0:
+            flag = mark
     state[POSITION], state[START], state[BREAK], state[AT], state[LINE] = base, start, last, at, line
     state[FLAG] = flag != mark
     return status
