@@ -168,6 +168,24 @@ def test_threads_share_an_encoder() -> None:
     assert found == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 2, 4, len(PRETOKENIZERS) + 1], ids=["whitespace", "gpt2", "bytes", "user tokens"])
+def test_ten_thousand_batches_share_encoders(which: int) -> None:
+    """However batches meet in sixteen threads, while tables forget and learn: each gives what it gives alone."""
+    rng = np.random.default_rng(which)
+    pool = [" ".join(rng.choice(HARD, 8)).replace("\n", "") + f" low{i % 300}" for i in range(2_000)]
+    ids = _ids(ENCODERS[which], pool)
+    batches = [rng.integers(0, len(pool), rng.integers(1, 9)) for _ in range(2_500)]
+    encoder = Encoder(ENCODERS[which].vocabulary, cache_words=20)
+
+    def agrees(batch: np.ndarray) -> bool:
+        found = encoder.encode_batch([pool[i] for i in batch], n_threads=1)
+        return found.ids.tolist() == [number for i in batch for number in ids[i]]
+
+    with ThreadPoolExecutor(16) as executor:
+        assert all(executor.map(agrees, batches))
+
+
 def test_pickled_encoder_gives_the_same() -> None:
     """An encoder survives pickling, with its limit."""
     encoder = pickle.loads(pickle.dumps(Encoder(ENCODERS[0].vocabulary, cache_words=7)))

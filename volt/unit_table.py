@@ -115,7 +115,7 @@ class UnitTable:
         )
         out = np.empty((2 * text.size if is_text else text.size + text.size // 2) + 2 * units.ROOM, np.uint8)
         state = np.zeros(units.N_SLOTS_OF_STATE, np.int64)
-        state[units.BREAK], state[units.N_UNITS], state[units.N_VALUES] = -1, self.n_units, self._n_values
+        state[units.N_UNITS], state[units.N_VALUES] = self.n_units, self._n_values
         while status := units.encode_units(
             text.data, text.size, rule, self._table, self._learner, out, self._line_ends, self._strange, self._ring,
             state,

@@ -20,7 +20,7 @@ from volt.kernels.memory import PADDING, load64, prefetch, separators, store64, 
 
 # Slots of `state`: where to go on, what was found, how much of the table is used.
 (
-    POSITION, START, BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_PENDING, N_UNITS, N_VALUES, N_SLOTS_OF_STATE,
+    POSITION, START, BEHIND_BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_PENDING, N_UNITS, N_VALUES, N_SLOTS_OF_STATE,
 ) = range(12)  # fmt: skip
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
 PENDING, IRREGULAR = 0xFFFFFFFF, 0xFFFFFFFE  # in place of a number of bytes
@@ -140,7 +140,7 @@ def encode_units(
     data: (stop + PADDING or more,) uint8, a separator at stop − 1
     out: (…,) uint8 values, with ROOM to spare;  line_ends: where each line's end, with room for LINES to spare
     strange: (…, 2) int64: lines with irregular units (number, end of its text), of which nothing is written
-    ring: (RING,) uint64 to work in;  state: where to go on; for a new chunk 0 but for BREAK, −1, N_UNITS and N_VALUES
+    ring: (RING,) uint64 to work in;  state: where to go on; for a new chunk 0 but for N_UNITS and N_VALUES
     Returns DONE, or what is full. Without pending units everything is written then.
     """
     rows, values, value_starts = table.rows, table.values, table.value_starts
@@ -149,7 +149,7 @@ def encode_units(
     breaks = np.uint64(rule.breaks) | _U1 << (separator & np.uint64(63))
     mark, behind = _FIRST if rule.marks_first else _U0, _U0 if keeps else _U1
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
-    start, last = np.uint64(state[START]), np.uint64(state[BREAK])
+    start, behind_break = np.uint64(state[START]), np.uint64(state[BEHIND_BREAK])
     at, line = np.uint64(state[AT]), np.uint64(state[LINE])
     flag = mark if state[FLAG] == 0 else _U0
     most_lines, most_strange, status = np.uint64(len(line_ends) - LINES), len(strange) - LINES, DONE
@@ -173,7 +173,7 @@ def encode_units(
                     end = place - _U1
                 is_unit = start < end
             else:
-                is_unit = place != last + _U1
+                is_unit = place != behind_break
             if is_unit:
                 length = end - start
                 if length < _SIXTEEN:
@@ -199,7 +199,7 @@ def encode_units(
                 start = place + behind
             elif not keeps:
                 start = place + _U1
-            last = place
+            behind_break = place + _U1
         base += _BLOCK
         lag = _LAG if base < end_of_all else _U0
         while (head - tail) & _RING_MASK > lag:
@@ -251,11 +251,11 @@ def encode_units(
                 line_ends[line], line = at, line + _U1
     if tail != head:  # go on with the first unit that is not yet written
         start, base = ring[tail + _U3] >> _U2, (ring[tail + _U3] >> _U2) + (ring[tail + _U2] & _SIZE)
-        last, flag = start - _U1, mark & ring[tail + _U1]
+        behind_break, flag = start, mark & ring[tail + _U1]
         if ring[tail + _U3] & _U1 == _U0:
             flag = mark
-    state[POSITION], state[START], state[BREAK], state[AT], state[LINE] = base, start, last, at, line
-    state[FLAG] = flag != mark
+    state[POSITION], state[START], state[BEHIND_BREAK] = base, start, behind_break
+    state[AT], state[LINE], state[FLAG] = at, line, flag != mark
     return status
 
 
