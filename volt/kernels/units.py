@@ -30,7 +30,8 @@ RING = 4 * LINES  # words: four for each unit that waits for its row
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _SIXTEEN, _BLOCK = np.uint64(8), np.uint64(16), np.uint64(64)
-_SIZE = np.uint64(0xFFFFFFFF)
+_SIZE, _HALF, _LAST = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(63)
+_NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LONG = np.uint64(0x7F << 56)  # stands where a short unit's length does
@@ -82,6 +83,21 @@ def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
     return low ^ (low >> np.uint64(32)) ^ length, (high ^ (high >> np.uint64(29))) >> _EIGHT | _LONG
 
 
+@inlined
+def _key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
+    """The two halves of a unit's key."""
+    if length >= _SIXTEEN:
+        return _long_key(data, start, length)
+    high = load64(data, start + _EIGHT) & _HIGH_MASKS[length]
+    return load64(data, start) & _LOW_MASKS[length], high | length << np.uint64(56)
+
+
+@inlined
+def _slot(low: Any, high: Any, shift: Any) -> Any:
+    """Where the search for a key starts."""
+    return ((low * _MIX) ^ (high * _MIX2)) >> shift
+
+
 @borrowing
 def _same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: Any) -> bool:
     at = np.uint64(table.starts[number])
@@ -123,9 +139,109 @@ def _enter(
     if n < 0:
         table.pending[state[N_PENDING]] = number
         state[N_PENDING] += 1
-        return np.uint64(number + 1) << np.uint64(32) | np.uint64(PENDING)
+        return np.uint64(number + 1) << _HALF | np.uint64(PENDING)
     state[N_VALUES] = used + n
-    return np.uint64(number + 1) << np.uint64(32) | np.uint64(n)
+    return np.uint64(number + 1) << _HALF | np.uint64(n)
+
+
+@inlined
+def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: LongArray, ring: LongArray, head: Any,
+                 shift: Any) -> Any:  # fmt: skip
+    """Have a unit's row brought into the cache, and let the unit wait for it in the ring; the ring's new head."""
+    slot = _slot(low, high, shift)
+    prefetch(rows, slot << _U2)
+    ring[head], ring[head + _U1] = low, high
+    ring[head + _U2], ring[head + _U3] = slot << _HALF | length, begin << _U2 | kind
+    return (head + _U4) & _RING_MASK
+
+
+@inlined
+def _find_units(
+    data: IntArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
+    start: Any, behind_break: Any, flag: Any,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Look for the ends of units and lines in a block of 64 bytes; the ring's new head, and where the next unit starts,
+    where the byte behind the last break is, and the next unit's flag."""
+    separator = np.uint64(rule.separator)
+    breaks = np.uint64(rule.breaks) | _U1 << (separator & _LAST)
+    found = separators(data, base, rule.separator)
+    if base + _BLOCK > stop:
+        found &= (_U1 << (stop - base)) - _U1
+    while found != _U0:
+        place = base + trailing_zeros(found)
+        found &= found - _U1
+        byte = np.uint64(data[place])
+        if (breaks >> (byte & _LAST)) & _U1 == _U0:
+            continue
+        ends_line, end = byte == separator, place
+        if ends_line:
+            if rule.strips_return and start < place and data[place - _U1] == 13:
+                end = place - _U1
+            is_unit = start < end
+        else:
+            is_unit = place != behind_break
+        if is_unit:
+            low, high = _key(data, start, end - start)
+            kind = np.uint64(ends_line) << _U1 | _U1
+            head, flag = _ask_for_row(low, high | flag, start, end - start, kind, rows, ring, head, shift), _U0
+        elif ends_line:
+            ring[head + _U2], ring[head + _U3], head = _U0, end << _U2 | _U2, (head + _U4) & _RING_MASK
+        behind_break = place + _U1
+        if ends_line or not (is_unit or rule.keeps_breaks):
+            start = behind_break
+        elif is_unit:
+            start = place if rule.keeps_breaks else behind_break
+        if ends_line:
+            flag = _FIRST if rule.marks_first else _U0
+    return head, start, behind_break, flag
+
+
+@inlined
+def _look_up(data: IntArray, ring: LongArray, tail: Any, table: Table, learner: Learner, state: LongArray) -> Any:
+    """The place of the row of the unit that has waited longest; a new one is entered. NO_ROW if there is no room."""
+    rows = table.rows
+    low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
+    begin, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
+    while True:
+        row = slot << _U2
+        entry = rows[row + _U2]
+        if rows[row] == low and rows[row + _U1] == high:
+            if length < _SIXTEEN or _same_bytes(data, begin, length, table, (entry >> _HALF) - _U1):
+                return row
+        elif entry == _U0:
+            entry = _enter(data, begin, begin + length, high >= _FIRST, table, learner, state)
+            if entry == _U0:
+                return _NO_ROW
+            rows[row], rows[row + _U1], rows[row + _U2] = low, high, entry
+            rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[(entry >> _HALF) - _U1]))
+            return row
+        slot = (slot + _U1) & np.uint64(len(rows) // 4 - 1)
+
+
+@inlined
+def _write_rest(entry: Any, n: Any, table: Table, out: IntArray, at: Any) -> None:
+    """Write what stands behind the first eight bytes of a unit's values."""
+    source, i = np.uint64(table.value_starts[(entry >> _HALF) - _U1]), _EIGHT
+    while i < n:
+        store64(out, at + i, load64(table.values, source + i))
+        i += _EIGHT
+
+
+@inlined
+def _end_line(
+    end: Any, is_text: bool, out: IntArray, at: Any, line_ends: LongArray, line: Any, strange: LongArray,
+    state: LongArray,
+) -> Any:  # fmt: skip
+    """Note where a line's values end, and whether it holds irregular units; where the next one's start."""
+    line_start = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
+    if state[STRANGE] != 0:
+        at, strange[state[N_STRANGE], 0], strange[state[N_STRANGE], 1] = line_start, line, end
+        state[STRANGE], state[N_STRANGE] = 0, state[N_STRANGE] + 1
+    if is_text:
+        at += np.uint64(at == line_start)
+        out[at - _U1] = 10
+    line_ends[line] = at
+    return at
 
 
 @releasing
@@ -143,88 +259,32 @@ def encode_units(
     ring: (RING,) uint64 to work in;  state: where to go on; for a new chunk 0 but for N_UNITS and N_VALUES
     Returns DONE, or what is full. Without pending units everything is written then.
     """
-    rows, values, value_starts = table.rows, table.values, table.value_starts
-    mask, shift = np.uint64(len(rows) // 4 - 1), _shift(rows)
-    separator, keeps, is_text, strips = np.uint64(rule.separator), rule.keeps_breaks, rule.is_text, rule.strips_return
-    breaks = np.uint64(rule.breaks) | _U1 << (separator & np.uint64(63))
-    mark, behind = _FIRST if rule.marks_first else _U0, _U0 if keeps else _U1
+    rows, shift, mark = table.rows, _shift(table.rows), _FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
     start, behind_break = np.uint64(state[START]), np.uint64(state[BEHIND_BREAK])
-    at, line = np.uint64(state[AT]), np.uint64(state[LINE])
-    flag = mark if state[FLAG] == 0 else _U0
+    at, line, flag = np.uint64(state[AT]), np.uint64(state[LINE]), mark if state[FLAG] == 0 else _U0
     most_lines, most_strange, status = np.uint64(len(line_ends) - LINES), len(strange) - LINES, DONE
     head = tail = _U0
     while status == DONE and (base < end_of_all or tail != head):
         if line > most_lines or state[N_STRANGE] > most_strange or at > room:
             status = OUT_FULL if at > room else LINES_FULL
             break
-        found = separators(data, base, rule.separator) if base < end_of_all else _U0
-        if base + _BLOCK > end_of_all:
-            found &= (_U1 << ((end_of_all - base) & np.uint64(63))) - _U1
-        while found != _U0:
-            place = base + trailing_zeros(found)
-            found &= found - _U1
-            byte = np.uint64(data[place])
-            if (breaks >> (byte & np.uint64(63))) & _U1 == _U0:
-                continue
-            ends_line, end = byte == separator, place
-            if ends_line:
-                if strips and start < place and data[place - _U1] == 13:
-                    end = place - _U1
-                is_unit = start < end
-            else:
-                is_unit = place != behind_break
-            if is_unit:
-                length = end - start
-                if length < _SIXTEEN:
-                    low = load64(data, start) & _LOW_MASKS[length]
-                    high = (load64(data, start + _EIGHT) & _HIGH_MASKS[length]) | length << np.uint64(56)
-                else:
-                    low, high = _long_key(data, start, length)
-                high |= flag
-                slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
-                prefetch(rows, slot << _U2)
-                ring[head], ring[head + _U1] = low, high
-                ring[head + _U2], ring[head + _U3] = (
-                    slot << np.uint64(32) | length,
-                    start << _U2 | np.uint64(ends_line) << _U1 | _U1,
-                )
-                head, flag = (head + _U4) & _RING_MASK, _U0
-            elif ends_line:
-                ring[head + _U2], ring[head + _U3] = _U0, end << _U2 | _U2
-                head = (head + _U4) & _RING_MASK
-            if ends_line:
-                start, flag = place + _U1, mark
-            elif is_unit:
-                start = place + behind
-            elif not keeps:
-                start = place + _U1
-            behind_break = place + _U1
-        base += _BLOCK
+        if base < end_of_all:
+            head, start, behind_break, flag = _find_units(
+                data, base, end_of_all, rule, rows, shift, ring, head, start, behind_break, flag
+            )
+            base += _BLOCK
         lag = _LAG if base < end_of_all else _U0
         while (head - tail) & _RING_MASK > lag:
             kind = ring[tail + _U3]
-            begin, length = kind >> _U2, ring[tail + _U2] & _SIZE
             if kind & _U1 != _U0:
-                low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> np.uint64(32)
-                while True:
-                    row = slot << _U2
-                    entry = rows[row + _U2]
-                    if rows[row] == low and rows[row + _U1] == high:
-                        if length < _SIXTEEN or _same_bytes(data, begin, length, table, (entry >> np.uint64(32)) - _U1):
-                            break
-                    elif entry == _U0:
-                        entry = _enter(data, begin, begin + length, high >= _FIRST, table, learner, state)
-                        if entry != _U0:
-                            rows[row], rows[row + _U1], rows[row + _U2] = low, high, entry
-                            rows[row + _U3] = load64(values, np.uint64(value_starts[(entry >> np.uint64(32)) - _U1]))
-                        break
-                    slot = (slot + _U1) & mask
-                if entry == _U0:
+                row = _look_up(data, ring, tail, table, learner, state)
+                if row == _NO_ROW:
                     status = TABLE_FULL
                     break
-                store64(out, at, rows[row + _U3])
+                entry = rows[row + _U2]
                 n = entry & _SIZE
+                store64(out, at, rows[row + _U3])
                 if n > _EIGHT:
                     if n >= np.uint64(IRREGULAR):
                         state[STRANGE] |= n == np.uint64(IRREGULAR)
@@ -233,27 +293,18 @@ def encode_units(
                         status = OUT_FULL
                         break
                     else:
-                        source = np.uint64(value_starts[(entry >> np.uint64(32)) - _U1])
-                        i = _EIGHT
-                        while i < n:
-                            store64(out, at + i, load64(values, source + i))
-                            i += _EIGHT
+                        _write_rest(entry, n, table, out, at)
                 at += n
-            tail = (tail + _U4) & _RING_MASK
             if kind & _U2 != _U0:
-                if state[STRANGE] != 0:
-                    at = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
-                    strange[state[N_STRANGE], 0], strange[state[N_STRANGE], 1] = line, begin + length
-                    state[STRANGE], state[N_STRANGE] = 0, state[N_STRANGE] + 1
-                if is_text:
-                    at += np.uint64(at == (np.uint64(line_ends[line - _U1]) if line > _U0 else _U0))
-                    out[at - _U1] = 10
-                line_ends[line], line = at, line + _U1
+                end = (kind >> _U2) + (ring[tail + _U2] & _SIZE)
+                at = _end_line(end, rule.is_text, out, at, line_ends, line, strange, state)
+                line += _U1
+            tail = (tail + _U4) & _RING_MASK
     if tail != head:  # go on with the first unit that is not yet written
-        start, base = ring[tail + _U3] >> _U2, (ring[tail + _U3] >> _U2) + (ring[tail + _U2] & _SIZE)
-        behind_break, flag = start, mark & ring[tail + _U1]
-        if ring[tail + _U3] & _U1 == _U0:
-            flag = mark
+        kind = ring[tail + _U3]
+        start = behind_break = kind >> _U2
+        base = start + (ring[tail + _U2] & _SIZE)
+        flag = mark & ring[tail + _U1] if kind & _U1 != _U0 else mark
     state[POSITION], state[START], state[BEHIND_BREAK] = base, start, behind_break
     state[AT], state[LINE], state[FLAG] = at, line, flag != mark
     return status
@@ -262,12 +313,11 @@ def encode_units(
 @borrowing
 def _row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
     """Where the row with this key and number is, or the free one where it belongs."""
-    mask, shift = np.uint64(len(rows) // 4 - 1), _shift(rows)
-    slot = ((low * _MIX) ^ (high * _MIX2)) >> shift
+    mask, slot = np.uint64(len(rows) // 4 - 1), _slot(low, high, _shift(rows))
     while True:
         row = slot << _U2
         found = rows[row + _U2]
-        if found == _U0 or found >> np.uint64(32) == entry >> np.uint64(32):
+        if found == _U0 or found >> _HALF == entry >> _HALF:
             return row
         slot = (slot + _U1) & mask
 
@@ -288,13 +338,9 @@ def complete(table: Table, numbers: LongArray, sizes: LongArray) -> None:
     for i in range(len(numbers)):
         number = numbers[i]
         start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
-        if length < _SIXTEEN:
-            low = load64(table.bytes, start) & _LOW_MASKS[length]
-            high = (load64(table.bytes, start + _EIGHT) & _HIGH_MASKS[length]) | length << np.uint64(56)
-        else:
-            low, high = _long_key(table.bytes, start, length)
+        low, high = _key(table.bytes, start, length)
         high |= _FIRST if table.firsts[number] else _U0
-        entry = np.uint64(number + 1) << np.uint64(32) | np.uint64(sizes[i])
+        entry = np.uint64(number + 1) << _HALF | np.uint64(sizes[i])
         row = _row_of(table.rows, low, high, entry)
         table.rows[row + _U2] = entry
         table.rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[number]))
