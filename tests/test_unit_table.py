@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.learners import classify, learner_of, numbering_learner
+from volt.learners import character_classes, classes_of, classify, learner_of, numbering_learner
 from volt.offsets import split_lines
 from volt.rendering import as_ids
 from volt.special import FIRST_HIDDEN
@@ -120,6 +120,14 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     atoms = 2 * atoms
     atoms[ends - 1] += 1
     assert found.values.tolist() == atoms.tolist()
+
+
+def test_classes_known_from_the_start_are_those_of_the_pattern() -> None:
+    """What is known without asking the engine is what the engine says."""
+    character_classes.cache_clear()
+    known = np.flatnonzero(character_classes())
+    assert len(known) > 1_200
+    assert classes_of(known.tolist()).tolist() == character_classes()[known].tolist()
 
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])

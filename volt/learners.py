@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from volt.kernels.learning import Learner
 
 N_CHARACTERS = 0x110000
-_COMMON = range(0x80, 0x530)  # Latin, Greek, Cyrillic: asked about at once
+_COMMON = (*range(0x530), *range(0x2010, 0x2060))  # Latin, Greek, Cyrillic, punctuation
+_COMMON_WHITE = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x2028, 0x2029, 0x202F, 0x205F)
 _NOTHING = np.zeros(0, np.int32)
 _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
@@ -85,33 +88,48 @@ def uses_classes(learner: Learner) -> bool:
 def character_classes() -> NDArray[np.uint8]:
     """(0x110000,) class of each character, NO_CLASS until somebody has asked; shared by all who ask.
 
-    >>> character_classes()[[ord("a"), ord("4"), ord("!")]].tolist()
-    [2, 3, 1]
-    """
-    from volt.kernels.learning import LETTER, NUMBER_CLASS, OTHER, WHITE
+    Those of common characters, which have been what they are since Unicode 3.2, are known without asking.
 
-    classes = np.zeros(N_CHARACTERS, np.uint8)
-    for code in range(0x80):
-        character = chr(code)
-        is_white = character in "\t\n\v\f\r "
-        classes[code] = (
-            WHITE if is_white else LETTER if character.isalpha() else NUMBER_CLASS if character.isdigit() else OTHER
-        )
+    >>> character_classes()[[ord("a"), ord("4"), ord("!"), ord("é"), ord("中")]].tolist()
+    [2, 3, 1, 2, 0]
+    """
+    from volt.kernels.learning import NO_CLASS, OTHER, WHITE
+
+    kinds, classes = _class_of_category(), np.zeros(N_CHARACTERS, np.uint8)
+    for code in _COMMON:
+        category = unicodedata.category(chr(code))
+        is_old = category == unicodedata.ucd_3_2_0.category(chr(code)) != "Cn"
+        classes[code] = kinds.get(category[0], OTHER) if is_old else NO_CLASS
+    classes[list(_COMMON_WHITE)] = WHITE
     return classes
+
+
+def _class_of_category() -> dict[str, int]:
+    from volt.kernels.learning import LETTER, MARK, NUMBER_CLASS
+
+    return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
 
 
 def classify(text: str) -> None:
     """Find out the classes of the characters of a text, as the engine that runs the patterns has them."""
+    classes = character_classes()
+    if new := [code for code in map(ord, set(text)) if not classes[code]]:
+        classes[new] = classes_of(new)
+
+
+def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
+    """The classes of characters, (n,), as the engine that runs the patterns has them.
+
+    >>> classes_of([ord("中"), ord("\u2003")]).tolist()
+    [2, 5]
+    """
     import polars as pl
 
-    from volt.kernels.learning import LETTER, MARK, NUMBER_CLASS, OTHER, WHITE
+    from volt.kernels.learning import OTHER, WHITE
 
-    classes = character_classes()
-    met = {*map(ord, set(text)), *(_COMMON if not classes[_COMMON[0]] else ())}
-    if not (new := [code for code in met if not classes[code]]):
-        return
-    characters = pl.Series(list(map(chr, new)), dtype=pl.String)
-    found = np.full(len(new), OTHER, np.uint8)
-    for kind, pattern in ((LETTER, r"^\p{L}$"), (NUMBER_CLASS, r"^\p{N}$"), (MARK, r"^\p{M}$"), (WHITE, r"^\s$")):
-        found[characters.str.contains(pattern).to_numpy()] = kind
-    classes[new] = found
+    characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
+    found = np.full(len(codes), OTHER, np.uint8)
+    for letter, kind in _class_of_category().items():
+        found[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
+    found[characters.str.contains(r"^\s$").to_numpy()] = WHITE
+    return found

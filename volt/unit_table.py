@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from volt.kernels.learning import Learner
 
 Longs = NDArray[np.int64]
-_N_SLOTS = 1 << 12
+_N_SLOTS = 1 << 16
 _N_LINES, _N_STRANGE = 1 << 14, 1 << 9
 _CACHE_LINE = 64  # bytes
 

@@ -118,7 +118,7 @@ def _shift(rows: LongArray) -> Any:
     return np.uint64(shift)
 
 
-@inlined
+@borrowing
 def _enter(
     data: IntArray, start: Any, end: Any, first: bool, table: Table, learner: Learner, state: LongArray
 ) -> Any:  # fmt: skip
