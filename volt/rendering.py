@@ -48,12 +48,24 @@ class Rendering:
     """What each symbol stands for. Rows for characters that the vocabulary does not know are added as they are met:
     a new state takes the place of the old one at once, so threads need no lock."""
 
-    def __init__(self, tables: Tables, spell: Spell, *, dtype: DTypeLike) -> None:
-        self.dtype = np.dtype(dtype)
-        self._spell = spell
-        occur = ((tables.kept != 0) | (tables.parts < 0)).tolist()  # all else is split back
+    def __init__(self, tables: Tables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None) -> None:
+        """single: the one value of each token that is kept, if all have just one: (n_tokens,)."""
+        self.dtype, self._spell = np.dtype(dtype), spell
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
-        self._rows = empty.extended([], [spell(symbol) if occurs else b"" for symbol, occurs in enumerate(occur)])
+        kept, is_atom = tables.kept != 0, tables.parts < 0  # all else is split back
+        if single is None:
+            spelled = [spell(symbol) if occurs else b"" for symbol, occurs in enumerate((kept | is_atom).tolist())]
+            self._rows = empty.extended([], spelled)
+            return
+        others = [(symbol, spell(symbol)) for symbol in np.flatnonzero(is_atom & ~kept).tolist()]
+        sizes = kept.astype(np.int64)
+        for symbol, values in others:
+            sizes[symbol] = len(values)
+        starts = np.append(0, np.cumsum(sizes))
+        self._rows = _Rows(starts, np.empty(starts[-1], self.dtype), {})
+        self._rows.values[starts[:-1][kept]] = single[kept]
+        for symbol, values in others:
+            self._rows.values[starts[symbol] : starts[symbol + 1]] = list(values)
 
     def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
         """Where the values of the first n symbols start (n + 1,), and the values."""
@@ -88,7 +100,10 @@ class Rendering:
 def as_ids(tables: Tables) -> Rendering:
     """Ids, int32; that of `unk` for what is no piece of the vocabulary."""
     ids = tables.vocabulary.ids
-    return Rendering(tables, lambda symbol: [ids.get(piece, 0) for piece in tables.spell(symbol)], dtype=np.int32)
+    single = np.fromiter((ids.get(token, 0) for token in tables.tokens), np.int32, len(tables.tokens))
+    return Rendering(
+        tables, lambda symbol: [ids.get(piece, 0) for piece in tables.spell(symbol)], dtype=np.int32, single=single
+    )
 
 
 def as_pieces(tables: Tables, *, separator: str = "") -> Rendering:
