@@ -25,7 +25,7 @@ NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a 
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 ID_SIZE = 4  # bytes of an id, an atom or a number
-LONGEST = 256  # bytes of a unit; Python takes longer ones
+LONGEST = 1024  # bytes of a unit; Python takes longer ones
 _SPACE, _QUOTE, _PRIVATE = 0x2581, ord("'"), 0x10F000
 _UNLEARNED = -1
 
