@@ -242,15 +242,17 @@ def count_loop(task: Task) -> Any:
     import polars as pl
 
     from volt.batches import NEWLINE, in_order
+    from volt.learners import numbering_learner
     from volt.text import PreTokenizer
     from volt.unit_table import UnitTable
     from volt.units import UnitRule
 
-    rule, idle = UnitRule.of(PreTokenizer()), list[tuple[UnitTable, np.ndarray]]()
+    new_table = partial(UnitTable, UnitRule.of(PreTokenizer()), numbering_learner(), np.int32, limit=sys.maxsize)
+    idle = list[tuple[UnitTable, np.ndarray]]()
 
     def add(text: bytes) -> None:
-        table, counts = idle.pop() if idle else (UnitTable(rule, np.int32, limit=sys.maxsize), np.zeros(0, np.int64))
-        numbers = table.scan(text, NEWLINE).numbers
+        table, counts = idle.pop() if idle else (new_table(), np.zeros(0, np.int64))
+        numbers = table.encode(table.read(text, separator=NEWLINE)).values
         if len(counts) < table.n_units:
             counts = np.concatenate([counts, np.zeros(max(table.n_units, 2 * len(counts)) - len(counts), np.int64)])
         if len(numbers) * 4 > table.n_units:
@@ -293,7 +295,7 @@ def byte_blocks(path: str) -> Iterator[bytes | memoryview]:
     elif path.endswith(".jsonl"):
         yield from prefetch("\n".join(json_texts(block, COLUMN)).encode() for block in read_blocks(path))
     else:
-        yield from (chunk.text for chunk in file_chunks(path))
+        yield from (chunk.text for chunk in file_chunks(path, numbered=False))
 
 
 def column_of(path: str) -> str | None:
