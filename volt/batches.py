@@ -171,11 +171,13 @@ class BatchEncoder:
 
     def _learn(self, table: UnitTable) -> None:
         """Encode the units that are new to the table and that it could not encode itself."""
+        if uses_classes(self._learner) and classify(table.units(table.pending)[0].decode()):
+            table.learn_again()
         numbers = table.pending
+        if not len(numbers):
+            return
         data, ends = table.units(numbers)
         found = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
-        if uses_classes(self._learner):
-            classify(data.decode())
         values, ends = self._values(found.text, found.lengths)
         table.learn(values, _ends_of_groups(ends, found.n_words), found.irregular)
 

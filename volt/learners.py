@@ -90,8 +90,8 @@ def character_classes() -> NDArray[np.uint8]:
 
     Those of common characters, which have been what they are since Unicode 3.2, are known without asking.
 
-    >>> character_classes()[[ord("a"), ord("4"), ord("!"), ord("é"), ord("中")]].tolist()
-    [2, 3, 1, 2, 0]
+    >>> character_classes()[[ord("a"), ord("4"), ord("!"), ord("é")]].tolist()
+    [2, 3, 1, 2]
     """
     from volt.kernels.learning import NO_CLASS, OTHER, WHITE
 
@@ -110,11 +110,14 @@ def _class_of_category() -> dict[str, int]:
     return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
 
 
-def classify(text: str) -> None:
-    """Find out the classes of the characters of a text, as the engine that runs the patterns has them."""
+def classify(text: str) -> bool:
+    """Find out the classes of the characters of a text, as the engine that runs the patterns has them; whether any
+    were new."""
     classes = character_classes()
-    if new := [code for code in map(ord, set(text)) if not classes[code]]:
+    new = [code for code in map(ord, set(text)) if not classes[code]]
+    if new:
         classes[new] = classes_of(new)
+    return bool(new)
 
 
 def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:

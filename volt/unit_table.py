@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 16
 _N_LINES, _N_STRANGE = 1 << 14, 1 << 9
+_N_AT_ONCE = 1 << 12  # pending units
 _CACHE_LINE = 64  # bytes
 
 
@@ -68,7 +69,8 @@ class UnitTable:
 
     def clear(self) -> None:
         """Forget all units."""
-        from volt.kernels.units import ROOM, Table
+        from volt.kernels.rows import Table
+        from volt.kernels.units import ROOM
 
         n = _N_SLOTS * 3 // 4
         self._table = Table(
@@ -150,22 +152,45 @@ class UnitTable:
         """Which of these units stand first in their line, where that is marked."""
         return self._table.firsts[numbers]
 
+    def learn_again(self) -> None:
+        """Learn those pending units that can be learned now that more characters have a class."""
+        from volt.kernels.rows import complete
+        from volt.kernels.units import ROOM, learn_again
+
+        pending, kept = self.pending.copy(), list[Longs]()
+        for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
+            n_bytes = int((self._table.starts[numbers + 1] - self._table.starts[numbers]).sum())
+            self._reserve(self._n_values + 2 * (n_bytes + len(numbers)) * self._learner.widest + ROOM)
+            data, sizes = self._table.bytes[:], np.empty(len(numbers), np.int64)
+            data.flags.writeable = False
+            self._n_values = learn_again(data, self._table, self._learner, numbers, sizes, self._n_values)
+            complete(self._table, numbers[sizes >= 0], sizes[sizes >= 0])
+            kept.append(numbers[sizes < 0])
+        left = np.concatenate(kept)
+        self._table.pending[: len(left)], self._n_pending = left, len(left)
+
     def learn(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
         """Say what the pending units stand for. values: of all; ends: where each one's end; irregular: (n,)."""
-        from volt.kernels.units import IRREGULAR, ROOM, complete
+        from volt.kernels.rows import complete
+        from volt.kernels.units import IRREGULAR, ROOM
 
-        used, table, values, ends = self._n_values, self._table, values.view(np.uint8), ends * self._dtype.itemsize
-        if used + len(values) + ROOM > len(table.values):
-            self._table = table = table._replace(values=_longer(table.values, 2 * (used + len(values)) + ROOM))
+        used, values, ends = self._n_values, values.view(np.uint8), ends * self._dtype.itemsize
+        self._reserve(used + len(values) + ROOM)
+        table = self._table
         table.values[used : used + len(values)] = values
         starts = np.concatenate([[0], ends[:-1]])
         table.value_starts[self.pending] = used + starts
         complete(table, self.pending, np.where(irregular, IRREGULAR, ends - starts))
         self._n_values, self._n_pending = used + len(values), 0
 
+    def _reserve(self, n: int) -> None:
+        """Room for so many bytes of values."""
+        if n > len(self._table.values):
+            self._table = self._table._replace(values=_longer(self._table.values, 2 * n))
+
     def _add_rows(self) -> None:
         """Twice as many units."""
-        from volt.kernels.units import rebuild
+        from volt.kernels.rows import rebuild
 
         old, n = self._table, 2 * len(self._table.firsts)
         rows = _aligned(2 * len(old.rows))

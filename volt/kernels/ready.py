@@ -66,6 +66,7 @@ def _compile_search(symbols: Any, merges: Any) -> None:
 
 def _compile_encode() -> None:
     """By numbering the units of a little text."""
+    from volt.kernels import rows as table_rows
     from volt.kernels import units
     from volt.kernels.learning import numbering
     from volt.kernels.memory import PADDING
@@ -74,8 +75,9 @@ def _compile_encode() -> None:
     data.flags.writeable = False
     rows, state = np.zeros(32, np.uint64), np.zeros(units.N_SLOTS_OF_STATE, np.int64)
     lines, strange = np.zeros(units.LINES, np.int64), np.zeros((units.LINES, 2), np.int64)
-    table = units.Table(rows, flags, longs, flags, longs, flags, longs)
+    table = table_rows.Table(rows, flags, longs, flags, longs, flags, longs)
     rule = units.Rule(10, False, 1 << 32, False, False, False)
     units.encode_units(data, 0, rule, table, numbering(flags), flags, lines, strange, rows, state)
-    units.complete(table, longs[:0], longs[:0])
-    units.rebuild(np.zeros(64, np.uint64), table.rows)
+    units.learn_again(data, table, numbering(flags), longs[:0], longs[:0], 0)
+    table_rows.complete(table, longs[:0], longs[:0])
+    table_rows.rebuild(np.zeros(64, np.uint64), table.rows)

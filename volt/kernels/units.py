@@ -1,9 +1,7 @@
 """Bytes → the values of their units, in one loop: find where a unit ends, look it up, write what it stands for.
 
-A unit is a run of bytes between break bytes (white space), with the breaks before it if they are kept. The table of
-those met before is open addressing with rows of four 64-bit words: two for the key, one for the unit's number and how
-many bytes its values take, one for the first eight of these. A unit of at most 15 bytes is its own key; of a longer one
-the key is a hash, and its bytes are compared too. So most units cost one row of the table and no look at their bytes.
+A unit is a run of bytes between break bytes (white space), with the breaks before it if they are kept. Most units cost
+one row of the table of those met before (see volt.kernels.rows) and no look at their bytes.
 
 Units that are new are learned on the spot where that is simple (see volt.kernels.learning), else they are pending: the
 caller learns them, and runs the loop again.
@@ -17,6 +15,7 @@ from volt.kernels.compiling import borrowing, inlined, releasing
 from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.learning import LONGEST, Learner, learn_unit
 from volt.kernels.memory import PADDING, load64, prefetch, separators, store64, trailing_zeros
+from volt.kernels.rows import FIRST, Table, home_slot, same_bytes, slot_shift, unit_key
 
 # Slots of `state`: where to go on, what was found, how much of the table is used.
 (
@@ -33,26 +32,6 @@ _EIGHT, _SIXTEEN, _BLOCK = np.uint64(8), np.uint64(16), np.uint64(64)
 _SIZE, _HALF, _LAST = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(63)
 _NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
-_MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_LONG = np.uint64(0x7F << 56)  # stands where a short unit's length does
-_FIRST = np.uint64(0x80 << 56)
-_LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)  # of the first eight bytes
-_HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
-
-
-class Table(NamedTuple):
-    """Room for n units, in more than n slots. rows: (4 · n_slots,) uint64;  bytes: (room,) uint8, all units' bytes;
-    starts: (n + 1,) int64, where each unit's start;  firsts: (n,) uint8, which stand first in their line, where that is
-    marked;  value_starts: (n,) int64, where each unit's values start;  values: (room,) uint8, text or int32;
-    pending: (n,) int64, numbers of the units that are yet to be learned."""
-
-    rows: LongArray
-    bytes: IntArray
-    starts: LongArray
-    firsts: IntArray
-    value_starts: LongArray
-    values: IntArray
-    pending: LongArray
 
 
 class Rule(NamedTuple):
@@ -67,55 +46,6 @@ class Rule(NamedTuple):
     keeps_breaks: bool
     marks_first: bool
     is_text: bool
-
-
-@borrowing
-def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
-    """Two hashes of a unit of more than 15 bytes."""
-    low, high, i = _MIX, _MIX2, _U0
-    while i + _EIGHT <= length:
-        word = load64(data, start + i)
-        low, high = (low ^ word) * _MIX, (high + word) * _MIX2
-        low, high, i = low ^ (low >> np.uint64(32)), high ^ (high >> np.uint64(29)), i + _EIGHT
-    if i < length:
-        word = load64(data, start + i) << (_BLOCK - _EIGHT * (length - i))
-        low, high = (low ^ word) * _MIX, (high + word) * _MIX2
-    return low ^ (low >> np.uint64(32)) ^ length, (high ^ (high >> np.uint64(29))) >> _EIGHT | _LONG
-
-
-@inlined
-def _key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
-    """The two halves of a unit's key."""
-    if length >= _SIXTEEN:
-        return _long_key(data, start, length)
-    high = load64(data, start + _EIGHT) & _HIGH_MASKS[length]
-    return load64(data, start) & _LOW_MASKS[length], high | length << np.uint64(56)
-
-
-@inlined
-def _slot(low: Any, high: Any, shift: Any) -> Any:
-    """Where the search for a key starts."""
-    return ((low * _MIX) ^ (high * _MIX2)) >> shift
-
-
-@borrowing
-def _same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: Any) -> bool:
-    at = np.uint64(table.starts[number])
-    if np.uint64(table.starts[number + _U1]) - at != length:
-        return False
-    for i in range(length):
-        if data[start + i] != table.bytes[at + i]:
-            return False
-    return True
-
-
-@borrowing
-def _shift(rows: LongArray) -> Any:
-    """64 less the bits of a slot number: the upper bits of a product are those that all of the key has mixed into."""
-    shift, n_slots = 64, len(rows) // 4
-    while n_slots > 1:
-        shift, n_slots = shift - 1, n_slots // 2
-    return np.uint64(shift)
 
 
 @borrowing
@@ -148,7 +78,7 @@ def _enter(
 def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: LongArray, ring: LongArray, head: Any,
                  shift: Any) -> Any:  # fmt: skip
     """Have a unit's row brought into the cache, and let the unit wait for it in the ring; the ring's new head."""
-    slot = _slot(low, high, shift)
+    slot = home_slot(low, high, shift)
     prefetch(rows, slot << _U2)
     ring[head], ring[head + _U1] = low, high
     ring[head + _U2], ring[head + _U3] = slot << _HALF | length, begin << _U2 | kind
@@ -181,7 +111,7 @@ def _find_units(
         else:
             is_unit = place != behind_break
         if is_unit:
-            low, high = _key(data, start, end - start)
+            low, high = unit_key(data, start, end - start)
             kind = np.uint64(ends_line) << _U1 | _U1
             head, flag = _ask_for_row(low, high | flag, start, end - start, kind, rows, ring, head, shift), _U0
         elif ends_line:
@@ -192,7 +122,7 @@ def _find_units(
         elif is_unit:
             start = place if rule.keeps_breaks else behind_break
         if ends_line:
-            flag = _FIRST if rule.marks_first else _U0
+            flag = FIRST if rule.marks_first else _U0
     return head, start, behind_break, flag
 
 
@@ -206,10 +136,10 @@ def _look_up(data: IntArray, ring: LongArray, tail: Any, table: Table, learner: 
         row = slot << _U2
         entry = rows[row + _U2]
         if rows[row] == low and rows[row + _U1] == high:
-            if length < _SIXTEEN or _same_bytes(data, begin, length, table, (entry >> _HALF) - _U1):
+            if length < _SIXTEEN or same_bytes(data, begin, length, table, (entry >> _HALF) - _U1):
                 return row
         elif entry == _U0:
-            entry = _enter(data, begin, begin + length, high >= _FIRST, table, learner, state)
+            entry = _enter(data, begin, begin + length, high >= FIRST, table, learner, state)
             if entry == _U0:
                 return _NO_ROW
             rows[row], rows[row + _U1], rows[row + _U2] = low, high, entry
@@ -259,7 +189,7 @@ def encode_units(
     ring: (RING,) uint64 to work in;  state: where to go on; for a new chunk 0 but for N_UNITS and N_VALUES
     Returns DONE, or what is full. Without pending units everything is written then.
     """
-    rows, shift, mark = table.rows, _shift(table.rows), _FIRST if rule.marks_first else _U0
+    rows, shift, mark = table.rows, slot_shift(table.rows), FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
     start, behind_break = np.uint64(state[START]), np.uint64(state[BEHIND_BREAK])
     at, line, flag = np.uint64(state[AT]), np.uint64(state[LINE]), mark if state[FLAG] == 0 else _U0
@@ -310,37 +240,19 @@ def encode_units(
     return status
 
 
-@borrowing
-def _row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
-    """Where the row with this key and number is, or the free one where it belongs."""
-    mask, slot = np.uint64(len(rows) // 4 - 1), _slot(low, high, _shift(rows))
-    while True:
-        row = slot << _U2
-        found = rows[row + _U2]
-        if found == _U0 or found >> _HALF == entry >> _HALF:
-            return row
-        slot = (slot + _U1) & mask
+@releasing
+def learn_again(
+    data: IntArray, table: Table, learner: Learner, numbers: LongArray, sizes: LongArray, used: int
+) -> int:  # fmt: skip
+    """Try to learn pending units when more is known of their characters; how many bytes of values there are then.
 
-
-@borrowing
-def rebuild(rows: LongArray, old: LongArray) -> None:
-    """Enter the rows of an old table into a new, empty one."""
-    for at in range(0, len(old), 4):
-        if old[at + 2] != 0:
-            row = _row_of(rows, old[at], old[at + 1], old[at + 2])
-            for i in range(4):
-                rows[row + np.uint64(i)] = old[at + i]
-
-
-@borrowing
-def complete(table: Table, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter how many bytes the values of the units with these numbers take, or IRREGULAR; value_starts says where."""
+    data: table.bytes, read-only as texts are;  sizes: (n,) int64 is set to the bytes of each one's values, −1: pending
+    table.values: with room for (2 · (bytes of the units) + 2 · n) · learner.widest more.
+    """
     for i in range(len(numbers)):
-        number = numbers[i]
-        start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
-        low, high = _key(table.bytes, start, length)
-        high |= _FIRST if table.firsts[number] else _U0
-        entry = np.uint64(number + 1) << _HALF | np.uint64(sizes[i])
-        row = _row_of(table.rows, low, high, entry)
-        table.rows[row + _U2] = entry
-        table.rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[number]))
+        start, end = int(table.starts[numbers[i]]), int(table.starts[numbers[i] + 1])
+        sizes[i] = learn_unit(data, start, end, table.firsts[numbers[i]] != 0, learner, table.values, used)
+        if sizes[i] >= 0:
+            table.value_starts[numbers[i]] = used
+            used += sizes[i]
+    return used
