@@ -66,8 +66,8 @@ class Encoded:
 
     @classmethod
     def of(cls, parts: Iterable[Part], *, n_bytes: int = 0) -> Encoded:
-        """The parts' lines, one after the other. n_bytes: of the text, from which the number of ids is guessed."""
-        ids, n, ends = np.empty(n_bytes // 4, np.int32), 0, [np.zeros(1, np.int64)]
+        """The parts' lines, one after the other. n_bytes: of the text, which most often has fewer ids than bytes."""
+        ids, n, ends = _room_for_ids(n_bytes), 0, [np.zeros(1, np.int64)]
         for part in parts:
             end = n + len(part.values)
             if end > len(ids):
@@ -76,6 +76,14 @@ class Encoded:
             ends.append(part.ends + n)
             n = end
         return cls(ids[:n], np.concatenate(ends))
+
+
+def _room_for_ids(n: int) -> Ids:
+    """Room for n ids, or for a quarter of them where memory cannot even be promised; what is not used costs nothing."""
+    try:
+        return np.empty(n, np.int32)
+    except MemoryError:
+        return np.empty(n // 4, np.int32)
 
 
 class Encoder:
