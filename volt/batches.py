@@ -221,12 +221,12 @@ class BatchEncoder:
 
 def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> Part:
     """Write down what numbers stand for."""
-    from volt.kernels.expand import ROOM, expand_ids, expand_text, n_values
+    from volt.kernels.expand import expand
 
-    values = np.append(values, np.zeros(ROOM, values.dtype))
-    out = np.empty(n_values(numbers, starts) + len(ends) + ROOM, values.dtype)
-    out_ends, expand = np.empty(len(ends), np.int64), expand_text if values.dtype == np.uint8 else expand_ids
-    return Part(out[: expand(numbers, ends, starts, values, out, out_ends)], out_ends)
+    sizes, out_ends = np.diff(starts), np.empty(len(ends), np.int64)
+    out = np.empty(int(sizes[numbers].sum()) + len(ends), values.dtype)
+    n = expand(numbers, ends, starts, values, out, out_ends, values.dtype == np.uint8)
+    return Part(out[:n], out_ends)
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:

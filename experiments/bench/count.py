@@ -273,12 +273,12 @@ def as_frame(table: Any, counts: np.ndarray) -> Any:
     """Units and their counts, without a Python object for each: their bytes with line ends between, read as lines."""
     import polars as pl
 
-    starts = table._table.starts[: table.n_units + 1]
-    sizes = np.diff(starts)
-    lines = np.full(int(starts[-1]) + table.n_units, ord("\n"), np.uint8)
+    data, ends = table.units(np.arange(table.n_units))
+    sizes = np.diff(ends, prepend=0)
+    lines = np.full(len(data) + table.n_units, ord("\n"), np.uint8)
     inside = np.ones(len(lines), bool)
     inside[np.cumsum(sizes + 1) - 1] = False
-    lines[inside] = table._table.bytes[: starts[-1]]
+    lines[inside] = np.frombuffer(data, np.uint8)
     frame = pl.scan_lines(lines.tobytes(), name="text").collect()
     return frame.with_columns(count=pl.Series(counts[: table.n_units]))
 

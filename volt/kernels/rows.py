@@ -18,7 +18,7 @@ _U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
 _EIGHT, _SIXTEEN, _BLOCK, _HALF = (np.uint64(i) for i in (8, 16, 64, 32))
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LONG = np.uint64(0x7F << 56)  # stands where a short unit's length does
-FIRST = np.uint64(0x80 << 56)
+FIRST = np.uint64(0x80 << 56)  # set where a unit starts its line, if that is marked
 _LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)  # of the first eight bytes
 _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
 
@@ -69,6 +69,7 @@ def home_slot(low: Any, high: Any, shift: Any) -> Any:
 
 @borrowing
 def same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: Any) -> bool:
+    """Whether a unit is the one with this number: long ones may share a key."""
     at = np.uint64(table.starts[number])
     if np.uint64(table.starts[number + _U1]) - at != length:
         return False
