@@ -39,14 +39,16 @@ def learner_of(tables: Tables, rendering: Rendering | None) -> Learner:
 
     Its memory to work in belongs to one thread: see `Learner.for_thread`.
     """
-    from volt.kernels.learning import ID_SIZE, numbering
+    from volt.kernels.learning import BYTES, ID_SIZE, numbering
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
-    starts, values = starts * values.itemsize, values.view(np.uint8)
+    starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
     empty = numbering(character_classes())
     marker = ("none", "suffix", "prefix").index(tables.vocabulary.marker)
+    cut = _cut(tables.vocabulary)
+    characters = _ALPHABET if cut == BYTES else np.where(np.arange(256) == ord(" "), ord("▁"), np.arange(256))
     cutter = empty.cutter._replace(
-        cut=_cut(tables.vocabulary), marker=marker, symbol_of=tables.symbol_of, alphabet=_ALPHABET
+        cut=cut, marker=marker, symbol_of=tables.symbol_of, byte_symbols=tables.symbol_of[2 * characters]
     )
     return empty._replace(
         cutter=cutter, sampled=rendering is None, merges=tables.merges, kept=tables.kept, parts=tables.parts,

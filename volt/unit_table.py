@@ -109,7 +109,7 @@ class UnitTable:
 
         strips_return: a carriage return before the separator is no part of the line.
         """
-        from volt.kernels import units
+        from volt.kernels import entering, units
 
         self._n_pending, is_text = 0, self._dtype == np.uint8
         rule = units.Rule(
@@ -117,7 +117,7 @@ class UnitTable:
         )
         out = np.empty((2 * text.size if is_text else text.size + text.size // 2) + 2 * units.ROOM, np.uint8)
         state = np.zeros(units.N_SLOTS_OF_STATE, np.int64)
-        state[units.N_UNITS], state[units.N_VALUES] = self.n_units, self._n_values
+        state[entering.N_UNITS], state[entering.N_VALUES] = self.n_units, self._n_values
         while status := units.encode_units(
             text.data, text.size, rule, self._table, self._learner, out, self._line_ends, self._strange, self._ring,
             state,
@@ -127,12 +127,12 @@ class UnitTable:
             elif status == units.LINES_FULL:
                 self._line_ends = _longer(self._line_ends, 2 * len(self._line_ends))
                 self._strange = np.concatenate([self._strange, np.empty_like(self._strange)])
-            elif state[units.N_UNITS] == len(self._table.firsts):
+            elif state[entering.N_UNITS] == len(self._table.firsts):
                 self._add_rows()
             else:
                 self._add_room(text.size)
-        self.n_units, self._n_values = int(state[units.N_UNITS]), int(state[units.N_VALUES])
-        self._n_pending = int(state[units.N_PENDING])
+        self.n_units, self._n_values = int(state[entering.N_UNITS]), int(state[entering.N_VALUES])
+        self._n_pending = int(state[entering.N_PENDING])
         ends = self._line_ends[: state[units.LINE]] // self._dtype.itemsize
         return Lines(out[: state[units.AT]].view(self._dtype), ends, self._strange[: state[units.N_STRANGE]].copy())
 

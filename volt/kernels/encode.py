@@ -11,15 +11,13 @@ from volt.kernels.bpe import FlagArray, Words
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.hashing import IntArray, LongArray, copy_into, grown
 from volt.kernels.merging import (
-    LONG,
     NO_MERGE,
     Merges,
     Room,
     apply_merge,
     line_state,
     load_word,
-    merge_long,
-    merge_short,
+    merge_word,
     next_merge,
     room_for,
     word_room,
@@ -45,21 +43,17 @@ def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_
 
 @inlined
 def encode_word(
-    symbols: IntArray, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
+    n: int, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
     dropout: float, state: LongArray, out: IntArray, n_out: int,
 ) -> int:  # fmt: skip
-    """Write the pieces of one word to `out`; how many pieces `out` then has."""
-    word, n = room.word.symbols, len(symbols)
-    if n > LONG:
-        n = merge_long(symbols, room, merges, dropout, state)
-    else:
-        copy_into(word, 0, symbols, 0, n)
-        n = merge_short(word, room.positions, room.passed, n, merges.keys, merges.results, merges.slots, dropout, state)
-    for i in range(n):
-        if word[i] < 0 or kept[word[i]]:
-            out[n_out], n_out = word[i], n_out + 1
+    """Write the pieces of the word of n symbols that starts at 1 in the room; how many pieces `out` then has."""
+    p, end = merge_word(n, room, merges, dropout, state)
+    while p != end:
+        symbol, p = room.word.symbols[p], room.word.follows[p]
+        if symbol < 0 or kept[symbol]:
+            out[n_out], n_out = symbol, n_out + 1
         else:
-            n_out = _split_back(word[i], kept, parts, out, n_out, room.stack)
+            n_out = _split_back(symbol, kept, parts, out, n_out, room.stack)
     return n_out
 
 
@@ -83,7 +77,8 @@ def encode_words(
     n_out = start = 0
     for i, end in enumerate(ends):
         if end > start:
-            n_out = encode_word(symbols[start:end], room, merges, kept, parts, dropout, state, out, n_out)
+            copy_into(room.word.symbols, 1, symbols, start, end)
+            n_out = encode_word(end - start, room, merges, kept, parts, dropout, state, out, n_out)
         piece_ends[i], start = n_out, end
     return out[:n_out], piece_ends
 
@@ -103,15 +98,16 @@ def encode_sampled(
         n += 1
         if atom & 1:
             longest, n = max(longest, n), 0
-    room, word, state = room_for(longest), np.empty(longest, np.int32), np.zeros(1, np.int64)
+    room, state = room_for(longest), np.zeros(1, np.int64)
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
     n = n_out = done = 0
     for line in range(len(ends)):
         state[0] = line_state(seed, first_line + line)
         for atom in atoms[done : ends[line]]:
-            word[n], n = atom >> 1, n + 1
+            n += 1
+            room.word.symbols[n] = atom >> 1
             if atom & 1:
-                n_out = encode_word(word[:n], room, merges, kept, parts, dropout, state, out, n_out)
+                n_out = encode_word(n, room, merges, kept, parts, dropout, state, out, n_out)
                 n = 0
         done, piece_ends[line] = ends[line], n_out
     return out[:n_out], piece_ends
@@ -126,7 +122,7 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
     Returns the replacements whose step is their rank, summed by rank and weighted by word count (n_merges,) int64; and
     the late ones: (n_late,) keys step << 32 | rank, and their weights (n_late,).  progress[1] ≠ 0 stops.
     """
-    regular = np.zeros(len(merges.keys), np.int64)
+    regular = np.zeros(len(merges.results), np.int64)
     late, late_counts, n_late = np.zeros(16, np.int64), np.zeros(16, np.int64), 0
     no_state, longest, start = np.zeros(1, np.int64), 1, 0
     for end in words.ends:

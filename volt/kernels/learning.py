@@ -1,11 +1,11 @@
 """The bytes of one unit → the values that it stands for, compiled: cut into pre-tokens, merged, and rendered.
 
 Values are bytes: text, or numbers of four bytes each. Only what is certain is done here: text whose characters have a
-known class, no white space but ASCII's, no "▁", no private characters, no more than `LONGEST` bytes. All else is left
+known class, no "▁" where that stands for a space, no private characters, no more than `LONGEST` bytes. All else is left
 to Python, which does the same for any text.
 
     NUMBER      nothing is cut, the value is the number of values before
-    WORD        the unit is a pre-token                     SPLIT       so it is where it holds no white space
+    WORD        the unit is a pre-token                     SPLIT       between white space beyond ASCII
     METASPACE   a "▁" for each space, which starts a word   UNICODE     runs of letters with marks, numbers, others
     GPT2        its pattern, spaces as "▁"                  BYTES       its pattern, bytes as GPT-2's alphabet
 """
@@ -18,7 +18,7 @@ from volt.kernels.bpe import FlagArray
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.encode import encode_word
 from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.memory import store64
+from volt.kernels.memory import load64, store64
 from volt.kernels.merging import Merges, Room, ranked_merges, room_for
 
 NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a unit is cut
@@ -31,23 +31,25 @@ _UNLEARNED = -1
 
 
 class Cutter(NamedTuple):
-    """How units become atoms. cut, marker: see above;  classes: (0x110000,) uint8 class of each character
-    symbol_of: (2 · 0x110000,) int32, see volt.tables;  alphabet: (256,) int32 character of each byte
-    atoms, ends: memory to work in: the atoms of a unit's words, and where each word's end."""
+    """How units become words, and words atoms. cut, marker: see above;  classes: (0x110000,) uint8 class of each
+    character;  symbol_of: (2 · 0x110000,) int32, see volt.tables;  byte_symbols: (256,) int32 atom of each byte, or of
+    each ASCII character where text is no bytes, "▁" for a space;  starts, ends: memory to work in: where the words of
+    a unit are."""
 
     cut: int
     marker: int
     classes: FlagArray
     symbol_of: IntArray
-    alphabet: IntArray
-    atoms: IntArray
+    byte_symbols: IntArray
+    starts: LongArray
     ends: LongArray
 
 
 class Learner(NamedTuple):
     """What a unit stands for. sampled: whether atoms are wanted, each 2 · symbol, + 1 for the last of a word
     merges, kept, parts: see volt.kernels.encode;  room, pieces: memory to work in
-    starts: (n + 1,) int64: symbol s is rendered as rendered[starts[s]:starts[s + 1]], (…,) uint8;  widest: of these."""
+    starts: (n + 1,) int64: symbol s is rendered as rendered[starts[s]:starts[s + 1]], (…,) uint8, 8 bytes longer than
+    is used;  widest: of these."""
 
     cutter: Cutter
     sampled: bool
@@ -62,17 +64,16 @@ class Learner(NamedTuple):
 
     def for_thread(self) -> "Learner":
         """The same with memory of its own."""
-        atoms, ends = np.empty(2 * LONGEST, np.int32), np.empty(2 * LONGEST, np.int64)
-        return self._replace(
-            cutter=self.cutter._replace(atoms=atoms, ends=ends), room=room_for(2 * LONGEST), pieces=np.empty_like(atoms)
-        )
+        starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
+        cutter = self.cutter._replace(starts=starts, ends=ends)
+        return self._replace(cutter=cutter, room=room_for(LONGEST + 2), pieces=pieces)
 
 
 def numbering(classes: FlagArray) -> Learner:
     """A learner for which each unit stands for its number, int32, in the order in which units are met."""
     ints, longs = np.zeros(1, np.int32), np.zeros(2, np.int64)
     return Learner(
-        Cutter(NUMBER, NO_MARKER, classes, ints, ints, ints, longs), False, ranked_merges(ints[:0], ints[:0], ints[:0]),
+        Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs), False, ranked_merges(ints[:0], ints[:0], ints[:0]),
         classes, longs, room_for(1), ints, longs, classes, ID_SIZE,
     ).for_thread()  # fmt: skip
 
@@ -96,43 +97,28 @@ def _character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
 
 
 @inlined
-def _class(code: int, cutter: Cutter) -> Any:
-    """The class of a character as its pattern sees it; NO_CLASS if Python must decide."""
-    if code < 0 or code >= _PRIVATE or (code == _SPACE and cutter.cut != BYTES):
-        return NO_CLASS
-    found = cutter.classes[code]
-    if found == WHITE:
-        return OTHER if code < 0x80 and cutter.cut == UNICODE else NO_CLASS
-    if found == MARK:
-        return LETTER if cutter.cut == UNICODE else OTHER
-    return found
-
-
-@borrowing
-def _put_text(data: IntArray, p: int, end: int, n: int, cutter: Cutter) -> int:
-    """Add the atoms of text that is known to be UTF-8; how many there are then."""
-    while p < end:
-        if cutter.cut == BYTES:
-            code, p = cutter.alphabet[data[p]], p + 1
-        else:
-            code, p = _character(data, p, end)
-        cutter.atoms[n], n = cutter.symbol_of[2 * (_SPACE if code == 32 else code)], n + 1
-    return n
-
-
-@borrowing
-def _one_word(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
-    """The unit as it stands. Here and below: how many words were found, −1 if Python must decide."""
-    n, code, cutter.atoms[0] = int(cutter.marker == PREFIX), 0, cutter.symbol_of[2 * _SPACE]
-    while p < end:
+def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
+    """The class of the character at p as its pattern sees it, NO_CLASS if Python must decide, and where the next is."""
+    code = np.int64(data[p])
+    if code < 0x80:
+        found, p = cutter.classes[code], p + 1
+    else:
         code, p = _character(data, p, end)
-        if code < 0 or code >= _PRIVATE or (code >= 0x80 and cutter.cut == SPLIT and _is_white(code)):
-            return _UNLEARNED
-        cutter.atoms[n], n = cutter.symbol_of[2 * code], n + 1
-    if cutter.marker == SUFFIX:
-        cutter.atoms[n - 1] = cutter.symbol_of[2 * code + 1]
-    cutter.ends[0] = n
-    return 1
+        if code < 0 or code >= _PRIVATE or (code == _SPACE and cutter.cut != BYTES):
+            return NO_CLASS, p
+        found = cutter.classes[code]
+    if found == WHITE and cutter.cut == UNICODE:
+        found = OTHER if code < 0x80 else NO_CLASS
+    elif found == MARK:
+        found = LETTER if cutter.cut == UNICODE else OTHER
+    return found, p
+
+
+@inlined
+def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
+    """Note where a word is; how many there are then."""
+    cutter.starts[n_words], cutter.ends[n_words] = start, end
+    return n_words + 1
 
 
 @borrowing
@@ -146,23 +132,61 @@ def _is_white(code: int) -> bool:
 
 
 @borrowing
-def _metaspace(data: IntArray, p: int, end: int, first: bool, cutter: Cutter) -> int:
+def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+    """Words between white space beyond ASCII, all of which starts with one of four bytes."""
+    p, n_words = start, 0
+    while p < end:
+        byte, before = data[p], p
+        p += 1
+        if byte == 0xC2 or 0xE1 <= byte <= 0xE3:
+            code, p = _character(data, before, end)
+            if code < 0:
+                return _UNLEARNED
+            if _is_white(code):
+                if start < before:
+                    n_words = _add(start, before, n_words, cutter)
+                start = p
+    return _add(start, end, n_words, cutter) if start < end else n_words
+
+
+@borrowing
+def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     """A word for each space, and the rest behind the last; a line's first unit has one "▁" more."""
-    n, n_words = 0, 0
-    n_spaces = int(first)
+    p, n_words, has_marker = start, 0, first
+    while p < end and data[p] == 32:
+        if has_marker:
+            n_words, start = _add(start, p, n_words, cutter), p
+        has_marker, p = True, p + 1
+    return _add(start, end, n_words, cutter)
+
+
+@borrowing
+def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
+    """The end of the characters of one class that start at p, −1 if Python must decide."""
+    kind, p = _kind(data, p, end, cutter)
+    found = kind
+    while p < end and found != NO_CLASS:
+        found, after = _kind(data, p, end, cutter)
+        if found != kind:
+            break
+        p = after
+    return p if found != NO_CLASS else _UNLEARNED
+
+
+@borrowing
+def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+    """Several spaces are a word, a single one goes with the run behind it; a line's first unit has one "▁" more."""
+    p, n_words, n_spaces = start, 0, int(first)
     while p < end and data[p] == 32:
         n_spaces, p = n_spaces + 1, p + 1
-    for _ in range(n_spaces - 1):
-        cutter.atoms[n], n = cutter.symbol_of[2 * _SPACE], n + 1
-        cutter.ends[n_words], n_words = n, n_words + 1
-    cutter.atoms[n], n = cutter.symbol_of[2 * _SPACE], n + 1
+    if n_spaces > 1 or p == end:
+        n_words, start = _add(start, p, 0, cutter), p
     while p < end:
-        code, p = _character(data, p, end)
-        if code < 0 or code >= _PRIVATE or code == _SPACE:
+        p = _run(data, p, end, cutter)
+        if p < 0:
             return _UNLEARNED
-        cutter.atoms[n], n = cutter.symbol_of[2 * code], n + 1
-    cutter.ends[n_words] = n
-    return n_words + 1
+        n_words, start = _add(start, p, n_words, cutter), p
+    return n_words
 
 
 @borrowing
@@ -183,65 +207,42 @@ def _contraction(data: IntArray, p: int, end: int) -> int:
 
 
 @borrowing
-def _runs(data: IntArray, p: int, end: int, n: int, n_words: int, cutter: Cutter) -> int:
-    """Words that are runs of one class, the first with a space before it if there is one."""
+def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+    """White space but for its last character; that too, unless it is a space; a contraction, or a run of one class with
+    the space; and again. White space beyond ASCII that ends the unit could go on in the next."""
+    p, n_words = start, 0
     while p < end:
-        start = p
-        length = 0 if cutter.cut == UNICODE else _contraction(data, p, end)
-        if length > 0:
-            p += length
-        else:
-            p += data[p] == 32  # only the first word can start with one
-            code, p = _character(data, p, end)
-            kind = _class(code, cutter)
-            if kind == NO_CLASS:
-                return _UNLEARNED
-            while p < end:
-                code, after = _character(data, p, end)
-                found = _class(code, cutter)
-                if found == NO_CLASS:
-                    return _UNLEARNED
-                if found != kind:
-                    break
-                p = after
-        n = _put_text(data, start, p, n, cutter)
-        cutter.ends[n_words], n_words = n, n_words + 1
+        last = p
+        kind, after = _kind(data, p, end, cutter)
+        while kind == WHITE:
+            last, p = p, after
+            if p == end:
+                return _add(start, end, n_words, cutter) if data[last] < 0x80 else _UNLEARNED
+            kind, after = _kind(data, p, end, cutter)
+        if last > start:
+            n_words, start = _add(start, last, n_words, cutter), last
+        if last < p and data[last] != 32:
+            n_words, start = _add(last, p, n_words, cutter), p
+        length = _contraction(data, p, end) if start == p else 0
+        p = p + length if length > 0 else _run(data, p, end, cutter)
+        if p < 0:
+            return _UNLEARNED
+        n_words, start = _add(start, p, n_words, cutter), p
     return n_words
 
 
 @borrowing
-def _unicode(data: IntArray, p: int, end: int, first: bool, cutter: Cutter) -> int:
-    """Several spaces are a word, a single one goes with the run behind it; a line's first unit has one "▁" more."""
-    n, n_words, n_spaces = 0, 0, int(first)
-    while p < end and data[p] == 32:
-        n_spaces, p = n_spaces + 1, p + 1
-    for _ in range(n_spaces):
-        cutter.atoms[n], n = cutter.symbol_of[2 * _SPACE], n + 1
-    if n_spaces > 1 or p == end:
-        cutter.ends[0], n_words = n, 1
-    return _runs(data, p, end, n, n_words, cutter)
+def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+    """Note where the words of a unit are; how many, −1 if Python must decide.
 
-
-@borrowing
-def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
-    """White space but for its last character; that too, unless it is a space; then runs."""
-    p, n, n_words = start, 0, 0
-    while p < end and (data[p] == 32 or 9 <= data[p] <= 13):
-        p += 1
-    last = p - 1 if start < p < end else p
-    if last > start:
-        n = _put_text(data, start, last, n, cutter)
-        cutter.ends[n_words], n_words = n, n_words + 1
-    if last < p and data[last] != 32:
-        n = _put_text(data, last, p, n, cutter)
-        cutter.ends[n_words], n_words, last = n, n_words + 1, p
-    return _runs(data, last, end, n, n_words, cutter)
-
-
-@borrowing
-def _cut(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    if cutter.cut == WORD or cutter.cut == SPLIT:
-        return _one_word(data, start, end, cutter)
+    first: whether the unit starts its line, if that is marked: its first word has a "▁" more then.
+    """
+    if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
+        return _UNLEARNED
+    if cutter.cut <= WORD:
+        return _add(start, end, 0, cutter)
+    if cutter.cut == SPLIT:
+        return _split(data, start, end, cutter)
     if cutter.cut == METASPACE:
         return _metaspace(data, start, end, first, cutter)
     if cutter.cut == UNICODE:
@@ -249,51 +250,68 @@ def _cut(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> i
     return _gpt2(data, start, end, cutter)
 
 
-@inlined
-def learn_unit(data: IntArray, start: int, end: int, first: bool, learner: Learner, values: IntArray, at: int) -> int:
-    """Write what a unit stands for to values[at:], uint8; how many bytes, −1 if Python must do it.
+@borrowing
+def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
+    """Write the atoms of a word, "▁" first if it is marked; how many, −1 if Python must decide."""
+    n, code = 0, np.int64(0)
+    if marked or cutter.marker == PREFIX:
+        symbols[0], n = cutter.symbol_of[2 * _SPACE], 1
+    while p < end:
+        code = np.int64(data[p])
+        if code < 0x80 or cutter.cut == BYTES:
+            symbols[n], n, p = cutter.byte_symbols[code], n + 1, p + 1
+            continue
+        code, p = _character(data, p, end)
+        if code < 0 or code >= _PRIVATE or (code == _SPACE and cutter.cut >= METASPACE):
+            return _UNLEARNED
+        symbols[n], n = cutter.symbol_of[2 * code], n + 1
+    if cutter.marker == SUFFIX:
+        symbols[n - 1] = cutter.symbol_of[2 * code + 1]
+    return n
 
-    first: whether it starts its line;  values: with room for (2 · (end − start) + 2) · learner.widest more.
+
+@borrowing
+def learn_word(data: IntArray, start: int, end: int, marked: bool, learner: Learner, values: IntArray, at: int) -> int:
+    """Write what a word stands for to values[at:], uint8; how many bytes, −1 if Python must do it.
+
+    marked: whether it has a "▁" more in front
+    values: with room for (end − start + 1) · learner.widest more, and 8 bytes.
     """
-    cutter = learner.cutter
-    if cutter.cut == NUMBER:
+    if learner.cutter.cut == NUMBER:
         store64(values, at, np.uint64(at // ID_SIZE))
         return ID_SIZE
-    if cutter.cut == NEVER or end - start > LONGEST:
-        return _UNLEARNED
-    n_words = _cut(data, start, end, first, cutter)
-    if n_words < 0:
-        return _UNLEARNED
-    return _marked(n_words, cutter, values, at) if learner.sampled else _encoded(n_words, learner, values, at)
-
-
-@inlined
-def _marked(n_words: int, cutter: Cutter, values: IntArray, at: int) -> int:
-    """Write the atoms of words; how many bytes."""
-    i, began = 0, at
-    for word in range(n_words):
-        while i < cutter.ends[word]:
-            i += 1
-            marked = 2 * np.int64(cutter.atoms[i - 1]) + (i == cutter.ends[word])
-            store64(values, at, np.uint64(marked & 0xFFFFFFFF))
-            at += ID_SIZE
+    symbols = learner.room.word.symbols[1:]
+    n = _put_atoms(data, start, end, marked, learner.cutter, symbols)
+    if n <= 0 or learner.sampled:
+        return _mark_last(n, symbols, values, at)
+    no_state = learner.cutter.ends  # nothing is drawn from it
+    n = encode_word(n, learner.room, learner.merges, learner.kept, learner.parts, 0.0, no_state, learner.pieces, 0)
+    began = at
+    for symbol in learner.pieces[:n]:
+        if symbol < 0:
+            return _UNLEARNED
+        source, n_bytes = learner.starts[symbol], learner.starts[symbol + 1] - learner.starts[symbol]
+        for i in range(0, n_bytes, 8):
+            store64(values, at + i, load64(learner.rendered, source + i))
+        at += n_bytes
     return at - began
 
 
-@inlined
-def _encoded(n_words: int, learner: Learner, values: IntArray, at: int) -> int:
-    """Merge the atoms of words and write what the pieces are rendered as; how many bytes, −1: unknown characters."""
-    done, began, state = 0, at, learner.cutter.ends[:1]  # no state: nothing is drawn from it
+@borrowing
+def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
+    """Write the n atoms of a word, the last one marked; how many bytes, −1 if n is."""
+    for i in range(n):
+        store64(values, at + ID_SIZE * i, np.uint64(2 * np.int64(symbols[i]) + (i == n - 1) & 0xFFFFFFFF))
+    return max(ID_SIZE * n, n)
+
+
+@borrowing
+def learn_words(data: IntArray, first: bool, n_words: int, learner: Learner, values: IntArray, at: int) -> int:
+    """The same for all words of a unit that has been cut."""
+    cutter, began = learner.cutter, at
     for word in range(n_words):
-        end = learner.cutter.ends[word]
-        n = encode_word(
-            learner.cutter.atoms[done:end], learner.room, learner.merges, learner.kept, learner.parts, 0.0, state,
-            learner.pieces, 0,
-        )  # fmt: skip
-        for symbol in learner.pieces[:n]:
-            if symbol < 0:
-                return _UNLEARNED
-            for i in range(learner.starts[symbol], learner.starts[symbol + 1]):
-                values[at], at = learner.rendered[i], at + 1
-        done = end
+        n = learn_word(data, cutter.starts[word], cutter.ends[word], first and word == 0, learner, values, at)
+        if n < 0:
+            return _UNLEARNED
+        at += n
     return at - began

@@ -2,32 +2,39 @@
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
-A short word is an array that is looked through at every step. The symbols of a long one are doubly linked and its pairs
-wait in a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020)
+A word's symbols are doubly linked. The pairs of a short one are all looked at in every step; those of a long one wait in
+a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020)
 passes over each applicable merge with a given probability, anew at every step.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from volt.kernels.bpe import FlagArray
 from volt.kernels.compiling import borrowing, inlined
-from volt.kernels.hashing import IntArray, LongArray, build_slots, free_slot, pair_key
+from volt.kernels.hashing import IntArray, LongArray
 
 NO_MERGE = -1
-NO_RANK = 0x7FFFFFFF  # above every rank
+NO_RANK = 0xFFFFFF  # above every rank
 LONG = 100  # symbols; from here on a heap is faster than looking at every pair
+MOST = (1 << 21) - 1  # tokens, and merges
+NO_PLACE = 0x7FFFFF80  # places from here on have no merge
+_POSITION_BITS, _POSITIONS = np.uint64(7), 127  # below the rank in a place
+# Unsigned places need no look at whether they count from the end.
+_U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
+_TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
+_GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
+_MOST_MOVES = 500  # for one pair
 
 
 class Merges(NamedTuple):
-    """Ranked merges. keys: (n,) int64 pair keys; results: (n,) int32 tokens; slots: table of the keys, where the first
-    of equal keys wins."""
+    """Ranked merges. pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks, where the
+    first of equal pairs counts;  results: (n,) int32 tokens."""
 
-    keys: LongArray
+    pairs: LongArray
     results: IntArray
-    slots: IntArray
 
 
 class Word(NamedTuple):
@@ -40,10 +47,34 @@ class Word(NamedTuple):
     aside: LongArray
 
 
+@njit(cache=True)
 def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merges:
-    """The merges with a table of their keys; token numbers are below 2**31."""
-    keys = (lefts.astype(np.int64) << 32) | rights.astype(np.int64)
-    return Merges(keys, results.astype(np.int32), build_slots(keys))
+    """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges."""
+    n_slots = 8
+    while n_slots < 2 * len(lefts):
+        n_slots *= 2
+    pairs = np.zeros(n_slots, np.uint64)
+    while not _fill(pairs, lefts, rights):
+        pairs = np.zeros(2 * len(pairs), np.uint64)
+    return Merges(pairs, results.astype(np.int32))
+
+
+@njit(cache=True)
+def _fill(pairs: LongArray, lefts: IntArray, rights: IntArray) -> bool:
+    """Enter all pairs into an empty table; False if it must be larger."""
+    for rank in range(len(lefts)):
+        if _rank(lefts[rank], rights[rank], pairs) != NO_RANK:
+            continue
+        entry, slot = _pair(lefts[rank], rights[rank]) << _RANK_BITS | np.uint64(rank + 1), _U0
+        for _ in range(_MOST_MOVES):
+            one, other = _slots(entry >> _RANK_BITS, pairs)
+            slot = other if slot == one else one  # what had to go from one slot goes to its other
+            entry, pairs[slot] = pairs[slot], entry
+            if entry == _U0:
+                break
+        if entry != _U0:
+            return False
+    return True
 
 
 @njit(cache=True)
@@ -56,8 +87,8 @@ def word_room(n: int) -> Word:
 
 
 class Room(NamedTuple):
-    """Room for encoding a word. positions: of one merge, or the ranks of all pairs;  passed: which pairs are passed
-    over;  stack: tokens yet to be split back."""
+    """Room for encoding a word. positions: of one merge, or the rank and position of each pair;  passed: which pairs
+    are passed over;  stack: tokens yet to be split back. A word's symbols start at 1."""
 
     word: Word
     positions: IntArray
@@ -68,16 +99,34 @@ class Room(NamedTuple):
 @njit(cache=True)
 def room_for(n: int) -> Room:
     """Room for encoding words of at most n symbols."""
-    return Room(word_room(n), np.empty(n, np.int32), np.empty(n, np.uint8), np.empty(2 * n + 2, np.int32))
+    return Room(word_room(n + 4), np.empty(n + 4, np.int32), np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
 
 
 @inlined
-def _rank(left: int, right: int, keys: LongArray, slots: IntArray) -> int:
-    """The rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) never merge."""
-    if left < 0 or right < 0:
-        return NO_RANK
-    entry = slots[free_slot(slots, keys, pair_key(left, right))]
-    return NO_RANK if entry == 0 else entry - 1
+def _pair(left: int, right: int) -> Any:
+    """One number, not 0, for two tokens."""
+    return np.uint64(left + 1) << _TOKEN_BITS | np.uint64(right)
+
+
+@inlined
+def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
+    """The two slots where a pair may be."""
+    mixed, mask = pair * _GOLDEN, np.uint64(len(pairs) - 1)
+    return mixed >> _UPPER & mask, mixed >> _MIDDLE & mask
+
+
+@inlined
+def _rank(left: int, right: int, pairs: LongArray) -> Any:
+    """The rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
+
+    Both slots are read and neither is branched on: nobody could foretell which pairs have a merge.
+    """
+    pair = _pair(left, right)
+    one, other = _slots(pair, pairs)
+    entry, entry2 = pairs[one], pairs[other]
+    found = (entry & _RANKS) * np.uint64(entry >> _RANK_BITS == pair)
+    found |= (entry2 & _RANKS) * np.uint64(entry2 >> _RANK_BITS == pair)
+    return np.int64(found - _U1) & NO_RANK
 
 
 @borrowing
@@ -111,7 +160,7 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     """Push the pair that starts at position p, if it has a merge; the heap's new size."""
     if p < 0 or word.follows[p] < 0:
         return size
-    rank = _rank(word.symbols[p], word.symbols[word.follows[p]], merges.keys, merges.slots)
+    rank = _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
     return size if rank == NO_RANK else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
 
 
@@ -149,7 +198,7 @@ def next_merge(
         p = entry & 0xFFFFFFFF
         if (
             word.follows[p] < 0
-            or _rank(word.symbols[p], word.symbols[word.follows[p]], merges.keys, merges.slots) != entry >> 32
+            or _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32
         ):
             continue
         if dropout > 0.0 and _random(state) < dropout:
@@ -180,7 +229,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
     for p in positions:
         if (
             word.follows[p] >= 0
-            and _rank(word.symbols[p], word.symbols[word.follows[p]], merges.keys, merges.slots) == rank
+            and _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank
         ):
             _merge_at(p, merges.results[rank], word)
             positions[n_done] = p
@@ -202,49 +251,92 @@ def line_state(seed: int, line: int) -> int:
     return int(state[0])
 
 
-@borrowing
-def merge_short(
-    word: IntArray, ranks: IntArray, passed: FlagArray, n: int, keys: LongArray, results: IntArray, slots: IntArray,
-    dropout: float, state: LongArray,
-) -> int:  # fmt: skip
-    """Merge a short word in place, looking at all its pairs at every step; how many symbols are left.
+@inlined
+def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
+    """The rank of a pair above its position, so that the least is the one to merge."""
+    return np.int64(np.uint64(_rank(left, right, pairs)) << _POSITION_BITS | p)
 
-    word: (n,) int32 symbols;  ranks, passed: (n,) room;  keys, results, slots: the merges. A heap pays off later.
+
+@inlined
+def _least(places: IntArray, n: Any) -> Any:
+    """The least of places 1 to n − 1, and of more behind them that have no merge: four at a time, side by side."""
+    one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
+    while p < n:
+        one, two = min(one, places[p]), min(two, places[p + _U1])
+        three, four = min(three, places[p + _U2]), min(four, places[p + _U3])
+        p += _U4
+    return np.int64(min(min(one, two), min(three, four)))
+
+
+@borrowing
+def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> int:
+    """The least of places 1 to n − 1 that dropout does not pass over; each that has a merge is drawn."""
+    found = NO_PLACE
+    for p in range(1, n):
+        if places[p] < NO_PLACE:
+            passed[p] = _random(state) < dropout
+            if passed[p] == 0:
+                found = min(found, np.int64(places[p]))
+    return found
+
+
+@inlined
+def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> bool:
+    """Merge the pair at a position; whether a pair of a lower rank has come of it."""
+    second, before, made = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), merges.results[rank]
+    after = np.uint64(word.follows[second])
+    word.symbols[p], word.follows[p], word.precedes[after] = made, np.int64(after), np.int64(p)
+    here = _place(made, word.symbols[after], p, merges.pairs)
+    there = _place(word.symbols[before], made, before, merges.pairs)
+    places[second], places[p], places[before] = NO_PLACE, here, there
+    return min(here, there) >> _POSITION_BITS < np.int64(rank)
+
+
+@borrowing
+def _merge_short(n: int, room: Room, merges: Merges, dropout: float, state: LongArray) -> None:
+    """Merge a short word, looking at all its pairs at every step: a heap pays off later.
+
+    Unknown symbols before and behind it, which merge with nothing, save looking at whether there are neighbours.
     """
-    for i in range(n - 1):
-        ranks[i], passed[i] = _rank(word[i], word[i + 1], keys, slots), 0
+    places, word, behind = room.positions, room.word, np.uint64(n + 1)
+    word.symbols[_U0] = word.symbols[behind] = -1
+    p = _U1
+    while p < behind:
+        word.precedes[p], word.follows[p] = np.int64(p - _U1), np.int64(p + _U1)
+        places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
+        p += _U1
+    places[p] = places[p + _U1] = places[p + _U2] = NO_PLACE
     while True:
-        best = NO_RANK
-        for i in range(n - 1):
-            if dropout > 0.0 and ranks[i] != NO_RANK:
-                passed[i] = _random(state) < dropout
-            if ranks[i] < best and passed[i] == 0:
-                best = ranks[i]
-        if best == NO_RANK:
-            return n
-        i, done, fresh = 0, 0, False
-        while i < n:
-            merged = i < n - 1 and ranks[i] == best and passed[i] == 0
-            word[done] = results[best] if merged else word[i]
-            if done > 0 and (merged or fresh):
-                ranks[done - 1] = _rank(word[done - 1], word[done], keys, slots)
-            i += merged
-            ranks[done] = ranks[i]
-            i, done, fresh = i + 1, done + 1, merged
-        n = done
+        found = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, behind)
+        if found >= NO_PLACE:
+            return
+        rank, first = np.uint64(found >> _POSITION_BITS), np.uint64(found & _POSITIONS)
+        lower = _merge_place(first, rank, places, word, merges)
+        if lower or dropout > 0.0:  # else the other places of that rank are the next least ones
+            p = first + _U1
+            while p < behind:
+                if places[p] >> _POSITION_BITS == found >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):
+                    _merge_place(p, rank, places, word, merges)
+                p += _U1
 
 
 @borrowing
-def merge_long(symbols: IntArray, room: Room, merges: Merges, dropout: float, state: LongArray) -> int:
-    """Merge a long word with a heap of its pairs; how many symbols are left at the start of the room."""
-    size = load_word(symbols, room.word, merges)
+def _merge_long(n: int, room: Room, merges: Merges, dropout: float, state: LongArray) -> None:
+    """Merge a long word with a heap of its pairs."""
+    size = load_word(room.word.symbols[1 : n + 1], room.word, merges)
     while size > 0:
         rank, n, size = next_merge(size, room.word, merges, dropout, state, room.positions)
         if rank == NO_MERGE:
             break
         n, size = apply_merge(rank, size, room.positions[:n], room.word, merges)
-    p = n = 0
-    while p >= 0:
-        room.word.symbols[n] = room.word.symbols[p]
-        n, p = n + 1, room.word.follows[p]
-    return n
+
+
+@inlined
+def merge_word(n: int, room: Room, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
+    """Merge the n symbols that start at 1 in the room; the first position of those that are left, which are linked, and
+    what follows the last."""
+    if n > LONG:
+        _merge_long(n, room, merges, dropout, state)
+        return 0, -1
+    _merge_short(n, room, merges, dropout, state)
+    return 1, n + 1

@@ -79,6 +79,21 @@ def same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: An
     return True
 
 
+@inlined
+def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: Table) -> Any:
+    """The row of the unit with this key, searched for from a slot on; or the free one where it belongs."""
+    rows = table.rows
+    while True:
+        row = slot << _U2
+        entry = rows[row + _U2]
+        if rows[row] == low and rows[row + _U1] == high:
+            if length < _SIXTEEN or same_bytes(data, start, length, table, (entry >> _HALF) - _U1):
+                return row
+        elif entry == _U0:
+            return row
+        slot = (slot + _U1) & np.uint64(len(rows) // 4 - 1)
+
+
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
     """64 less the bits of a slot number: the upper bits of a product are those that all of the key has mixed into."""

@@ -11,18 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.compiling import borrowing, inlined, releasing
+from volt.kernels.compiling import inlined, releasing
+from volt.kernels.entering import N_SLOTS_USED, NO_ROW, enter_unit
 from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.learning import LONGEST, Learner, learn_unit
-from volt.kernels.memory import PADDING, load64, prefetch, separators, store64, trailing_zeros
-from volt.kernels.rows import FIRST, Table, home_slot, same_bytes, slot_shift, unit_key
+from volt.kernels.learning import Learner, cut_unit, learn_words
+from volt.kernels.memory import load64, prefetch, separators, store64, trailing_zeros
+from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
 
-# Slots of `state`: where to go on, what was found, how much of the table is used.
-(
-    POSITION, START, BEHIND_BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_PENDING, N_UNITS, N_VALUES, N_SLOTS_OF_STATE,
-) = range(12)  # fmt: skip
+# Slots of `state`: how much of the table is used (see volt.kernels.entering), where to go on, what was found.
+POSITION, START, BEHIND_BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_SLOTS_OF_STATE = range(N_SLOTS_USED, 12)
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
-PENDING, IRREGULAR = 0xFFFFFFFF, 0xFFFFFFFE  # in place of a number of bytes
+IRREGULAR = 0xFFFFFFFE  # in place of a number of bytes
 LINES = 128  # that may end before room is asked for again
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
 RING = 4 * LINES  # words: four for each unit that waits for its row
@@ -30,7 +29,6 @@ RING = 4 * LINES  # words: four for each unit that waits for its row
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _SIXTEEN, _BLOCK = np.uint64(8), np.uint64(16), np.uint64(64)
 _SIZE, _HALF, _LAST = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(63)
-_NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
 
 
@@ -46,32 +44,6 @@ class Rule(NamedTuple):
     keeps_breaks: bool
     marks_first: bool
     is_text: bool
-
-
-@borrowing
-def _enter(
-    data: IntArray, start: Any, end: Any, first: bool, table: Table, learner: Learner, state: LongArray
-) -> Any:  # fmt: skip
-    """Add a unit to the table, all but its row; its number + 1 and the bytes of its values, 0 if there is no room."""
-    number, used, length = state[N_UNITS], state[N_VALUES], int(np.int64(end - start))
-    at = table.starts[number]
-    if (
-        number >= len(table.firsts)
-        or at + length + PADDING > len(table.bytes)
-        or used + (2 * min(length, LONGEST) + 2) * learner.widest + ROOM > len(table.values)
-    ):
-        return _U0
-    for i in range(length):
-        table.bytes[at + i] = data[start + np.uint64(i)]
-    table.starts[number + 1], table.firsts[number], table.value_starts[number] = at + length, first, used
-    n = learn_unit(data, int(np.int64(start)), int(np.int64(end)), first, learner, table.values, used)
-    state[N_UNITS] = number + 1
-    if n < 0:
-        table.pending[state[N_PENDING]] = number
-        state[N_PENDING] += 1
-        return np.uint64(number + 1) << _HALF | np.uint64(PENDING)
-    state[N_VALUES] = used + n
-    return np.uint64(number + 1) << _HALF | np.uint64(n)
 
 
 @inlined
@@ -129,23 +101,12 @@ def _find_units(
 @inlined
 def _look_up(data: IntArray, ring: LongArray, tail: Any, table: Table, learner: Learner, state: LongArray) -> Any:
     """The place of the row of the unit that has waited longest; a new one is entered. NO_ROW if there is no room."""
-    rows = table.rows
     low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
-    begin, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
-    while True:
-        row = slot << _U2
-        entry = rows[row + _U2]
-        if rows[row] == low and rows[row + _U1] == high:
-            if length < _SIXTEEN or same_bytes(data, begin, length, table, (entry >> _HALF) - _U1):
-                return row
-        elif entry == _U0:
-            entry = _enter(data, begin, begin + length, high >= FIRST, table, learner, state)
-            if entry == _U0:
-                return _NO_ROW
-            rows[row], rows[row + _U1], rows[row + _U2] = low, high, entry
-            rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[(entry >> _HALF) - _U1]))
-            return row
-        slot = (slot + _U1) & np.uint64(len(rows) // 4 - 1)
+    start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
+    row = find_row(data, start, length, low, high, slot, table)
+    if table.rows[row + _U2] != _U0:
+        return row
+    return enter_unit(data, start, length, low, high, row, table, learner, state)
 
 
 @inlined
@@ -209,7 +170,7 @@ def encode_units(
             kind = ring[tail + _U3]
             if kind & _U1 != _U0:
                 row = _look_up(data, ring, tail, table, learner, state)
-                if row == _NO_ROW:
+                if row == NO_ROW:
                     status = TABLE_FULL
                     break
                 entry = rows[row + _U2]
@@ -251,7 +212,9 @@ def learn_again(
     """
     for i in range(len(numbers)):
         start, end = int(table.starts[numbers[i]]), int(table.starts[numbers[i] + 1])
-        sizes[i] = learn_unit(data, start, end, table.firsts[numbers[i]] != 0, learner, table.values, used)
+        first = table.firsts[numbers[i]] != 0
+        n_words = cut_unit(data, start, end, first, learner.cutter)
+        sizes[i] = learn_words(data, first, n_words, learner, table.values, used) if n_words > 0 else n_words
         if sizes[i] >= 0:
             table.value_starts[numbers[i]] = used
             used += sizes[i]
