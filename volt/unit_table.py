@@ -171,8 +171,9 @@ class UnitTable:
 
     def learn(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
         """Say what the pending units stand for. values: of all; ends: where each one's end; irregular: (n,)."""
+        from volt.kernels.entering import IRREGULAR
         from volt.kernels.rows import complete
-        from volt.kernels.units import IRREGULAR, ROOM
+        from volt.kernels.units import ROOM
 
         used, values, ends = self._n_values, values.view(np.uint8), ends * self._dtype.itemsize
         self._reserve(used + len(values) + ROOM)

@@ -10,16 +10,16 @@ import numpy as np
 
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.learning import LONGEST, METASPACE, Learner, cut_unit, learn_word, learn_words
+from volt.kernels.learning import APART, LONGEST, OPEN, Learner, cut_unit, learn_word, learn_words
 from volt.kernels.memory import PADDING, load64, store64
 from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
 
 N_UNITS, N_VALUES, N_PENDING, N_SLOTS_USED = range(4)  # slots of `state`: how much of the table is used
-PENDING = 0xFFFFFFFF  # in place of a number of bytes
+PENDING, IRREGULAR, UNSURE = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # in place of a number of bytes
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SLACK = 64  # bytes that may be written behind values
 _PENDING, _NO_ROOM = -1, -2
-_UNUSABLE = np.uint64(0xFFFFFFFE)  # sizes from here on stand for none
+_UNUSABLE = np.uint64(UNSURE)  # sizes from here on are none
 _U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
 _EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
 
@@ -37,9 +37,11 @@ def _has_room(length: int, table: Table, learner: Learner, state: LongArray) -> 
 
 @inlined
 def _enter(
-    data: IntArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, table: Table, state: LongArray
+    data: IntArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_unsure: bool, table: Table,
+    state: LongArray,
 ) -> None:  # fmt: skip
-    """Fill the row of a unit whose values, n bytes, are behind those in use; n below 0: it is pending."""
+    """Fill the row of a unit whose values, n bytes, are behind those in use; n below 0: it is pending. If it is unsure,
+    the first eight of them say how many there are behind them."""
     number, used = state[N_UNITS], state[N_VALUES]
     at = table.starts[number]
     for i in range(0, length, 8):
@@ -48,7 +50,7 @@ def _enter(
     if n < 0:
         table.pending[state[N_PENDING]] = number
         state[N_PENDING] += 1
-    rows, size = table.rows, np.uint64(PENDING if n < 0 else n)
+    rows, size = table.rows, np.uint64(PENDING if n < 0 else UNSURE if is_unsure else n)
     rows[row], rows[row + _U1], rows[row + _U2] = low, high, np.uint64(number + 1) << _HALF | size
     rows[row + _U3] = load64(table.values, np.uint64(used))
     state[N_UNITS], state[N_VALUES] = number + 1, used + max(n, 0)
@@ -68,7 +70,7 @@ def _word_row(
         end = int(np.int64(start + length))
         n = learn_word(data, int(np.int64(start)), end, marked, learner, table.values, state[N_VALUES])
         if n >= 0:
-            _enter(data, start, int(np.int64(length)), low, high, row, n, table, state)
+            _enter(data, start, int(np.int64(length)), low, high, row, n, False, table, state)
     return row
 
 
@@ -111,13 +113,18 @@ def enter_unit(
     size, begin, first, cutter = int(np.int64(length)), int(np.int64(start)), high >= FIRST, learner.cutter
     if not _has_room(size, table, learner, state):
         return NO_ROW
-    n = n_words = cut_unit(data, begin, begin + size, first, cutter)
-    if n_words > 1 and cutter.cut != METASPACE and not learner.sampled:
+    shape, n_words = cut_unit(data, begin, begin + size, first, cutter)
+    n = n_words
+    if shape == OPEN:
+        n = learn_words(data, first, n_words, learner, table.values, state[N_VALUES] + 8)
+        store64(table.values, state[N_VALUES], np.uint64(n))
+        n += 8 if n >= 0 else 0
+    elif shape == APART and n_words > 1 and not learner.sampled:
         n = _join_words(data, first, n_words, size, table, learner, state)
         if n == _NO_ROOM:
             return NO_ROW
         row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
     elif n_words > 0:
         n = learn_words(data, first, n_words, learner, table.values, state[N_VALUES])
-    _enter(data, start, size, low, high, row, n, table, state)
+    _enter(data, start, size, low, high, row, n, shape == OPEN, table, state)
     return row

@@ -24,6 +24,7 @@ from volt.kernels.merging import Merges, Room, ranked_merges, room_for
 NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a unit is cut
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
+APART, TOGETHER, OPEN = range(3)  # shapes of a unit
 ID_SIZE = 4  # bytes of an id, an atom or a number
 LONGEST = 1024  # bytes of a unit; Python takes longer ones
 _SPACE, _QUOTE, _PRIVATE = 0x2581, ord("'"), 0x10F000
@@ -207,17 +208,19 @@ def _contraction(data: IntArray, p: int, end: int) -> int:
 
 
 @borrowing
-def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
     """White space but for its last character; that too, unless it is a space; a contraction, or a run of one class with
-    the space; and again. White space beyond ASCII that ends the unit could go on in the next."""
-    p, n_words = start, 0
+    the space; and again. White space that ends the unit, and is beyond ASCII, could go on in the next."""
+    p, n_words, shape = start, 0, APART
     while p < end:
         last = p
         kind, after = _kind(data, p, end, cutter)
         while kind == WHITE:
+            shape = TOGETHER if data[p] >= 0x80 else shape
             last, p = p, after
             if p == end:
-                return _add(start, end, n_words, cutter) if data[last] < 0x80 else _UNLEARNED
+                is_open, n_words = data[last] >= 0x80, _add(start, end, n_words, cutter)
+                return OPEN if is_open else shape, n_words
             kind, after = _kind(data, p, end, cutter)
         if last > start:
             n_words, start = _add(start, last, n_words, cutter), last
@@ -226,27 +229,28 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
         length = _contraction(data, p, end) if start == p else 0
         p = p + length if length > 0 else _run(data, p, end, cutter)
         if p < 0:
-            return _UNLEARNED
+            return shape, _UNLEARNED
         n_words, start = _add(start, p, n_words, cutter), p
-    return n_words
+    return shape, n_words
 
 
 @borrowing
-def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    """Note where the words of a unit are; how many, −1 if Python must decide.
+def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
+    """Note where the words of a unit are; its shape, and how many, −1 if Python must decide.
 
-    first: whether the unit starts its line, if that is marked: its first word has a "▁" more then.
+    first: whether the unit starts its line, if that is marked: its first word has a "▁" more then
+    The shape is APART if each word is one by itself too, TOGETHER if not, OPEN if the next unit matters as well.
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
-        return _UNLEARNED
+        return TOGETHER, _UNLEARNED
     if cutter.cut <= WORD:
-        return _add(start, end, 0, cutter)
+        return TOGETHER, _add(start, end, 0, cutter)
     if cutter.cut == SPLIT:
-        return _split(data, start, end, cutter)
+        return APART, _split(data, start, end, cutter)
     if cutter.cut == METASPACE:
-        return _metaspace(data, start, end, first, cutter)
+        return TOGETHER, _metaspace(data, start, end, first, cutter)
     if cutter.cut == UNICODE:
-        return _unicode(data, start, end, first, cutter)
+        return APART, _unicode(data, start, end, first, cutter)
     return _gpt2(data, start, end, cutter)
 
 

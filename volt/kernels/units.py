@@ -12,16 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.compiling import inlined, releasing
-from volt.kernels.entering import N_SLOTS_USED, NO_ROW, enter_unit
+from volt.kernels.entering import IRREGULAR, N_SLOTS_USED, NO_ROW, UNSURE, enter_unit
 from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.learning import Learner, cut_unit, learn_words
+from volt.kernels.learning import OPEN, Learner, cut_unit, learn_words
 from volt.kernels.memory import load64, prefetch, separators, store64, trailing_zeros
 from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
 
 # Slots of `state`: how much of the table is used (see volt.kernels.entering), where to go on, what was found.
 POSITION, START, BEHIND_BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_SLOTS_OF_STATE = range(N_SLOTS_USED, 12)
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
-IRREGULAR = 0xFFFFFFFE  # in place of a number of bytes
 LINES = 128  # that may end before room is asked for again
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
 RING = 4 * LINES  # words: four for each unit that waits for its row
@@ -110,9 +109,19 @@ def _look_up(data: IntArray, ring: LongArray, tail: Any, table: Table, learner: 
 
 
 @inlined
-def _write_rest(entry: Any, n: Any, table: Table, out: IntArray, at: Any) -> None:
-    """Write what stands behind the first eight bytes of a unit's values."""
-    source, i = np.uint64(table.value_starts[(entry >> _HALF) - _U1]), _EIGHT
+def _is_sure(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
+    """Whether white space that ends a unit cannot go on behind it: the line ends, or one break and text follow.
+
+    White space beyond ASCII starts with one of four bytes.
+    """
+    byte = np.uint64(data[end + _U1])
+    is_break = byte <= np.uint64(32) or byte == np.uint64(rule.separator)
+    return bool(ends_line != _U0 or not (is_break or byte == 0xC2 or np.uint64(0xE1) <= byte <= np.uint64(0xE3)))
+
+
+@inlined
+def _write(source: Any, i: Any, n: Any, table: Table, out: IntArray, at: Any) -> None:
+    """Write n bytes of values, from the i-th on."""
     while i < n:
         store64(out, at + i, load64(table.values, source + i))
         i += _EIGHT
@@ -177,6 +186,11 @@ def encode_units(
                 n = entry & _SIZE
                 store64(out, at, rows[row + _U3])
                 if n > _EIGHT:
+                    source, i = np.uint64(table.value_starts[(entry >> _HALF) - _U1]), _EIGHT
+                    if n == np.uint64(UNSURE):
+                        end = (kind >> _U2) + (ring[tail + _U2] & _SIZE)
+                        n = rows[row + _U3] if _is_sure(data, end, kind & _U2, rule) else np.uint64(IRREGULAR)
+                        source, i = source + _EIGHT, _U0
                     if n >= np.uint64(IRREGULAR):
                         state[STRANGE] |= n == np.uint64(IRREGULAR)
                         n = _U0
@@ -184,7 +198,7 @@ def encode_units(
                         status = OUT_FULL
                         break
                     else:
-                        _write_rest(entry, n, table, out, at)
+                        _write(source, i, n, table, out, at)
                 at += n
             if kind & _U2 != _U0:
                 end = (kind >> _U2) + (ring[tail + _U2] & _SIZE)
@@ -213,8 +227,8 @@ def learn_again(
     for i in range(len(numbers)):
         start, end = int(table.starts[numbers[i]]), int(table.starts[numbers[i] + 1])
         first = table.firsts[numbers[i]] != 0
-        n_words = cut_unit(data, start, end, first, learner.cutter)
-        sizes[i] = learn_words(data, first, n_words, learner, table.values, used) if n_words > 0 else n_words
+        shape, n = cut_unit(data, start, end, first, learner.cutter)
+        sizes[i] = -1 if shape == OPEN or n < 0 else learn_words(data, first, n, learner, table.values, used)
         if sizes[i] >= 0:
             table.value_starts[numbers[i]] = used
             used += sizes[i]
