@@ -41,6 +41,7 @@ Longs = NDArray[np.int64]
 A = TypeVar("A")
 B = TypeVar("B")
 CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
+_SHORTEST = 1 << 16  # bytes of a chunk that threads are started for
 NEWLINE = ord("\n")
 NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
@@ -257,6 +258,17 @@ def chunks_of(
         yield Chunk(view[start:end], separator, first, whole=whole, padded=end + PADDING <= len(text))
         first += text.count(mark, start, end) if numbered else 0
         start = end
+
+
+def chunk_size(n_bytes: int, n_threads: int | None) -> int:
+    """How long to cut the chunks of a text, so that each thread gets as many: a megabyte at most.
+
+    >>> chunk_size(10_000, 2), chunk_size(1_000_000, 2), chunk_size(10_000_000, 2)
+    (65536, 250001, 1000001)
+    """
+    n_threads = n_threads or available_cores()
+    n = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
+    return max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
 
 
 def available_cores() -> int:
