@@ -26,6 +26,7 @@ _POSITION_BITS, _POSITIONS = np.uint64(7), 127  # below the rank in a place
 _U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
 _TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
 _GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
+_N_FIRST, _FIRST = 256, np.uint64(256)
 _MOST_MOVES = 500  # for one pair
 
 
@@ -35,6 +36,7 @@ class Merges(NamedTuple):
 
     pairs: LongArray
     results: IntArray
+    first_ranks: IntArray
 
 
 class Word(NamedTuple):
@@ -56,7 +58,11 @@ def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merge
     pairs = np.zeros(n_slots, np.uint64)
     while not _fill(pairs, lefts, rights):
         pairs = np.zeros(2 * len(pairs), np.uint64)
-    return Merges(pairs, results.astype(np.int32))
+    first_ranks = np.full(_N_FIRST * _N_FIRST, NO_RANK, np.int32)
+    for rank in range(len(lefts) - 1, -1, -1):
+        if max(lefts[rank], rights[rank]) < _N_FIRST:
+            first_ranks[lefts[rank] * _N_FIRST + rights[rank]] = rank
+    return Merges(pairs, results.astype(np.int32), first_ranks)
 
 
 @njit(cache=True)
@@ -300,11 +306,15 @@ def _merge_short(n: int, room: Room, merges: Merges, dropout: float, state: Long
     """
     places, word, behind = room.positions, room.word, np.uint64(n + 1)
     word.symbols[_U0] = word.symbols[behind] = -1
-    p = _U1
+    p, left = _U1, np.uint64(word.symbols[_U1])
     while p < behind:
         word.precedes[p], word.follows[p] = np.int64(p - _U1), np.int64(p + _U1)
-        places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
-        p += _U1
+        right = np.uint64(word.symbols[p + _U1])
+        if left | right < _FIRST:
+            places[p] = np.int64(np.uint64(merges.first_ranks[left * _FIRST + right]) << _POSITION_BITS | p)
+        else:
+            places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
+        left, p = right, p + _U1
     places[p] = places[p + _U1] = places[p + _U2] = NO_PLACE
     while True:
         found = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, behind)
