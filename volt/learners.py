@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from volt.kernels.learning import Learner
 
 N_CHARACTERS = 0x110000
-_COMMON = (*range(0x530), *range(0x2010, 0x2060))  # Latin, Greek, Cyrillic, punctuation
-_COMMON_WHITE = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x2028, 0x2029, 0x202F, 0x205F)
+_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends, all letters
+_WHITE = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 _NOTHING = np.zeros(0, np.int32)
 _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
@@ -90,19 +90,23 @@ def uses_classes(learner: Learner) -> bool:
 def character_classes() -> NDArray[np.uint8]:
     """(0x110000,) class of each character, NO_CLASS until somebody has asked; shared by all who ask.
 
-    Those of common characters, which have been what they are since Unicode 3.2, are known without asking.
+    Those of the first 65,536 which have been what they are since Unicode 3.2 are known without asking.
 
     >>> character_classes()[[ord("a"), ord("4"), ord("!"), ord("é")]].tolist()
     [2, 3, 1, 2]
     """
-    from volt.kernels.learning import NO_CLASS, OTHER, WHITE
+    from volt.kernels.learning import LETTER, OTHER, WHITE
 
     kinds, classes = _class_of_category(), np.zeros(N_CHARACTERS, np.uint8)
-    for code in _COMMON:
-        category = unicodedata.category(chr(code))
-        is_old = category == unicodedata.ucd_3_2_0.category(chr(code)) != "Cn"
-        classes[code] = kinds.get(category[0], OTHER) if is_old else NO_CLASS
-    classes[list(_COMMON_WHITE)] = WHITE
+    category, old_category = unicodedata.category, unicodedata.ucd_3_2_0.category
+    start = 0
+    for end, behind in (*_IDEOGRAPHS_AND_SYLLABLES, (0x10000, 0x10000)):
+        for code in range(start, end):
+            old, kind = old_category(chr(code)), kinds.get(category(chr(code))[0], OTHER)
+            if old not in ("Cn", "Cs") and kind == kinds.get(old[0], OTHER):
+                classes[code] = kind
+        classes[end:behind], start = LETTER, behind
+    classes[list(_WHITE)] = WHITE
     return classes
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class Rendering:
 def as_ids(tables: Tables) -> Rendering:
     """Ids, int32; that of `unk` for what is no piece of the vocabulary."""
     ids = tables.vocabulary.ids
-    single = np.fromiter((ids.get(token, 0) for token in tables.tokens), np.int32, len(tables.tokens))
+    single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
     return Rendering(
         tables, lambda symbol: [ids.get(piece, 0) for piece in tables.spell(symbol)], dtype=np.int32, single=single
     )

@@ -20,7 +20,6 @@ from volt.kernels.merging import (
     merge_word,
     next_merge,
     room_for,
-    word_room,
 )
 
 
@@ -127,7 +126,8 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
     no_state, longest, start = np.zeros(1, np.int64), 1, 0
     for end in words.ends:
         longest, start = max(longest, end - start), end
-    word, positions = word_room(longest), np.empty(longest, np.int32)
+    room = room_for(longest)
+    word, positions = room.word, room.positions
     start = 0
     for i, end in enumerate(words.ends):
         step, size = 0, load_word(words.symbols[start:end], word, merges) if end > start else 0

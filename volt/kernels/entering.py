@@ -25,7 +25,7 @@ _EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @inlined
-def _has_room(length: int, table: Table, learner: Learner, state: LongArray) -> bool:
+def _has_room(length: int, table: Table, learner: Learner, state: LongArray) -> Any:
     """Whether a unit of so many bytes can be entered."""
     number, n_values = state[N_UNITS], (2 * min(length, LONGEST) + 2) * learner.widest
     return (
@@ -60,7 +60,7 @@ def _enter(
 def _word_row(
     data: IntArray, start: Any, length: Any, marked: bool, table: Table, learner: Learner, state: LongArray
 ) -> Any:
-    """The row of a word, entered if it is new; that of no unit if it cannot be learned here, NO_ROW for want of room."""
+    """The row of a word, entered if it is new: an empty one if it cannot be learned here, NO_ROW for want of room."""
     low, high = unit_key(data, start, length)
     high |= FIRST if marked else _U0
     row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)

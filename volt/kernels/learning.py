@@ -19,7 +19,7 @@ from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.encode import encode_word
 from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.memory import load64, store64
-from volt.kernels.merging import Merges, Room, ranked_merges, room_for
+from volt.kernels.merging import Merges, Room, room_of
 
 NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a unit is cut
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
@@ -29,6 +29,7 @@ ID_SIZE = 4  # bytes of an id, an atom or a number
 LONGEST = 1024  # bytes of a unit; Python takes longer ones
 _SPACE, _QUOTE, _PRIVATE = 0x2581, ord("'"), 0x10F000
 _UNLEARNED = -1
+_NO_INTS = np.zeros(0, np.int32)
 
 
 class Cutter(NamedTuple):
@@ -67,15 +68,15 @@ class Learner(NamedTuple):
         """The same with memory of its own."""
         starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
         cutter = self.cutter._replace(starts=starts, ends=ends)
-        return self._replace(cutter=cutter, room=room_for(LONGEST + 2), pieces=pieces)
+        return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
 def numbering(classes: FlagArray) -> Learner:
     """A learner for which each unit stands for its number, int32, in the order in which units are met."""
-    ints, longs = np.zeros(1, np.int32), np.zeros(2, np.int64)
+    ints, longs, merges = np.zeros(1, np.int32), np.zeros(2, np.int64), Merges(np.zeros(8, np.uint64), *2 * [_NO_INTS])
+    cutter, room = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs), room_of(1)
     return Learner(
-        Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs), False, ranked_merges(ints[:0], ints[:0], ints[:0]),
-        classes, longs, room_for(1), ints, longs, classes, ID_SIZE,
+        cutter, False, merges, classes, longs, room, ints, longs, classes, ID_SIZE,
     ).for_thread()  # fmt: skip
 
 

@@ -2,9 +2,9 @@
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
-A word's symbols are doubly linked. The pairs of a short one are all looked at in every step; those of a long one wait in
-a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020)
-passes over each applicable merge with a given probability, anew at every step.
+A word's symbols are doubly linked. The pairs of a short one are all looked at in every step; those of a long one wait
+in a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020) passes
+over each applicable merge with a given probability, anew at every step.
 """
 
 from typing import Any, NamedTuple
@@ -31,8 +31,9 @@ _MOST_MOVES = 500  # for one pair
 
 
 class Merges(NamedTuple):
-    """Ranked merges. pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks, where the
-    first of equal pairs counts;  results: (n,) int32 tokens."""
+    """Ranked merges. pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks, where
+    the first of equal pairs counts;  results: (n,) int32 tokens;  first_ranks: (256 · 256,) int32 rank of each pair of
+    the first 256 tokens, or NO_RANK."""
 
     pairs: LongArray
     results: IntArray
@@ -83,15 +84,6 @@ def _fill(pairs: LongArray, lefts: IntArray, rights: IntArray) -> bool:
     return True
 
 
-@njit(cache=True)
-def word_room(n: int) -> Word:
-    """Room for a word of n symbols."""
-    return Word(
-        np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32),
-        np.empty(3 * n, np.int64), np.empty(3 * n, np.int64),
-    )  # fmt: skip
-
-
 class Room(NamedTuple):
     """Room for encoding a word. positions: of one merge, or the rank and position of each pair;  passed: which pairs
     are passed over;  stack: tokens yet to be split back. A word's symbols start at 1."""
@@ -102,10 +94,22 @@ class Room(NamedTuple):
     stack: IntArray
 
 
+def room_of(n: int) -> Room:
+    """Room for encoding words of at most n symbols; for calls from Python, as compiled code takes a while to load."""
+    symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
+    heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
+    word = Word(symbols, follows, precedes, heap, aside)
+    return Room(word, positions, np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
+
+
 @njit(cache=True)
 def room_for(n: int) -> Room:
-    """Room for encoding words of at most n symbols."""
-    return Room(word_room(n + 4), np.empty(n + 4, np.int32), np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
+    """The same for compiled code."""
+    word = Word(
+        np.empty(n + 4, np.int32), np.empty(n + 4, np.int32), np.empty(n + 4, np.int32),
+        np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64),
+    )  # fmt: skip
+    return Room(word, np.empty(n + 4, np.int32), np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
 
 
 @inlined
@@ -202,10 +206,7 @@ def next_merge(
         entry = word.heap[0]
         size = _pop(word.heap, size)
         p = entry & 0xFFFFFFFF
-        if (
-            word.follows[p] < 0
-            or _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32
-        ):
+        if word.follows[p] < 0 or _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32:
             continue
         if dropout > 0.0 and _random(state) < dropout:
             word.aside[n_aside] = entry
@@ -233,10 +234,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
     """Merge at the positions that still hold the pair; how many did, and the heap's new size."""
     n_done = 0
     for p in positions:
-        if (
-            word.follows[p] >= 0
-            and _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank
-        ):
+        if word.follows[p] >= 0 and _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
             _merge_at(p, merges.results[rank], word)
             positions[n_done] = p
             n_done += 1
@@ -275,9 +273,9 @@ def _least(places: IntArray, n: Any) -> Any:
 
 
 @borrowing
-def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> int:
+def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> Any:
     """The least of places 1 to n − 1 that dropout does not pass over; each that has a merge is drawn."""
-    found = NO_PLACE
+    found: Any = NO_PLACE
     for p in range(1, n):
         if places[p] < NO_PLACE:
             passed[p] = _random(state) < dropout
@@ -287,7 +285,7 @@ def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, st
 
 
 @inlined
-def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> bool:
+def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
     """Merge the pair at a position; whether a pair of a lower rank has come of it."""
     second, before, made = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), merges.results[rank]
     after = np.uint64(word.follows[second])
