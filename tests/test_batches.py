@@ -32,6 +32,7 @@ HARD = (
     "</w>", "<url>", "<ur", chr(FIRST_HIDDEN), "\U0010ffff", "it's", "'ll", "12", "!?", "é", "中", "😀", "a", "b",
     "est", "lo", "w", "x" * 17, "lowestlowestlowest",
 )  # fmt: skip
+SPACED = (*"aa  \t\xa0\xa0\u3000.1", "  ", "low", "'s")
 
 
 def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool) -> Vocabulary:
@@ -94,6 +95,18 @@ def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> 
     for batch in (lines, lines + lines[::-1]):
         encoded = encoder.encode_batch(batch, n_threads=1)
         assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, batch)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    which=st.integers(0, len(ENCODERS) - 1),
+    lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12),
+)
+def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
+    """What is learned of a run of spaces in one place is not taken for true in another."""
+    encoder = Encoder(ENCODERS[which].vocabulary)
+    encoded = encoder.encode_batch(lines, n_threads=1)
+    assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
 
 
 @settings(max_examples=200, deadline=None)

@@ -260,15 +260,17 @@ def chunks_of(
         start = end
 
 
-def chunk_size(n_bytes: int, n_threads: int | None) -> int:
-    """How long to cut the chunks of a text, so that each thread gets as many: a megabyte at most.
+def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
+    """How long to cut the chunks of a text, a megabyte at most, so that each thread gets as many; how many threads are
+    of use.
 
-    >>> chunk_size(10_000, 2), chunk_size(1_000_000, 2), chunk_size(10_000_000, 2)
-    (65536, 250001, 1000001)
+    >>> shares(10_000, 2), shares(1_000_000, 2), shares(10_000_000, 2)
+    ((65536, 1), (250001, 2), (1000001, 2))
     """
     n_threads = n_threads or available_cores()
     n = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
-    return max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
+    size = max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
+    return size, n_threads if size < n_bytes else 1
 
 
 def available_cores() -> int:

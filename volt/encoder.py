@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.batches import CHUNK_SIZE, NEWLINE, NO_BYTE_OF_TEXT, BatchEncoder, Chunk, Dropout, Part, chunk_size, chunks_of
+from volt.batches import CHUNK_SIZE, NEWLINE, NO_BYTE_OF_TEXT, BatchEncoder, Chunk, Dropout, Part, chunks_of, shares
 from volt.decoder import Decoder, decode
 from volt.errors import ConfigError, VocabularyError
 from volt.file_spans import can_span, file_spans
@@ -140,7 +140,7 @@ class Encoder:
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
         text, separator = _joined(lines)
-        size = chunk_size(len(text), n_threads)
+        size, n_threads = shares(len(text), n_threads)
         chunks = chunks_of(text, separator=separator, numbered=dropout > 0, size=size)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
 
@@ -155,7 +155,8 @@ class Encoder:
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
         3
         """
-        chunks = chunks_of(text, numbered=dropout > 0, size=chunk_size(len(text), n_threads))
+        size, n_threads = shares(len(text), n_threads)
+        chunks = chunks_of(text, numbered=dropout > 0, size=size)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
 
     def encode_file(
@@ -167,9 +168,10 @@ class Encoder:
         errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
         Raises CorpusError, with file and line, if the file cannot be read or is not text.
         """
+        path = os.fspath(path)
         n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
-        size = chunk_size(n_bytes, n_threads) if n_bytes else CHUNK_SIZE
-        chunks = file_chunks(os.fspath(path), errors=errors, numbered=dropout > 0, size=size)
+        size, n_threads = shares(n_bytes, n_threads) if can_span(path) else (CHUNK_SIZE, n_threads)
+        chunks = file_chunks(path, errors=errors, numbered=dropout > 0, size=size)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=n_bytes)
 
     def encode_text(
@@ -185,7 +187,7 @@ class Encoder:
         >>> encoder.encode_text(b"low low\\n", separator="@@")
         b'lo@@ w lo@@ w\\n'
         """
-        size = chunk_size(len(text), n_threads)
+        size, n_threads = shares(len(text), n_threads)
         chunks = chunks_of(text, first=first, numbered=dropout > 0, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))

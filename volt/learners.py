@@ -39,17 +39,19 @@ def learner_of(tables: Tables, rendering: Rendering | None) -> Learner:
 
     Its memory to work in belongs to one thread: see `Learner.for_thread`.
     """
-    from volt.kernels.learning import BYTES, ID_SIZE, numbering
+    from volt.kernels.learning import BYTES, GPT2, ID_SIZE, UNICODE, numbering
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
     starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
-    empty = numbering(character_classes())
+    empty = numbering()
     marker = ("none", "suffix", "prefix").index(tables.vocabulary.marker)
     cut = _cut(tables.vocabulary)
     characters = _ALPHABET if cut == BYTES else np.where(np.arange(256) == ord(" "), ord("▁"), np.arange(256))
     cutter = empty.cutter._replace(
         cut=cut, marker=marker, symbol_of=tables.symbol_of, byte_symbols=tables.symbol_of[2 * characters]
     )
+    if cut in (UNICODE, GPT2, BYTES):
+        cutter = cutter._replace(classes=character_classes())
     return empty._replace(
         cutter=cutter, sampled=rendering is None, merges=tables.merges, kept=tables.kept, parts=tables.parts,
         starts=starts, rendered=values, widest=max(ID_SIZE, int(np.diff(starts).max(initial=0))),
@@ -60,7 +62,7 @@ def numbering_learner() -> Learner:
     """A learner for which each unit stands for its number, in the order in which units are met."""
     from volt.kernels.learning import numbering
 
-    return numbering(character_classes())
+    return numbering()
 
 
 def _cut(vocabulary: Vocabulary) -> int:

@@ -29,7 +29,6 @@ ID_SIZE = 4  # bytes of an id, an atom or a number
 LONGEST = 1024  # bytes of a unit; Python takes longer ones
 _SPACE, _QUOTE, _PRIVATE = 0x2581, ord("'"), 0x10F000
 _UNLEARNED = -1
-_NO_INTS = np.zeros(0, np.int32)
 
 
 class Cutter(NamedTuple):
@@ -71,13 +70,13 @@ class Learner(NamedTuple):
         return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
-def numbering(classes: FlagArray) -> Learner:
+def numbering() -> Learner:
     """A learner for which each unit stands for its number, int32, in the order in which units are met."""
-    ints, longs, merges = np.zeros(1, np.int32), np.zeros(2, np.int64), Merges(np.zeros(8, np.uint64), *2 * [_NO_INTS])
-    cutter, room = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs), room_of(1)
-    return Learner(
-        cutter, False, merges, classes, longs, room, ints, longs, classes, ID_SIZE,
-    ).for_thread()  # fmt: skip
+    classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
+    cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs)
+    merges = Merges(np.zeros(8, np.uint64), ints, ints)
+    learner = Learner(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
+    return learner.for_thread()
 
 
 @inlined
