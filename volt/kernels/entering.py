@@ -117,7 +117,7 @@ def enter_unit(
     n = n_words
     if shape == OPEN:
         n = learn_words(data, first, n_words, learner, table.values, state[N_VALUES] + 8)
-        store64(table.values, state[N_VALUES], np.uint64(n))
+        store64(table.values, state[N_VALUES], np.uint64(max(n, 0)))
         n += 8 if n >= 0 else 0
     elif shape == APART and n_words > 1 and not learner.sampled:
         n = _join_words(data, first, n_words, size, table, learner, state)

@@ -21,12 +21,13 @@ NO_RANK = 0xFFFFFF  # above every rank
 LONG = 100  # symbols; from here on a heap is faster than looking at every pair
 MOST = (1 << 21) - 1  # tokens, and merges
 NO_PLACE = 0x7FFFFF80  # places from here on have no merge
-_POSITION_BITS, _POSITIONS = np.uint64(7), 127  # below the rank in a place
+_POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
 _TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
 _GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
 _N_FIRST, _FIRST = 256, np.uint64(256)
+_SHIFT = np.uint64(_POSITION_BITS)
 _MOST_MOVES = 500  # for one pair
 
 
@@ -258,7 +259,7 @@ def line_state(seed: int, line: int) -> int:
 @inlined
 def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
     """The rank of a pair above its position, so that the least is the one to merge."""
-    return np.int64(np.uint64(_rank(left, right, pairs)) << _POSITION_BITS | p)
+    return np.int64(np.uint64(_rank(left, right, pairs)) << _SHIFT | p)
 
 
 @inlined
@@ -309,7 +310,7 @@ def _merge_short(n: int, room: Room, merges: Merges, dropout: float, state: Long
         word.precedes[p], word.follows[p] = np.int64(p - _U1), np.int64(p + _U1)
         right = np.uint64(word.symbols[p + _U1])
         if left | right < _FIRST:
-            places[p] = np.int64(np.uint64(merges.first_ranks[left * _FIRST + right]) << _POSITION_BITS | p)
+            places[p] = np.int64(np.uint64(merges.first_ranks[left * _FIRST + right]) << _SHIFT | p)
         else:
             places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
         left, p = right, p + _U1

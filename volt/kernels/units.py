@@ -114,9 +114,11 @@ def _is_sure(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
 
     White space beyond ASCII starts with one of four bytes.
     """
+    if ends_line != _U0:
+        return True
     byte = np.uint64(data[end + _U1])
     is_break = byte <= np.uint64(32) or byte == np.uint64(rule.separator)
-    return bool(ends_line != _U0 or not (is_break or byte == 0xC2 or np.uint64(0xE1) <= byte <= np.uint64(0xE3)))
+    return not (is_break or byte == np.uint64(0xC2) or np.uint64(0xE1) <= byte <= np.uint64(0xE3))
 
 
 @inlined
