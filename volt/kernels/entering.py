@@ -114,17 +114,17 @@ def enter_unit(
     if not _has_room(size, table, learner, state):
         return NO_ROW
     shape, n_words = cut_unit(data, begin, begin + size, first, cutter)
-    n = n_words
-    if shape == OPEN:
-        n = learn_words(data, first, n_words, learner, table.values, state[N_VALUES] + 8)
-        store64(table.values, state[N_VALUES], np.uint64(max(n, 0)))
-        n += 8 if n >= 0 else 0
-    elif shape == APART and n_words > 1 and not learner.sampled:
+    n, used = n_words, state[N_VALUES]
+    if shape == APART and n_words > 1 and not learner.sampled:
         n = _join_words(data, first, n_words, size, table, learner, state)
         if n == _NO_ROOM:
             return NO_ROW
         row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
     elif n_words > 0:
-        n = learn_words(data, first, n_words, learner, table.values, state[N_VALUES])
+        head = 8 * int(shape == OPEN)
+        n = learn_words(data, first, n_words, learner, table.values, used + head)
+        if shape == OPEN and n >= 0:
+            store64(table.values, used, np.uint64(n))
+            n += head
     _enter(data, start, size, low, high, row, n, shape == OPEN, table, state)
     return row
