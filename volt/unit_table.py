@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from volt.kernels.learning import Learner
 
 Longs = NDArray[np.int64]
-_N_SLOTS = 1 << 16
+_N_SLOTS = 1 << 17
 _N_LINES, _N_STRANGE = 1 << 14, 1 << 9
 _N_AT_ONCE = 1 << 12  # pending units
 _CACHE_LINE = 64  # bytes
@@ -72,7 +72,7 @@ class UnitTable:
         from volt.kernels.rows import Table
         from volt.kernels.units import ROOM
 
-        n = _N_SLOTS * 3 // 4
+        n = _N_SLOTS * 3 // 8
         self._table = Table(
             rows=_aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
             firsts=np.zeros(n, np.uint8), value_starts=np.zeros(n, np.int64),
