@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volt.encoder import Encoder
+from volt.errors import VocabularyError
 from volt.kernels.encode import encode_words
-from volt.kernels.merging import LONG, ranked_merges
+from volt.kernels.merging import LONG
+from volt.kernels.pairs import ranked_merges
+from volt.vocabulary import Vocabulary
 
 N_TOKENS = 6
 tokens = st.integers(0, N_TOKENS - 1)
@@ -75,3 +80,11 @@ def test_every_pair_is_found_in_a_large_table() -> None:
     sizes = np.diff(ends, prepend=0)
     assert sizes.tolist() == [1] * len(first) + [2] * 500
     assert found[: len(first)].tolist() == list(first.values())
+
+
+def test_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vocabulary that the table of pairs has no numbers for is an error, not a wrong result."""
+    monkeypatch.setattr("volt.kernels.pairs.MOST", 3)
+    vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
+    with pytest.raises(VocabularyError, match="5 tokens and 2 merges: at most 3"):
+        Encoder(vocabulary)

@@ -253,8 +253,10 @@ def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
 def _traced(words: Words, parts: Ints, results: Ints, report: Report | None) -> _Replacements:
     """The replacements that encoding makes as the merges are added one by one."""
     from volt.kernels.encode import trace
-    from volt.kernels.merging import ranked_merges
+    from volt.kernels.pairs import MOST, ranked_merges
 
+    if (n := max(len(parts), int(results.max(initial=0)) + 1)) > MOST:
+        raise CandidateError(f"{n:,} candidates: at most {MOST:,}; ask for fewer merges")
     merges = ranked_merges(parts[:, 0], parts[:, 1], results)
     regular, late, late_counts = run_watched(lambda progress: trace(words, merges, progress), report=report)
     steps = np.arange(len(regular))

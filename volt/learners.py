@@ -39,7 +39,8 @@ def learner_of(tables: Tables, rendering: Rendering | None) -> Learner:
 
     Its memory to work in belongs to one thread: see `Learner.for_thread`.
     """
-    from volt.kernels.learning import BYTES, GPT2, ID_SIZE, UNICODE, numbering
+    from volt.kernels.cutting import BYTES, GPT2, UNICODE
+    from volt.kernels.learning import ID_SIZE, numbering
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
     starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
@@ -66,24 +67,24 @@ def numbering_learner() -> Learner:
 
 
 def _cut(vocabulary: Vocabulary) -> int:
-    from volt.kernels import learning
+    from volt.kernels import cutting
 
     name = vocabulary.pretokenizer.name
     if name.startswith("regex:"):
-        return learning.WORD  # units are normalised pre-tokens
+        return cutting.WORD  # units are normalised pre-tokens
     if vocabulary.normalizer.name != "none" or vocabulary.special.user:
-        return learning.NEVER
+        return cutting.NEVER
     if name == "whitespace":
-        return learning.SPLIT
+        return cutting.SPLIT
     cuts = {
-        "metaspace": learning.METASPACE, "unicode": learning.UNICODE, "gpt2": learning.GPT2, "bytes": learning.BYTES,
+        "metaspace": cutting.METASPACE, "unicode": cutting.UNICODE, "gpt2": cutting.GPT2, "bytes": cutting.BYTES,
     }  # fmt: skip
-    return cuts[name] if vocabulary.marker == "none" else learning.NEVER
+    return cuts[name] if vocabulary.marker == "none" else cutting.NEVER
 
 
 def uses_classes(learner: Learner) -> bool:
     """Whether the learner looks at the classes of characters."""
-    from volt.kernels.learning import BYTES, GPT2, UNICODE
+    from volt.kernels.cutting import BYTES, GPT2, UNICODE
 
     return learner.cutter.cut in (UNICODE, GPT2, BYTES)
 
@@ -97,7 +98,7 @@ def character_classes() -> NDArray[np.uint8]:
     >>> character_classes()[[ord("a"), ord("4"), ord("!"), ord("é")]].tolist()
     [2, 3, 1, 2]
     """
-    from volt.kernels.learning import LETTER, OTHER, WHITE
+    from volt.kernels.cutting import LETTER, OTHER, WHITE
 
     kinds, classes = _class_of_category(), np.zeros(N_CHARACTERS, np.uint8)
     category, old_category = unicodedata.category, unicodedata.ucd_3_2_0.category
@@ -113,7 +114,7 @@ def character_classes() -> NDArray[np.uint8]:
 
 
 def _class_of_category() -> dict[str, int]:
-    from volt.kernels.learning import LETTER, MARK, NUMBER_CLASS
+    from volt.kernels.cutting import LETTER, MARK, NUMBER_CLASS
 
     return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
 
@@ -136,7 +137,7 @@ def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
     """
     import polars as pl
 
-    from volt.kernels.learning import OTHER, WHITE
+    from volt.kernels.cutting import OTHER, WHITE
 
     characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
     found = np.full(len(codes), OTHER, np.uint8)

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from volt.atoms import SUFFIX, atom_code, atom_codes, atom_text, text_codes
 from volt.bytelevel import to_characters
+from volt.errors import VocabularyError
 from volt.special import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.merging import Merges
+    from volt.kernels.pairs import Merges
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -47,8 +48,8 @@ class Tables:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Tables:
-        """The tables of a vocabulary."""
-        from volt.kernels.merging import ranked_merges
+        """The tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or merges."""
+        from volt.kernels.pairs import MOST, ranked_merges
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         numbers = {token: number for number, token in enumerate(vocabulary.atoms)}
@@ -58,6 +59,10 @@ class Tables:
             if row[2] == len(parts):
                 parts.append((row[0] << 32) | row[1])
             rows.append(row)
+        if max(len(numbers), len(rows)) > MOST:
+            raise VocabularyError(
+                f"{len(numbers):,} tokens and {len(rows):,} merges: at most {MOST:,} of each; choose a smaller size"
+            )
         table = np.array(rows, np.int32).reshape(-1, 3)
         kept = set(vocabulary.tokens)
         return cls(

@@ -203,7 +203,7 @@ class UnitTable:
 
     def _add_room(self, n_bytes: int) -> None:
         """Twice the room for bytes and values, and enough for the longest unit of so many bytes."""
-        from volt.kernels.learning import LONGEST
+        from volt.kernels.cutting import LONGEST
 
         table = self._table
         n, n_values = 2 * len(table.bytes) + n_bytes, 2 * len(table.values) + 2 * (LONGEST + 1) * self._learner.widest

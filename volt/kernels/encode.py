@@ -12,7 +12,6 @@ from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.hashing import IntArray, LongArray, copy_into, grown
 from volt.kernels.merging import (
     NO_MERGE,
-    Merges,
     Room,
     apply_merge,
     line_state,
@@ -21,6 +20,7 @@ from volt.kernels.merging import (
     next_merge,
     room_for,
 )
+from volt.kernels.pairs import Merges
 
 
 @borrowing

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from volt.kernels.compiling import borrowing, inlined
+from volt.kernels.cutting import APART, LONGEST, OPEN, cut_unit
 from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.learning import APART, LONGEST, OPEN, Learner, cut_unit, learn_word, learn_words
+from volt.kernels.learning import Learner, learn_word, learn_words
 from volt.kernels.memory import PADDING, load64, store64
 from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
 

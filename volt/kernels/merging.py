@@ -15,30 +15,16 @@ from numba import njit
 from volt.kernels.bpe import FlagArray
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.hashing import IntArray, LongArray
+from volt.kernels.pairs import N_FIRST, NO_RANK, Merges, rank_of
 
 NO_MERGE = -1
-NO_RANK = 0xFFFFFF  # above every rank
 LONG = 100  # symbols; from here on a heap is faster than looking at every pair
-MOST = (1 << 21) - 1  # tokens, and merges
 NO_PLACE = 0x7FFFFF80  # places from here on have no merge
 _POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
-_TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
-_GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
-_N_FIRST, _FIRST = 256, np.uint64(256)
+_FIRST = np.uint64(N_FIRST)
 _SHIFT = np.uint64(_POSITION_BITS)
-_MOST_MOVES = 500  # for one pair
-
-
-class Merges(NamedTuple):
-    """Ranked merges. pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks, where
-    the first of equal pairs counts;  results: (n,) int32 tokens;  first_ranks: (256 · 256,) int32 rank of each pair of
-    the first 256 tokens, or NO_RANK."""
-
-    pairs: LongArray
-    results: IntArray
-    first_ranks: IntArray
 
 
 class Word(NamedTuple):
@@ -49,40 +35,6 @@ class Word(NamedTuple):
     precedes: IntArray
     heap: LongArray
     aside: LongArray
-
-
-@njit(cache=True)
-def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merges:
-    """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges."""
-    n_slots = 8
-    while n_slots < 2 * len(lefts):
-        n_slots *= 2
-    pairs = np.zeros(n_slots, np.uint64)
-    while not _fill(pairs, lefts, rights):
-        pairs = np.zeros(2 * len(pairs), np.uint64)
-    first_ranks = np.full(_N_FIRST * _N_FIRST, NO_RANK, np.int32)
-    for rank in range(len(lefts) - 1, -1, -1):
-        if max(lefts[rank], rights[rank]) < _N_FIRST:
-            first_ranks[lefts[rank] * _N_FIRST + rights[rank]] = rank
-    return Merges(pairs, results.astype(np.int32), first_ranks)
-
-
-@njit(cache=True)
-def _fill(pairs: LongArray, lefts: IntArray, rights: IntArray) -> bool:
-    """Enter all pairs into an empty table; False if it must be larger."""
-    for rank in range(len(lefts)):
-        if _rank(lefts[rank], rights[rank], pairs) != NO_RANK:
-            continue
-        entry, slot = _pair(lefts[rank], rights[rank]) << _RANK_BITS | np.uint64(rank + 1), _U0
-        for _ in range(_MOST_MOVES):
-            one, other = _slots(entry >> _RANK_BITS, pairs)
-            slot = other if slot == one else one  # what had to go from one slot goes to its other
-            entry, pairs[slot] = pairs[slot], entry
-            if entry == _U0:
-                break
-        if entry != _U0:
-            return False
-    return True
 
 
 class Room(NamedTuple):
@@ -111,33 +63,6 @@ def room_for(n: int) -> Room:
         np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64),
     )  # fmt: skip
     return Room(word, np.empty(n + 4, np.int32), np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
-
-
-@inlined
-def _pair(left: int, right: int) -> Any:
-    """One number, not 0, for two tokens."""
-    return np.uint64(left + 1) << _TOKEN_BITS | np.uint64(right)
-
-
-@inlined
-def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
-    """The two slots where a pair may be."""
-    mixed, mask = pair * _GOLDEN, np.uint64(len(pairs) - 1)
-    return mixed >> _UPPER & mask, mixed >> _MIDDLE & mask
-
-
-@inlined
-def _rank(left: int, right: int, pairs: LongArray) -> Any:
-    """The rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
-
-    Both slots are read and neither is branched on: nobody could foretell which pairs have a merge.
-    """
-    pair = _pair(left, right)
-    one, other = _slots(pair, pairs)
-    entry, entry2 = pairs[one], pairs[other]
-    found = (entry & _RANKS) * np.uint64(entry >> _RANK_BITS == pair)
-    found |= (entry2 & _RANKS) * np.uint64(entry2 >> _RANK_BITS == pair)
-    return np.int64(found - _U1) & NO_RANK
 
 
 @borrowing
@@ -171,7 +96,7 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
     """Push the pair that starts at position p, if it has a merge; the heap's new size."""
     if p < 0 or word.follows[p] < 0:
         return size
-    rank = _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
+    rank = rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
     return size if rank == NO_RANK else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
 
 
@@ -207,7 +132,7 @@ def next_merge(
         entry = word.heap[0]
         size = _pop(word.heap, size)
         p = entry & 0xFFFFFFFF
-        if word.follows[p] < 0 or _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32:
+        if word.follows[p] < 0 or rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32:
             continue
         if dropout > 0.0 and _random(state) < dropout:
             word.aside[n_aside] = entry
@@ -235,7 +160,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
     """Merge at the positions that still hold the pair; how many did, and the heap's new size."""
     n_done = 0
     for p in positions:
-        if word.follows[p] >= 0 and _rank(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
+        if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
             _merge_at(p, merges.results[rank], word)
             positions[n_done] = p
             n_done += 1
@@ -259,7 +184,7 @@ def line_state(seed: int, line: int) -> int:
 @inlined
 def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
     """The rank of a pair above its position, so that the least is the one to merge."""
-    return np.int64(np.uint64(_rank(left, right, pairs)) << _SHIFT | p)
+    return np.int64(np.uint64(rank_of(left, right, pairs)) << _SHIFT | p)
 
 
 @inlined

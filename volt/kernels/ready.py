@@ -42,7 +42,7 @@ def _is_cached(kernel: Any) -> bool:
 def compile_kernels(job: Job) -> None:
     """Compile the loops that a search, or an encoder, runs, or load them from the cache."""
     from volt.kernels.encode import encode_words
-    from volt.kernels.merging import ranked_merges
+    from volt.kernels.pairs import ranked_merges
 
     symbols = np.array([0, 1], np.int32)
     merges = ranked_merges(symbols[:1], symbols[1:], symbols[1:] + 1)

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.compiling import inlined, releasing
+from volt.kernels.cutting import OPEN, cut_unit
 from volt.kernels.entering import IRREGULAR, N_SLOTS_USED, NO_ROW, UNSURE, enter_unit
 from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.learning import OPEN, Learner, cut_unit, learn_words
+from volt.kernels.learning import Learner, learn_words
 from volt.kernels.memory import load64, prefetch, separators, store64, trailing_zeros
 from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
 
