@@ -279,7 +279,8 @@ def available_cores() -> int:
 
 
 def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) -> Iterator[B]:
-    """Map in threads, a few items ahead; results come in the order of the items, an error in its place.
+    """Map in threads, of which the caller's is one, a few items ahead; results come in the order of the items, an error
+    in its place.
 
     >>> list(in_order(str.upper, "abc", n_threads=2))
     ['A', 'B', 'C']
@@ -287,17 +288,37 @@ def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) 
     if n_threads == 1:
         yield from map(function, items)
         return
-    waiting: deque[Future[B]] = deque()
-    pool, ahead = ThreadPoolExecutor(n_threads), iter(items)
+    waiting: deque[tuple[Future[B], Callable[[], B] | None]] = deque()
+    pool, ahead = ThreadPoolExecutor(n_threads - 1), iter(items)
     try:
         while True:
             while len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None:
-                waiting.append(item if isinstance(item, Future) else pool.submit(function, *item))
+                if isinstance(item, Future):
+                    waiting.append((item, None))
+                else:
+                    call = partial(function, *item)
+                    waiting.append((pool.submit(call), call))
             if not waiting:
                 return
-            yield patiently(waiting.popleft())
+            while not waiting[0][0].done() and _lend_a_hand(waiting):
+                pass
+            yield patiently(waiting.popleft()[0])
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _lend_a_hand(waiting: deque[tuple[Future[B], Callable[[], B] | None]]) -> bool:
+    """Make the first call that no thread has begun, in this thread; whether there was one."""
+    for place, (future, call) in enumerate(waiting):
+        if call and future.cancel():
+            done: Future[B] = Future()
+            try:
+                done.set_result(call())
+            except Exception as error:
+                done.set_exception(error)
+            waiting[place] = done, None
+            return True
+    return False
 
 
 def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
