@@ -1,8 +1,8 @@
 """`BatchEncoder`: bytes in, ids or text out, by the million lines; no Python object for a word or a line.
 
-Text is cut into chunks at line ends; threads number the units of a chunk (see volt.units), look up what each stands
-for, and write that down. Units that were never met before are encoded once, together. Every thread has a table of its
-own, so there are no locks; tables that wait for work are kept.
+Text is cut into chunks at line ends; threads look up what the units of a chunk (see volt.units) stand for, and write
+that down. New ones are encoded on the spot, or together, by Python, where that is not simple. Every thread has a table
+of its own, so there are no locks; tables that wait for work are kept.
 
 >>> from volt.tables import Tables
 >>> from volt.rendering import as_ids

@@ -89,7 +89,7 @@ def _room_for_ids(n: int) -> Ids:
 class Encoder:
     """Applies one vocabulary. Safe to share between threads, to pickle and to fork.
 
-    cache_words: the most words whose pieces each thread remembers, about 150 bytes each; then it forgets them all.
+    cache_words: the most words whose pieces each thread remembers, about 200 bytes each; then it forgets them all.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, cache_words: int = CACHE_WORDS) -> None:

@@ -36,7 +36,7 @@ def encode(
     dropout: Annotated[float, typer.Option(help="Probability of passing over a merge.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="What dropout draws from.")] = None,
     cache_words: Annotated[
-        int, typer.Option(help="Most words that a thread remembers, about 150 bytes each.")
+        int, typer.Option(help="Most words that a thread remembers, about 200 bytes each.")
     ] = CACHE_WORDS,
     encoding_errors: Annotated[str, typer.Option(help="Lines that are not UTF-8: strict, replace or skip.")] = "strict",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress; errors only.")] = False,
