@@ -3,10 +3,8 @@
 The keys live in an array of their own, in the order in which they came; a slot is 0 while it is free. A table is
 never more than half full, so a probe ends soon.
 
->>> slots, keys = np.zeros(8, np.int32), np.array([77, 5], np.int64)
->>> slots[free_slot(slots, keys, 5)] = 2
->>> int(slots[free_slot(slots, keys, 5)]) - 1
-1
+>>> pair_key(3, 5) == 3 * 2**32 + 5, table_size(100)
+(True, 256)
 """
 
 from typing import Any
@@ -15,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from volt.kernels.compiling import borrowing, inlined
+from volt.kernels.compiling import borrowing
 
 IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
 LongArray = NDArray[Any]  # of int64
@@ -41,27 +39,6 @@ def table_size(n_keys: int) -> int:
     while n_slots < 2 * n_keys:
         n_slots *= 2
     return n_slots
-
-
-@inlined
-def free_slot(slots: IntArray, keys: LongArray, key: int) -> int:
-    """The slot that holds `key`, or the free slot where it belongs."""
-    mask = len(slots) - 1
-    slot = slot_of(key, mask)
-    while slots[slot] != 0 and keys[slots[slot] - 1] != key:
-        slot = (slot + 1) & mask
-    return slot
-
-
-@njit(cache=True)
-def build_slots(keys: LongArray) -> IntArray:
-    """A table of keys; of equal keys the first wins."""
-    slots = np.zeros(table_size(len(keys)), np.int32)
-    for entry in range(len(keys)):
-        slot = free_slot(slots, keys, keys[entry])
-        if slots[slot] == 0:
-            slots[slot] = entry + 1
-    return slots
 
 
 @borrowing
