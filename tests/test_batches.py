@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volt.batches import BatchEncoder, Chunk, chunks_of, in_order
@@ -32,7 +32,7 @@ HARD = (
     "</w>", "<url>", "<ur", chr(FIRST_HIDDEN), "\U0010ffff", "it's", "'ll", "12", "!?", "é", "中", "😀", "a", "b",
     "est", "lo", "w", "x" * 17, "lowestlowestlowest",
 )  # fmt: skip
-SPACED = (*"aa  \t\xa0\xa0\u3000.1", "  ", "low", "'s")
+SPACED = (*"aa  \t\xa0\xa0\u3000.1", "  ", "low", "'s", chr(FIRST_HIDDEN))
 
 
 def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool) -> Vocabulary:
@@ -105,6 +105,19 @@ def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> 
 def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
     """What is learned of a run of spaces in one place is not taken for true in another."""
     encoder = Encoder(ENCODERS[which].vocabulary)
+    encoded = encoder.encode_batch(lines, n_threads=1)
+    assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, n_slots=st.sampled_from([8, 16, 32]))
+def test_tables_may_fill_at_any_unit(
+    monkeypatch: pytest.MonkeyPatch, which: int, lines: list[str], n_slots: int
+) -> None:
+    """However small a table starts, and in the middle of whatever it must grow."""
+    monkeypatch.setattr("volt.unit_table._N_SLOTS", n_slots)
+    encoder = Encoder(ENCODERS[which].vocabulary)
+    lines = [*lines, "a", "ab", "abc", *(line + "\u00bf" for line in lines), "j\u00bf", "a" * 500 + "\u00bf"]
     encoded = encoder.encode_batch(lines, n_threads=1)
     assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
 

@@ -52,7 +52,8 @@ class Padded:
 
 
 class UnitTable:
-    """rule: what parts units;  learner: what they stand for;  dtype: of the values;  limit: units kept, about."""
+    """rule: what parts units;  learner: what they stand for;  dtype: of the values;  limit: units kept, about,
+    which words of units of several count as too."""
 
     def __init__(self, rule: UnitRule, learner: Learner, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
         from volt.kernels.units import RING
@@ -127,7 +128,7 @@ class UnitTable:
             elif status == units.LINES_FULL:
                 self._line_ends = _longer(self._line_ends, 2 * len(self._line_ends))
                 self._strange = np.concatenate([self._strange, np.empty_like(self._strange)])
-            elif state[entering.N_UNITS] == len(self._table.firsts):
+            elif state[entering.N_UNITS] >= len(self._table.firsts):
                 self._add_rows()
             else:
                 self._add_room(text.size)

@@ -3,7 +3,7 @@
 A line's pre-tokens are those of its units, one after the other, for every pre-tokeniser that cuts at each space (or
 white space) and looks no further. A regex may look further, so its pre-tokens themselves are the units. The few units
 whose neighbours could matter, such as one that ends with a no-break space where white space is kept, are `irregular`:
-lines that hold them are cut as a whole.
+lines that hold them are cut as a whole. (The compiled loop decides most of them by the byte that follows.)
 
 >>> from volt.vocabulary import Vocabulary
 >>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)).pretokenizer)

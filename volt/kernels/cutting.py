@@ -32,7 +32,7 @@ class Cutter(NamedTuple):
     """How units become words, and words atoms. cut, marker: see above;  classes: (0x110000,) uint8 class of each
     character;  symbol_of: (2 · 0x110000,) int32, see volt.tables;  byte_symbols: (256,) int32 atom of each byte, or of
     each ASCII character where text is no bytes, "▁" for a space;  starts, ends: memory to work in: where the words of
-    a unit are."""
+    a unit are, and then, in starts, their rows."""
 
     cut: int
     marker: int
@@ -183,8 +183,8 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
             shape = TOGETHER if data[p] >= 0x80 else shape
             last, p = p, after
             if p == end:
-                is_open, n_words = data[last] >= 0x80, _add(start, end, n_words, cutter)
-                return OPEN if is_open else shape, n_words
+                shape = OPEN if data[last] >= 0x80 else shape
+                return shape, _add(start, end, n_words, cutter)
             kind, after = _kind(data, p, end, cutter)
         if last > start:
             n_words, start = _add(start, last, n_words, cutter), last

@@ -18,7 +18,7 @@ from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, uni
 N_UNITS, N_VALUES, N_PENDING, N_SLOTS_USED = range(4)  # slots of `state`: how much of the table is used
 PENDING, IRREGULAR, UNSURE = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # in place of a number of bytes
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
-_SLACK = 64  # bytes that may be written behind values
+_SLACK = 64  # bytes that may be written behind values: the number before those of an unsure unit, the rest of a store
 _PENDING, _NO_ROOM = -1, -2
 _UNUSABLE = np.uint64(UNSURE)  # sizes from here on are none
 _U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
@@ -27,7 +27,7 @@ _EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 @inlined
 def _has_room(length: int, table: Table, learner: Learner, state: LongArray) -> Any:
-    """Whether a unit of so many bytes can be entered."""
+    """Whether a unit of so many bytes can be entered next; its words need room of their own."""
     number, n_values = state[N_UNITS], (2 * min(length, LONGEST) + 2) * learner.widest
     return (
         number < len(table.firsts)
@@ -61,7 +61,8 @@ def _enter(
 def _word_row(
     data: IntArray, start: Any, length: Any, marked: bool, table: Table, learner: Learner, state: LongArray
 ) -> Any:
-    """The row of a word, entered if it is new: an empty one if it cannot be learned here, NO_ROW for want of room."""
+    """The row of a word, entered if it is new: empty, or pending, if it cannot be learned here; NO_ROW for want of
+    room."""
     low, high = unit_key(data, start, length)
     high |= FIRST if marked else _U0
     row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
@@ -80,7 +81,7 @@ def _join_words(
     data: IntArray, first: bool, n_words: int, size: int, table: Table, learner: Learner, state: LongArray
 ) -> int:
     """Write the values of a unit's words behind those in use; how many bytes, or _PENDING, _NO_ROOM."""
-    starts, ends = learner.cutter.starts, learner.cutter.ends
+    starts, ends, is_pending = learner.cutter.starts, learner.cutter.ends, False
     for word in range(n_words):
         start, end = np.uint64(starts[word]), np.uint64(ends[word])
         row = _word_row(data, start, end - start, first and word == 0, table, learner, state)
@@ -88,10 +89,13 @@ def _join_words(
             return _NO_ROOM
         entry = table.rows[row + _U2]
         if entry & _SIZE >= _UNUSABLE or entry == _U0:
-            return _PENDING
+            is_pending = True
+            break
         starts[word] = np.int64(row)
-    if not _has_room(size, table, learner, state):
+    if not _has_room(size, table, learner, state):  # its words have taken some
         return _NO_ROOM
+    if is_pending:
+        return _PENDING
     used = at = np.uint64(state[N_VALUES])
     for word in range(n_words):
         row = np.uint64(starts[word])

@@ -18,7 +18,7 @@ from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.pairs import N_FIRST, NO_RANK, Merges, rank_of
 
 NO_MERGE = -1
-LONG = 100  # symbols; from here on a heap is faster than looking at every pair
+LONG = 100  # symbols; of more, a heap is faster than looking at every pair; at most 125, for 7 bits of a position
 NO_PLACE = 0x7FFFFF80  # places from here on have no merge
 _POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
 # Unsigned places need no look at whether they count from the end.
@@ -28,7 +28,8 @@ _SHIFT = np.uint64(_POSITION_BITS)
 
 
 class Word(NamedTuple):
-    """Room for one word while it is merged: tokens, links to the neighbours (−1: none), heap. All (room,)."""
+    """Room for one word while it is merged: tokens, links to the neighbours (none: −1 in a long word, 0
+    and n + 1 in a short one), heap. All (room,)."""
 
     symbols: IntArray
     follows: IntArray
@@ -39,7 +40,8 @@ class Word(NamedTuple):
 
 class Room(NamedTuple):
     """Room for encoding a word. positions: of one merge, or the rank and position of each pair;  passed: which pairs
-    are passed over;  stack: tokens yet to be split back. A word's symbols start at 1."""
+    are passed over;  stack: tokens yet to be split back. A word's symbols start at 1; a long word's are
+    then moved to 0."""
 
     word: Word
     positions: IntArray
@@ -189,7 +191,7 @@ def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """The least of places 1 to n − 1, and of more behind them that have no merge: four at a time, side by side."""
+    """The least of places 1 to n − 1, and of those up to n + 2, which have no merge: four at a time, side by side."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -246,7 +248,7 @@ def _merge_short(n: int, room: Room, merges: Merges, dropout: float, state: Long
             return
         rank, first = np.uint64(found >> _POSITION_BITS), np.uint64(found & _POSITIONS)
         lower = _merge_place(first, rank, places, word, merges)
-        if lower or dropout > 0.0:  # else the other places of that rank are the next least ones
+        if lower or dropout > 0.0:  # else, no result being its own part, the others are the next least
             p = first + _U1
             while p < behind:
                 if places[p] >> _POSITION_BITS == found >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):

@@ -21,6 +21,7 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 _TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
 _GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
 _MOST_MOVES = 500  # for one pair
+_LARGEST = 64  # times the size that should do
 
 
 class Merges(NamedTuple):
@@ -68,6 +69,8 @@ def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merge
         n_slots *= 2
     pairs = np.zeros(n_slots, np.uint64)
     while not _fill(pairs, lefts, rights):
+        if len(pairs) > _LARGEST * n_slots:
+            raise ValueError("the pairs of these merges share their slots at every size")
         pairs = np.zeros(2 * len(pairs), np.uint64)
     first_ranks = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32)
     for rank in range(len(lefts) - 1, -1, -1):

@@ -25,11 +25,11 @@ def is_compiled(job: Job) -> bool:
 
 
 def _kernels(job: Job) -> list[Any]:
-    from volt.kernels import bpe, encode, units
+    from volt.kernels import bpe, encode, pairs, units
 
     if job == "search":
-        return [bpe.learn, encode.encode_words, encode.trace]
-    return [encode.encode_words, units.encode_units]
+        return [bpe.learn, pairs.ranked_merges, encode.encode_words, encode.trace]
+    return [pairs.ranked_merges, encode.encode_words, units.encode_units]
 
 
 def _is_cached(kernel: Any) -> bool:

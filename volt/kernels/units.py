@@ -27,7 +27,7 @@ ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
 RING = 4 * LINES  # words: four for each unit that waits for its row
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
-_EIGHT, _SIXTEEN, _BLOCK = np.uint64(8), np.uint64(16), np.uint64(64)
+_EIGHT, _BLOCK = np.uint64(8), np.uint64(64)
 _SIZE, _HALF, _LAST = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(63)
 _RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
 
@@ -113,13 +113,15 @@ def _look_up(data: IntArray, ring: LongArray, tail: Any, table: Table, learner: 
 def _is_sure(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
     """Whether white space that ends a unit cannot go on behind it: the line ends, or one break and text follow.
 
-    White space beyond ASCII starts with one of four bytes.
+    White space beyond ASCII starts with one of four bytes, a private character, which bytes are cut at otherwise, with
+    0xF4.
     """
     if ends_line != _U0:
         return True
     byte = np.uint64(data[end + _U1])
     is_break = byte <= np.uint64(32) or byte == np.uint64(rule.separator)
-    return not (is_break or byte == np.uint64(0xC2) or np.uint64(0xE1) <= byte <= np.uint64(0xE3))
+    is_space = byte == np.uint64(0xC2) or np.uint64(0xE1) <= byte <= np.uint64(0xE3)
+    return not (is_break or is_space or byte == np.uint64(0xF4))
 
 
 @inlined
