@@ -43,7 +43,9 @@ MARKUP = """the lowest ab abc abab aaaa <unk> </s> </w> ▁ @@ <url> <0xE2> ▁�
     👩\u200d👩\u200d👧 нижн 東京 שלו e\u0301 \ufeff \x07 \x01"""
 fragments = st.sampled_from(MARKUP.split())
 texts = st.lists(
-    fragments | st.just(" ") | st.characters(codec="utf-8", exclude_characters=map(chr, range(0x10F000, 0x10FFFE))),
+    fragments
+    | st.just(" ")
+    | st.characters(codec="utf-8", exclude_characters="".join(map(chr, range(0x10F000, 0x10FFFE)))),
     max_size=14,
 ).map("".join)
 
