@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from volt.kernels import run_watched
+from volt.kernels.watch import run_watched
 from volt_cli.__main__ import main
 
 VOLT = [sys.executable, "-m", "volt_cli"]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from volt.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.kernels.encode import encode_words
 from volt.kernels.merging import LONG
-from volt.kernels.pairs import ranked_merges
+from volt.kernels.pair_table import ranked_merges
+from volt.kernels.words import encode_words
 from volt.vocabulary import Vocabulary
 
 N_TOKENS = 6
@@ -86,7 +86,7 @@ def test_every_pair_is_found_in_a_large_table() -> None:
 
 def test_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary that the table of pairs has no numbers for is an error, not a wrong result."""
-    monkeypatch.setattr("volt.kernels.pairs.MOST", 3)
+    monkeypatch.setattr("volt.kernels.pair_table.MOST", 3)
     vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
     with pytest.raises(VocabularyError, match="5 tokens and 2 merges: at most 3"):
         Encoder(vocabulary)

@@ -210,7 +210,7 @@ class BatchEncoder:
         return Lines(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.strange[:0])
 
     def _sampled(self, lines: Lines, first: int, dropout: Dropout) -> Part:
-        from volt.kernels.encode import encode_sampled
+        from volt.kernels.words import encode_sampled
 
         tables = self.tables
         symbols, ends = encode_sampled(

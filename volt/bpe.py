@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from volt.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
 from volt.bytelevel import ALPHABET
 from volt.errors import CandidateError
-from volt.kernels import run_watched
+from volt.kernels.watch import run_watched
 from volt.special import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
-    from volt.kernels.bpe import Words
+    from volt.kernels.arrays import Words
     from volt.word_counts import WordCounts
 
 Ints = NDArray[np.int32]
@@ -145,7 +145,7 @@ def learn_bpe(
     report: called with the number of merges done, several times a second.
     Raises CandidateError if n_merges is negative or min_pair_count is below 1.
     """
-    from volt.kernels.bpe import learn
+    from volt.kernels.learn import learn
     from volt.kernels.texts import Texts
 
     if n_merges < 0 or min_pair_count < 1:
@@ -216,7 +216,7 @@ def _marker(marker: Marker | None, counts: WordCounts) -> Marker:
 
 def _words(counts: WordCounts, marker: Marker) -> tuple[Words, list[int]]:
     """The words as numbered atoms, and the atoms' codes, the most frequent first; of bytes, all 256 are atoms."""
-    from volt.kernels.bpe import Words
+    from volt.kernels.arrays import Words
 
     codes, ends, word_counts = _without_hidden(*atom_codes(counts.words, marker=marker), counts.counts)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
@@ -252,8 +252,8 @@ def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
 
 def _traced(words: Words, parts: Ints, results: Ints, report: Report | None) -> _Replacements:
     """The replacements that encoding makes as the merges are added one by one."""
-    from volt.kernels.encode import trace
-    from volt.kernels.pairs import MOST, ranked_merges
+    from volt.kernels.pair_table import MOST, ranked_merges
+    from volt.kernels.words import trace
 
     if (n := max(len(parts), int(results.max(initial=0)) + 1)) > MOST:
         raise CandidateError(f"{n:,} candidates: at most {MOST:,}; ask for fewer merges")

@@ -1,4 +1,4 @@
-"""Vocabulary and rendering → what the compiled loop needs to learn new units by itself (see volt.kernels.learning).
+"""Vocabulary and rendering → what the compiled loop needs to learn new units by itself (see volt.kernels.unit_values).
 
 >>> from volt.tables import Tables
 >>> from volt.rendering import as_ids
@@ -25,7 +25,7 @@ from volt.tables import Tables
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.learning import Learner
+    from volt.kernels.unit_values import Learner
 
 N_CHARACTERS = 0x110000
 _IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends, all letters
@@ -40,7 +40,7 @@ def learner_of(tables: Tables, rendering: Rendering | None) -> Learner:
     Its memory to work in belongs to one thread: see `Learner.for_thread`.
     """
     from volt.kernels.cutting import BYTES, GPT2, UNICODE
-    from volt.kernels.learning import ID_SIZE, numbering
+    from volt.kernels.unit_values import ID_SIZE, numbering
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
     starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
@@ -61,7 +61,7 @@ def learner_of(tables: Tables, rendering: Rendering | None) -> Learner:
 
 def numbering_learner() -> Learner:
     """A learner for which each unit stands for its number, in the order in which units are met."""
-    from volt.kernels.learning import numbering
+    from volt.kernels.unit_values import numbering
 
     return numbering()
 

@@ -26,7 +26,7 @@ from volt.special import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.pairs import Merges
+    from volt.kernels.pair_table import Merges
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -49,7 +49,7 @@ class Tables:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Tables:
         """The tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or merges."""
-        from volt.kernels.pairs import MOST, ranked_merges
+        from volt.kernels.pair_table import MOST, ranked_merges
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         numbers = {token: number for number, token in enumerate(vocabulary.atoms)}
@@ -89,7 +89,7 @@ class Tables:
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
     ) -> tuple[Ints, Longs]:
         """The same for words that are given as their atoms."""
-        from volt.kernels.encode import encode_words
+        from volt.kernels.words import encode_words
 
         return encode_words(atoms, ends, self.merges, self.kept, self.parts, dropout, np.array([state]))
 

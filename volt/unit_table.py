@@ -23,7 +23,7 @@ from volt.file_spans import FileSpan
 from volt.units import UnitRule
 
 if TYPE_CHECKING:
-    from volt.kernels.learning import Learner
+    from volt.kernels.unit_values import Learner
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 17
@@ -56,7 +56,7 @@ class UnitTable:
     which words of units of several count as too."""
 
     def __init__(self, rule: UnitRule, learner: Learner, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
-        from volt.kernels.units import RING
+        from volt.kernels.unit_loop import RING
 
         self.rule, self.limit, self._learner, self._dtype = rule, limit, learner.for_thread(), np.dtype(dtype)
         self._line_ends, self._strange = np.empty(_N_LINES, np.int64), np.empty((_N_STRANGE, 2), np.int64)
@@ -70,8 +70,8 @@ class UnitTable:
 
     def clear(self) -> None:
         """Forget all units."""
-        from volt.kernels.rows import Table
-        from volt.kernels.units import ROOM
+        from volt.kernels.unit_loop import ROOM
+        from volt.kernels.unit_rows import Table
 
         n = _N_SLOTS * 3 // 8
         self._table = Table(
@@ -110,7 +110,8 @@ class UnitTable:
 
         strips_return: a carriage return before the separator is no part of the line.
         """
-        from volt.kernels import entering, units
+        from volt.kernels import unit_entry as entering
+        from volt.kernels import unit_loop as units
 
         self._n_pending, is_text = 0, self._dtype == np.uint8
         rule = units.Rule(
@@ -155,8 +156,8 @@ class UnitTable:
 
     def learn_again(self) -> None:
         """Learn those pending units that can be learned now that more characters have a class."""
-        from volt.kernels.rows import complete
-        from volt.kernels.units import ROOM, learn_again
+        from volt.kernels.unit_loop import ROOM, learn_again
+        from volt.kernels.unit_rows import complete
 
         pending, kept = self.pending.copy(), list[Longs]()
         for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
@@ -172,9 +173,9 @@ class UnitTable:
 
     def learn(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
         """Say what the pending units stand for. values: of all; ends: where each one's end; irregular: (n,)."""
-        from volt.kernels.entering import IRREGULAR
-        from volt.kernels.rows import complete
-        from volt.kernels.units import ROOM
+        from volt.kernels.unit_entry import IRREGULAR
+        from volt.kernels.unit_loop import ROOM
+        from volt.kernels.unit_rows import complete
 
         used, values, ends = self._n_values, values.view(np.uint8), ends * self._dtype.itemsize
         self._reserve(used + len(values) + ROOM)
@@ -192,7 +193,7 @@ class UnitTable:
 
     def _add_rows(self) -> None:
         """Twice as many units."""
-        from volt.kernels.rows import rebuild
+        from volt.kernels.unit_rows import rebuild
 
         old, n = self._table, 2 * len(self._table.firsts)
         rows = _aligned(2 * len(old.rows))

@@ -9,7 +9,7 @@ plan that meets all these windows exists, the shares themselves, so a whole one 
 import numpy as np
 from numba import njit
 
-from volt.kernels.hashing import LongArray
+from volt.kernels.arrays import LongArray
 
 UNIT = 1 << 60
 NEVER = 1 << 62

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from volt.kernels.hashing import IntArray, LongArray
+from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.memory import PADDING, load64, store64
 
 SHORT = 15  # bytes that fit into a row

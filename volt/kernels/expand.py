@@ -7,8 +7,8 @@
 (3, [8, 9, 7])
 """
 
+from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.compiling import releasing
-from volt.kernels.hashing import IntArray, LongArray
 
 
 @releasing

@@ -7,16 +7,8 @@ never more than half full, so a probe ends soon.
 (True, 256)
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
-
-from volt.kernels.compiling import borrowing
-
-IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
-LongArray = NDArray[Any]  # of int64
 
 
 @njit(cache=True, inline="always")
@@ -39,18 +31,3 @@ def table_size(n_keys: int) -> int:
     while n_slots < 2 * n_keys:
         n_slots *= 2
     return n_slots
-
-
-@borrowing
-def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: int) -> None:
-    """target[at:] = source[start:end]; as a loop, because assigning slices takes numba ten times as long to compile."""
-    for i in range(start, end):
-        target[at + i - start] = source[i]
-
-
-@njit(cache=True)
-def grown(array: LongArray, length: int) -> LongArray:
-    """A longer copy of an array (of any type); the new part is zero."""
-    longer = np.zeros(length, array.dtype)
-    copy_into(longer, 0, array, 0, len(array))
-    return longer

@@ -13,7 +13,7 @@ import numpy as np
 from numba import config, types
 from numba.extending import intrinsic
 
-from volt.kernels.hashing import IntArray
+from volt.kernels.arrays import IntArray
 
 PADDING = 96  # bytes that the loops may read, and write, behind the last that they are asked about
 _BLOCK = 64  # bytes that `separators` looks at

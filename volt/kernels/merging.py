@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from volt.kernels.bpe import FlagArray
+from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined
-from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.pairs import N_FIRST, NO_RANK, Merges, rank_of
+from volt.kernels.pair_table import N_FIRST, NO_RANK, Merges, rank_of
 
 NO_MERGE = -1
 LONG = 100  # symbols; of more, a heap is faster than looking at every pair; at most 125, for 7 bits of a position

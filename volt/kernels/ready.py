@@ -25,7 +25,10 @@ def is_compiled(job: Job) -> bool:
 
 
 def _kernels(job: Job) -> list[Any]:
-    from volt.kernels import bpe, encode, pairs, units
+    from volt.kernels import learn as bpe
+    from volt.kernels import pair_table as pairs
+    from volt.kernels import unit_loop as units
+    from volt.kernels import words as encode
 
     if job == "search":
         return [bpe.learn, pairs.ranked_merges, encode.encode_words, encode.trace]
@@ -41,8 +44,8 @@ def _is_cached(kernel: Any) -> bool:
 
 def compile_kernels(job: Job) -> None:
     """Compile the loops that a search, or an encoder, runs, or load them from the cache."""
-    from volt.kernels.encode import encode_words
-    from volt.kernels.pairs import ranked_merges
+    from volt.kernels.pair_table import ranked_merges
+    from volt.kernels.words import encode_words
 
     symbols = np.array([0, 1], np.int32)
     merges = ranked_merges(symbols[:1], symbols[1:], symbols[1:] + 1)
@@ -54,9 +57,10 @@ def compile_kernels(job: Job) -> None:
 
 
 def _compile_search(symbols: Any, merges: Any) -> None:
-    from volt.kernels.bpe import Words, learn
-    from volt.kernels.encode import trace
+    from volt.kernels.arrays import Words
+    from volt.kernels.learn import learn
     from volt.kernels.texts import Texts
+    from volt.kernels.words import trace
 
     words, progress = Words(symbols, np.array([2]), np.array([2])), np.zeros(2, np.int64)
     texts = Texts(np.array([97, 98], np.int32), np.array([0, 1, 2, 0, 0]))
@@ -66,10 +70,10 @@ def _compile_search(symbols: Any, merges: Any) -> None:
 
 def _compile_encode() -> None:
     """By numbering the units of a little text."""
-    from volt.kernels import rows as table_rows
-    from volt.kernels import units
-    from volt.kernels.learning import numbering
+    from volt.kernels import unit_loop as units
+    from volt.kernels import unit_rows as table_rows
     from volt.kernels.memory import PADDING
+    from volt.kernels.unit_values import numbering
 
     data, flags, longs = np.full(PADDING, 32, np.uint8), np.zeros(units.ROOM, np.uint8), np.zeros(2, np.int64)
     data.flags.writeable = False

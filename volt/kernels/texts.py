@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from numba import njit
 
-from volt.kernels.hashing import IntArray, LongArray, copy_into, grown
+from volt.kernels.arrays import IntArray, LongArray, copy_into, grown
 
 
 class Texts(NamedTuple):

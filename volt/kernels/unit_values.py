@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.bpe import FlagArray
+from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.compiling import borrowing
 from volt.kernels.cutting import (
     BYTES,
@@ -23,18 +23,17 @@ from volt.kernels.cutting import (
     Cutter,
     character,
 )
-from volt.kernels.encode import encode_word
-from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.memory import load64, store64
 from volt.kernels.merging import Room, room_of
-from volt.kernels.pairs import Merges
+from volt.kernels.pair_table import Merges
+from volt.kernels.words import encode_word
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
 
 
 class Learner(NamedTuple):
     """What a unit stands for. sampled: whether atoms are wanted, each 2 · symbol, + 1 for the last of a word
-    merges, kept, parts: see volt.kernels.encode;  room, pieces: memory to work in
+    merges, kept, parts: see volt.kernels.words;  room, pieces: memory to work in
     starts: (n + 1,) int64: symbol s is rendered as rendered[starts[s]:starts[s + 1]], (…,) uint8, 8 bytes longer than
     is used;  widest: of these."""
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.cutting import APART, LONGEST, OPEN, cut_unit
-from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.learning import Learner, learn_word, learn_words
 from volt.kernels.memory import PADDING, load64, store64
-from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_values import Learner, learn_word, learn_words
 
 N_UNITS, N_VALUES, N_PENDING, N_SLOTS_USED = range(4)  # slots of `state`: how much of the table is used
 PENDING, IRREGULAR, UNSURE = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # in place of a number of bytes

@@ -7,9 +7,8 @@ into the two parts that they were merged from.
 import numpy as np
 from numba import njit
 
-from volt.kernels.bpe import FlagArray, Words
+from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, copy_into, grown
 from volt.kernels.compiling import borrowing, inlined
-from volt.kernels.hashing import IntArray, LongArray, copy_into, grown
 from volt.kernels.merging import (
     NO_MERGE,
     Room,
@@ -20,7 +19,7 @@ from volt.kernels.merging import (
     next_merge,
     room_for,
 )
-from volt.kernels.pairs import Merges
+from volt.kernels.pair_table import Merges
 
 
 @borrowing

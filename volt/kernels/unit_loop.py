@@ -1,25 +1,25 @@
 """Bytes → the values of their units, in one loop: find where a unit ends, look it up, write what it stands for.
 
 A unit is a run of bytes between break bytes (white space), with the breaks before it if they are kept. Most units cost
-one row of the table of those met before (see volt.kernels.rows) and no look at their bytes.
+one row of the table of those met before (see volt.kernels.unit_rows) and no look at their bytes.
 
-Units that are new are learned on the spot where that is simple (see volt.kernels.learning), else they are pending: the
-caller learns them, and runs the loop again.
+Units that are new are learned on the spot where that is simple (see volt.kernels.unit_values), else they are pending:
+the caller learns them, and runs the loop again.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.compiling import inlined, releasing
 from volt.kernels.cutting import OPEN, cut_unit
-from volt.kernels.entering import IRREGULAR, N_SLOTS_USED, NO_ROW, UNSURE, enter_unit
-from volt.kernels.hashing import IntArray, LongArray
-from volt.kernels.learning import Learner, learn_words
 from volt.kernels.memory import load64, prefetch, separators, store64, trailing_zeros
-from volt.kernels.rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_entry import IRREGULAR, N_SLOTS_USED, NO_ROW, UNSURE, enter_unit
+from volt.kernels.unit_rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_values import Learner, learn_words
 
-# Slots of `state`: how much of the table is used (see volt.kernels.entering), where to go on, what was found.
+# Slots of `state`: how much of the table is used (see volt.kernels.unit_entry), where to go on, what was found.
 POSITION, START, BEHIND_BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_SLOTS_OF_STATE = range(N_SLOTS_USED, 12)
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
 LINES = 128  # that may end before room is asked for again

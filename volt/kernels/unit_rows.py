@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined
-from volt.kernels.hashing import IntArray, LongArray
 from volt.kernels.memory import load64
 
 # Unsigned places need no look at whether they count from the end.

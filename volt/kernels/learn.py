@@ -13,16 +13,13 @@ has gone through the same merges wherever it stands. Hence every merge makes a n
 new, and their lists are complete, and from left to right, once the merge is done.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from volt.kernels.hashing import IntArray, LongArray, grown, pair_key, slot_of, table_size
+from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown
+from volt.kernels.hashing import pair_key, slot_of, table_size
 from volt.kernels.texts import Texts, append_text, compare_texts, ends_with
 
-FlagArray = NDArray[Any]  # of uint8
 SYMBOL, FOLLOWS, PRECEDES, WORD = 0, 1, 2, 3  # columns of the (n_symbols, 4) table of positions
 RIGHT = 0xFFFFFFFF  # the low half of a pair key
 
@@ -33,15 +30,6 @@ KEY, COUNT, PUSHED, START, SIZE = 0, 1, 2, 3, 4
 PAIR = 0
 # The occurrences that one merge makes are a (room, 2) int32 table: pair and position.
 POSITION = 1
-
-
-class Words(NamedTuple):
-    """The distinct words. symbols: (n_symbols,) int32 atoms, word after word; ends: (n_words,) int64, where each word's
-    symbols end; counts: (n_words,) int64, > 0."""
-
-    symbols: IntArray
-    ends: LongArray
-    counts: LongArray
 
 
 @njit(cache=True)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.compiling import inlined
-from volt.kernels.hashing import IntArray, LongArray
 
 NO_RANK = 0xFFFFFF  # above every rank
 MOST = (1 << 21) - 1  # tokens, and merges
