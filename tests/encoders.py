@@ -13,8 +13,10 @@ from merges import LINES, merge_lists, word_counts
 
 from volt.bpe import learn_bpe
 from volt.encoder import Encoder
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.markers import BYTE_TOKENS
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 

@@ -7,8 +7,9 @@ from collections import Counter
 from hypothesis import strategies as st
 
 from volt.bpe import learn_bpe
-from volt.special import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
-from volt.alignment import align, pretoken_spans
 from volt.errors import CorpusError
-from volt.text import SPACE, Normalizer, PreTokenizer
+from volt.text.alignment import align, pretoken_spans
+from volt.text.markers import SPACE
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 
 
 @pytest.mark.parametrize("name", NAMES)

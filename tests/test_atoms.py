@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.atoms import atom_code, atom_codes, atom_text, check_marker, token_lengths
 from volt.errors import ConfigError
+from volt.text.atoms import atom_code, atom_codes, atom_text, token_lengths
+from volt.text.markers import check_marker
 
 FEW = settings(deadline=None, max_examples=100)
 words_ = st.lists(st.text(st.sampled_from("ab▁é😀</w>\0\U0010ffff"), min_size=1, max_size=8), max_size=6)

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volt.batches import BatchEncoder, Chunk, chunks_of, in_order
+from volt.batches import BatchEncoder, Chunk, chunks_of
 from volt.bpe import learn_bpe
 from volt.encoder import Encoder, file_chunks
 from volt.errors import ConfigError, CorpusError, VocabularyError
+from volt.files.threads import in_order
 from volt.rendering import as_ids, joined
-from volt.special import FIRST_HIDDEN, SpecialTokens
 from volt.tables import Tables
+from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 
@@ -54,13 +55,13 @@ def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback
 
 
 def _parsed(name: str):
-    from volt.text import PreTokenizer
+    from volt.text.pretokenizer import PreTokenizer
 
     return PreTokenizer.parse(name)
 
 
 def _normal(name: str):
-    from volt.text import Normalizer
+    from volt.text.normalizer import Normalizer
 
     return Normalizer.parse(name)
 

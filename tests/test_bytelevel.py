@@ -9,9 +9,9 @@ from exports import LINES, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.bytelevel import ALPHABET, to_bytes, to_characters
 from volt.encoder import Encoder
-from volt.text import PreTokenizer
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
 MANY = settings(deadline=None, max_examples=150)

@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 import volt
-from volt.atoms import token_lengths
 from volt.comparing import Comparison, compare
 from volt.comparison_report import as_markdown, as_text, column_parts, grids, warnings
 from volt.criteria import entropy
 from volt.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.sources import Source
+from volt.text.atoms import token_lengths
 from volt.word_counts import WordCounts, mix
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from volt import corpus, word_counts
 from volt.corpus import count_words
 from volt.errors import VoltError
-from volt.text import Normalizer, PreTokenizer
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 
 TRICKY = st.sampled_from("aabbß é\t\r\x0b\x1c\x85\xa0\u2003\u3000\u200b\u0301🙂▁")
 line = st.text(TRICKY | st.characters(exclude_characters="\n\0", codec="utf-8"), max_size=20)

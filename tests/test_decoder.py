@@ -16,11 +16,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import volt.decoder
-from volt.bytelevel import ALPHABET
 from volt.decoder import Decoder, decode
 from volt.errors import CorpusError, VocabularyError
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import PreTokenizer
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.markers import BYTE_TOKENS
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace", "bytes", r"regex:\w+|\s", r"regex:[a-z]+")

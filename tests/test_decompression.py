@@ -9,8 +9,8 @@ from counting import PACKERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.decompression import decompress, find_decoder
 from volt.errors import CorpusError
+from volt.files.decompression import decompress, find_decoder
 
 PACKED = pytest.mark.parametrize("packer", [name for name in PACKERS if name != "plain"])
 

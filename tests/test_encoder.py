@@ -21,8 +21,8 @@ from volt.bpe import learn_bpe
 from volt.encoder import Encoder
 from volt.errors import CorpusError, VocabularyError, VoltError
 from volt.kernels.merging import LONG
-from volt.special import SpecialTokens
-from volt.text import PreTokenizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from volt.encoder import Encoder
 from volt.errors import CorpusError
-from volt.file_spans import can_span, file_spans
+from volt.files.spans import can_span, file_spans
 from volt.vocabulary import Vocabulary
 
 

@@ -12,7 +12,7 @@ from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.formats import FORMATS, Peer, check, format_module, guess_format, read_vocabulary, write_vocabulary
 from volt.formats.check import Agreement, probe_lines
 from volt.searching import search
-from volt.text import PreTokenizer
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 
@@ -23,7 +23,7 @@ WORDS = {"the": 90, "cat": 40, "sat": 30, "mat": 20, "hat": 20, "that": 40, "had
 def made(level: str = "characters", **options: object) -> Vocabulary:
     """A small vocabulary; for bytes, with every byte, as the formats for bytes want it."""
     if level == "bytes":
-        from volt.bytelevel import ALPHABET, to_characters
+        from volt.text.byte_alphabet import ALPHABET, to_characters
 
         words = {to_characters(f" {word}".encode()): count for word, count in WORDS.items()}
         words |= dict.fromkeys(ALPHABET, 1)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from volt.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
-from volt.special import SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 tokenizers = pytest.importorskip("tokenizers")

@@ -6,8 +6,8 @@ from encoders import FEW, LOSSLESS, NORMALIZERS, USER, encoder, schemes, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.special import BYTE_TOKENS
-from volt.text import Normalizer
+from volt.text.markers import BYTE_TOKENS
+from volt.text.normalizer import Normalizer
 
 
 def folded(text: str) -> str:

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError, CorpusError
-from volt.reader import Block, expand, prefetch, read_blocks
+from volt.files.blocks import Block, read_blocks
+from volt.files.paths import expand
+from volt.files.threads import prefetch
 
 TEXT = "".join(f"line {i} ä🙂 {'x' * (i % 50)}\n" for i in range(5_000)).encode()
 

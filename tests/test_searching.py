@@ -17,8 +17,8 @@ from volt.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.searching import SearchResult, checked_sizes, default_sizes, muv_search, search
 from volt.selection import RULES
-from volt.special import SpecialTokens
 from volt.steps import Parameters
+from volt.text.special_tokens import SpecialTokens
 
 FEW = settings(deadline=None, max_examples=40)
 MARKERS = ["suffix", "prefix", "none"]

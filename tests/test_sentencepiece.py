@@ -20,8 +20,10 @@ from volt.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import sentencepiece as module
 from volt.offsets import split_lines
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.markers import BYTE_TOKENS
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 

@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.special import BYTE_TOKENS, FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
+from volt.text.markers import BYTE_TOKENS
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 
 FEW = settings(deadline=None, max_examples=100)
 user_tokens = st.lists(st.text("ab<.é", min_size=1, max_size=4), unique=True, max_size=5).map(tuple)

@@ -19,8 +19,9 @@ from volt.bpe import learn_bpe
 from volt.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import subword_nmt as module
-from volt.special import SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 

@@ -8,9 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
-from volt.alignment import pretoken_spans
 from volt.errors import ConfigError, CorpusError
-from volt.text import SPACE, Normalizer, PreTokenizer
+from volt.text.alignment import pretoken_spans
+from volt.text.markers import SPACE
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 
 
 @pytest.mark.parametrize("name", NAMES)

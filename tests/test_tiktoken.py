@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from volt.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
-from volt.special import SpecialTokens
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 tiktoken = pytest.importorskip("tiktoken")

@@ -19,7 +19,7 @@ from volt.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import read_vocabulary, write_vocabulary
 from volt.formats.marian import quoted, unquoted
-from volt.special import SpecialTokens
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 LISTS = ("fairseq", "marian", "opennmt", "tokens")

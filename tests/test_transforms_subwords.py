@@ -18,7 +18,8 @@ from volt.errors import ConfigError, VocabularyError
 from volt.stream.batch import Batch, LineFault, Transform
 from volt.stream.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.subwords import Decode, Encode
-from volt.text import Normalizer, PreTokenizer
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 

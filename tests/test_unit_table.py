@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.learners import character_classes, classes_of, classify, learner_of, numbering_learner
+from volt.learners import learner_of, numbering_learner
 from volt.offsets import split_lines
 from volt.rendering import as_ids
-from volt.special import FIRST_HIDDEN
 from volt.tables import Tables
-from volt.text import PreTokenizer
+from volt.text.character_classes import character_classes, classes_of, classify
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import FIRST_HIDDEN
 from volt.unit_table import UnitTable
 from volt.units import UnitRule, unit_words
 from volt.vocabulary import Vocabulary

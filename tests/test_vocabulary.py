@@ -13,8 +13,10 @@ from merges import merge_lists
 
 from volt.encoder import Encoder
 from volt.errors import ConfigError, OutputError, VocabularyError, VoltError
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.markers import BYTE_TOKENS
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 FEW = settings(deadline=None, max_examples=80)

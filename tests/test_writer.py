@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import OutputError
-from volt.writer import write_atomic
+from volt.files.atomic import write_atomic
 
 
 def names(folder: Path) -> list[str]:
@@ -73,7 +73,7 @@ def test_a_full_disk_is_an_output_error(tmp_path, monkeypatch, when):
     """When the disk is full, that is said, the old file is as it was, and no part is left."""
     path, real = tmp_path / "a", os.fdopen
     path.write_bytes(b"old")
-    monkeypatch.setattr("volt.writer.os.fdopen", lambda *args: FullDisk(real(*args), when=when))
+    monkeypatch.setattr("volt.files.atomic.os.fdopen", lambda *args: FullDisk(real(*args), when=when))
 
     def write():
         with write_atomic(path) as file:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from volt.searching import SearchResult as SearchResult
     from volt.searching import muv_search as muv_search
     from volt.searching import search as search
-    from volt.special import SpecialTokens as SpecialTokens
     from volt.steps import Parameters as Parameters
     from volt.steps import SizeStep as SizeStep
     from volt.stream import Stream as Stream
+    from volt.text.special_tokens import SpecialTokens as SpecialTokens
     from volt.transport import Sinkhorn as Sinkhorn
     from volt.transport import TransportPlan as TransportPlan
     from volt.transport import TransportProblem as TransportProblem
@@ -44,7 +44,7 @@ _HOMES = {
     "encoder": ("Encoder",),
     "errors": ("VoltError",),
     "searching": ("SearchResult", "muv_search", "search"),
-    "special": ("SpecialTokens",),
+    "text.special_tokens": ("SpecialTokens",),
     "steps": ("Parameters", "SizeStep"),
     "stream": ("Stream",),
     "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),

@@ -15,31 +15,28 @@ of its own, so there are no locks; tables that wait for work are kept.
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError
-from volt.file_spans import FileSpan
-from volt.learners import classify, learner_of, uses_classes
+from volt.files.blocks import Block, utf8_error
+from volt.files.spans import FileSpan
+from volt.files.threads import available_cores, in_order
+from volt.learners import learner_of, uses_classes
 from volt.offsets import split_lines
-from volt.reader import Block, patiently, utf8_error
 from volt.rendering import Rendering
 from volt.tables import Tables
+from volt.text.character_classes import classify
 from volt.unit_table import Lines, UnitTable
 from volt.units import UnitRule, joined_words, unit_words
 
 Longs = NDArray[np.int64]
-A = TypeVar("A")
-B = TypeVar("B")
 CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
 _SHORTEST = 1 << 16  # bytes of a chunk that threads are started for
 NEWLINE = ord("\n")
@@ -271,63 +268,3 @@ def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
     n = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
     size = max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
     return size, n_threads if size < n_bytes else 1
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) -> Iterator[B]:
-    """Map in threads, of which the caller's is one, a few items ahead; results come in the order of the items, an error
-    in its place.
-
-    >>> list(in_order(str.upper, "abc", n_threads=2))
-    ['A', 'B', 'C']
-    """
-    if n_threads == 1:
-        yield from map(function, items)
-        return
-    waiting: deque[tuple[Future[B], Callable[[], B] | None]] = deque()
-    pool, ahead = ThreadPoolExecutor(n_threads - 1), iter(items)
-    try:
-        while True:
-            while len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None:
-                if isinstance(item, Future):
-                    waiting.append((item, None))
-                else:
-                    call = partial(function, *item)
-                    waiting.append((pool.submit(call), call))
-            if not waiting:
-                return
-            while not waiting[0][0].done() and _lend_a_hand(waiting):
-                pass
-            yield patiently(waiting.popleft()[0])
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _lend_a_hand(waiting: deque[tuple[Future[B], Callable[[], B] | None]]) -> bool:
-    """Make the first call that no thread has begun, in this thread; whether there was one."""
-    for place, (future, call) in enumerate(waiting):
-        if call and future.cancel():
-            done: Future[B] = Future()
-            try:
-                done.set_result(call())
-            except Exception as error:
-                done.set_exception(error)
-            waiting[place] = done, None
-            return True
-    return False
-
-
-def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
-    """The next item; None at the end; the error of what makes the items, to be raised behind the results before it."""
-    try:
-        return (next(items),)
-    except StopIteration:
-        return None
-    except Exception as error:
-        failed: Future[Any] = Future()
-        failed.set_exception(error)
-        return failed

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
-from volt.bytelevel import ALPHABET
 from volt.errors import CandidateError
 from volt.kernels.watch import run_watched
-from volt.special import FIRST_HIDDEN, LAST_HIDDEN
+from volt.text.atoms import atom_code, atom_codes, atom_text, token_lengths
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.markers import SUFFIX, Marker, check_marker
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
     from volt.kernels.arrays import Words

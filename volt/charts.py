@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 import altair as alt
 
 from volt.errors import OutputError
-from volt.writer import write_atomic
+from volt.files.atomic import write_atomic
 
 Data = Mapping[str, Any]
 Row = dict[str, Any]

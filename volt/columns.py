@@ -1,6 +1,6 @@
 """Texts in columns: fields of tab-separated lines, JSON lines, parquet.
 
->>> from volt.reader import Block
+>>> from volt.files.blocks import Block
 >>> json_texts(Block("a.jsonl", 1, 1, b'{"text": "low"}', 15), "text")
 ['low']
 """
@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from volt.errors import CorpusError
-from volt.reader import Block, read_blocks
-from volt.text import check_text
+from volt.files.blocks import Block, read_blocks
+from volt.text.normalizer import check_text
 
 _TEXT = pl.col("text")
 _decode_json = json.JSONDecoder().raw_decode

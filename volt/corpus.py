@@ -22,9 +22,13 @@ import polars as pl
 
 from volt.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
 from volt.errors import ConfigError, CorpusError
-from volt.reader import BLOCK_SIZE, Block, Errors, Sources, expand, prefetch, read_blocks
-from volt.special import SpecialTokens
-from volt.text import SPACE, Normalizer, PreTokenizer
+from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
+from volt.files.paths import Sources, expand
+from volt.files.threads import prefetch
+from volt.text.markers import SPACE
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.word_counts import Part, WordCounts, as_normalizer, as_pretokenizer, check_total, summed
 
 Progress = Callable[[str, int, int | None], object]

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import PREFIX, SUFFIX
-from volt.bytelevel import to_bytes
 from volt.errors import CorpusError, VocabularyError
-from volt.reader import is_utf8
-from volt.special import BYTE_TOKENS
+from volt.files.blocks import is_utf8
+from volt.text.byte_alphabet import to_bytes
+from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

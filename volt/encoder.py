@@ -27,12 +27,13 @@ from numpy.typing import NDArray
 from volt.batches import CHUNK_SIZE, NEWLINE, NO_BYTE_OF_TEXT, BatchEncoder, Chunk, Dropout, Part, chunks_of, shares
 from volt.decoder import Decoder, decode
 from volt.errors import ConfigError, VocabularyError
-from volt.file_spans import can_span, file_spans
+from volt.files.blocks import Errors, is_compressed, read_blocks
+from volt.files.spans import can_span, file_spans
+from volt.files.threads import prefetch
 from volt.offsets import encode_offsets, split_lines
-from volt.reader import Errors, is_compressed, prefetch, read_blocks
 from volt.rendering import Rendering, as_id_text, as_ids, as_pieces
 from volt.tables import Tables
-from volt.text import check_text
+from volt.text.normalizer import check_text
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread

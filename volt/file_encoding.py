@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from volt.batches import Chunk, Dropout, Part
 from volt.encoder import Encoder, file_chunks
 from volt.errors import ConfigError, OutputError
-from volt.reader import Errors
-from volt.writer import write_atomic
+from volt.files.atomic import write_atomic
+from volt.files.blocks import Errors
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]

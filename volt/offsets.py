@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.alignment import align, pretoken_spans
-from volt.atoms import SUFFIX
-from volt.bytelevel import to_bytes
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import check_text
+from volt.text.alignment import align, pretoken_spans
+from volt.text.byte_alphabet import to_bytes
+from volt.text.markers import BYTE_TOKENS, SUFFIX
+from volt.text.normalizer import check_text
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]

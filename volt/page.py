@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from volt import page_tables
 from volt.charts import CONFIG, specifications, write_charts
+from volt.files.atomic import write_atomic
 from volt.page_data import slider_data
-from volt.writer import write_atomic
 
 if TYPE_CHECKING:
     from volt.comparing import Comparison

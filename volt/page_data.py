@@ -56,7 +56,7 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
 def can_type(vocabulary: Vocabulary) -> bool:
     """Whether the page's script cuts free text into the same pre-tokens: simple cutting, and no user tokens.
 
-    >>> from volt.text import PreTokenizer
+    >>> from volt.text.pretokenizer import PreTokenizer
     >>> from volt.vocabulary import Vocabulary
     >>> [can_type(Vocabulary((), (), pretokenizer=PreTokenizer(name))) for name in ("metaspace", "gpt2")]
     [True, False]

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.atoms import SUFFIX
 from volt.errors import ConfigError
 from volt.tables import Tables
+from volt.text.markers import SUFFIX
 
 Longs = NDArray[np.int64]
 Spell = Callable[[int], Sequence[int] | bytes]

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from volt.atoms import PREFIX, SUFFIX
 from volt.encoder import Encoder
+from volt.text.markers import PREFIX, SUFFIX
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -23,8 +23,8 @@ from volt.bpe import Candidates
 from volt.criteria import Length, muv
 from volt.errors import CandidateError
 from volt.selection import Pick, all_picks, parse_rule
-from volt.special import SpecialTokens
 from volt.steps import Parameters, SizeStep, size_steps
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]

@@ -22,7 +22,8 @@ from typing import Any
 
 from volt.corpus import count_words
 from volt.errors import ConfigError
-from volt.reader import expand, read_blocks
+from volt.files.blocks import read_blocks
+from volt.files.paths import expand
 from volt.word_counts import WordCounts
 
 Progress = Callable[[str, int, "int | None"], object]

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import SUFFIX
 from volt.criteria import Length, entropy, f95, renyi_efficiency
 from volt.errors import ConfigError
 from volt.pot_solver import SOLVERS
+from volt.text.markers import SUFFIX
 from volt.transport import TransportPlan, TransportProblem
 
 if TYPE_CHECKING:

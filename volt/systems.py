@@ -26,17 +26,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import PREFIX, SUFFIX
 from volt.bpe import Candidates
 from volt.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.measures import Cuts
 from volt.searching import SearchResult
-from volt.special import BYTE_TOKENS
 from volt.steps import SizeStep
 from volt.system_costs import Cost, measured
 from volt.system_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
-from volt.text import Normalizer, PreTokenizer
+from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt.word_counts import WordCounts
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import SUFFIX, atom_code, atom_codes, atom_text, text_codes
-from volt.bytelevel import to_characters
 from volt.errors import VocabularyError
-from volt.special import BYTE_TOKENS
+from volt.text.atoms import atom_code, atom_codes, atom_text, text_codes
+from volt.text.byte_alphabet import to_characters
+from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.atoms import PREFIX, SUFFIX
 from volt.bpe import Candidates
 from volt.encoder import Encoder
 from volt.searching import SearchResult, counts_of_kept
 from volt.steps import SizeStep
+from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]

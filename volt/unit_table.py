@@ -3,7 +3,7 @@
 A table belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit.
 
 >>> from volt.learners import numbering_learner
->>> from volt.text import PreTokenizer
+>>> from volt.text.pretokenizer import PreTokenizer
 >>> from volt.units import UnitRule
 >>> table = UnitTable(UnitRule.of(PreTokenizer()), numbering_learner(), np.int32)
 >>> lines = table.encode(table.read(b"low lower low\\n\\nlow", separator=ord("\\n")))
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.file_spans import FileSpan
+from volt.files.spans import FileSpan
 from volt.units import UnitRule
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.bytelevel import ALPHABET
-from volt.text import SPACE, PreTokenizer
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.markers import SPACE
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -19,13 +19,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from volt.atoms import SUFFIX, Marker, atom_code, check_marker
 from volt.errors import ConfigError, VocabularyError
+from volt.files.atomic import write_atomic
 from volt.interop import Interop
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.atoms import atom_code
+from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary_file import VocabularyFile, dump
-from volt.writer import write_atomic
 
 _ROLES = ("unk", "bos", "eos", "pad")
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from volt.errors import ConfigError, CorpusError
-from volt.text import Normalizer, PreTokenizer
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
     import numpy as np

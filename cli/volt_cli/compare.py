@@ -71,7 +71,7 @@ def compare(
 
 
 def _sample_lines(path: Path) -> list[str]:
-    from volt.reader import read_blocks
+    from volt.files.blocks import read_blocks
 
     lines = next((block.data.decode().split("\n") for block in read_blocks(str(path))), [])
     filled = [line.strip() for line in lines if line.strip()]
@@ -82,7 +82,7 @@ def _sample_lines(path: Path) -> list[str]:
 
 def _check_targets(out: Path | None, markdown: Path | None, as_json: str, plots: Path | None) -> None:
     """Refuse now what could not be written after minutes of work."""
-    from volt.writer import check_writable
+    from volt.files.atomic import check_writable
 
     for path in (out, markdown, Path(as_json) if as_json not in ("", "-") else None):
         if path is not None:
@@ -118,7 +118,7 @@ def _write(
 
 
 def _write_text(path: Path, text: str, *, quiet: bool) -> None:
-    from volt.writer import write_atomic
+    from volt.files.atomic import write_atomic
 
     with write_atomic(path) as file:
         file.write(text.encode())

@@ -43,7 +43,8 @@ def decode(
 def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Any) -> Iterator[bytes]:
     """The text of files of ids, block by block."""
     from volt.decoder import Decoder
-    from volt.reader import expand, read_blocks
+    from volt.files.blocks import read_blocks
+    from volt.files.paths import expand
 
     decoder = Decoder.of(vocabulary)
     for path in expand(files or ["-"]):
@@ -54,7 +55,7 @@ def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Any) -
 def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: str) -> Iterator[bytes]:
     """The text of files of pieces, line by line."""
     from volt.decoder import decode
-    from volt.special import BYTE_TOKENS
+    from volt.text.markers import BYTE_TOKENS
 
     whole = {*vocabulary.special.user, *BYTE_TOKENS}
     for lines in read_lines(files, errors=errors):
@@ -69,7 +70,7 @@ def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) ->
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']
     """
-    from volt.atoms import SUFFIX
+    from volt.text.markers import SUFFIX
 
     spelled: list[str] = []
     for piece in pieces:

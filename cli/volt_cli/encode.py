@@ -49,7 +49,7 @@ def encode(
     with loading():
         from volt.encoder import Encoder
         from volt.file_encoding import Job
-        from volt.reader import expand
+        from volt.files.paths import expand
 
         errors, form = checked_errors(encoding_errors), cast("Output", output)  # which Job refuses if it is none
         job = Job(form, separator, dropout=dropout, seed=seed, errors=errors, n_threads=threads)

@@ -20,8 +20,8 @@ def import_(
     ] = None,
 ) -> None:
     """Read a vocabulary of another library and write it as a VOLT vocabulary."""
+    from volt.files.atomic import check_writable
     from volt.formats import read_vocabulary
-    from volt.writer import check_writable
 
     check_writable(out)
     vocabulary = read_vocabulary(path, format=format or None, merges=merges)

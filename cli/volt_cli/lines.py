@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    from volt.reader import Errors
+    from volt.files.blocks import Errors
 
 BLOCK_SIZE = 1 << 20  # bytes; small, so that a pipe's reader does not wait long
 
 
 def read_lines(files: list[str] | None, *, errors: str) -> Iterator[list[str]]:
     """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n"."""
-    from volt.reader import expand, read_blocks
+    from volt.files.blocks import read_blocks
+    from volt.files.paths import expand
 
     policy = checked_errors(errors)
     for path in expand(files or ["-"]):
@@ -37,6 +38,6 @@ def checked_errors(policy: str) -> Errors:
 
 def open_output(path: Path | None) -> AbstractContextManager[BinaryIO]:
     """A file that appears when it is complete, or stdout."""
-    from volt.writer import write_atomic
+    from volt.files.atomic import write_atomic
 
     return nullcontext(sys.stdout.buffer) if path is None else write_atomic(path)

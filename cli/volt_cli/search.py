@@ -69,12 +69,12 @@ def search(
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
     prints the sizes with what every rule would pick and why.
     """
+    from volt.files.atomic import check_writable
     from volt.searching import checked_sizes, default_sizes
     from volt.searching import search as run_search
     from volt.selection import parse_rule
-    from volt.special import SpecialTokens
     from volt.steps import Parameters
-    from volt.writer import check_writable
+    from volt.text.special_tokens import SpecialTokens
 
     parameters = Parameters(length, mass, epsilon, row_tau, column_tau, min_share, solver, max_iters=max_iters)  # type: ignore[arg-type]
     special, fixed, asked = SpecialTokens(unk, bos, eos, pad, tuple(user or ())), parse_rule(select), parse_sizes(sizes)

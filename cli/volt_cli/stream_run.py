@@ -73,7 +73,7 @@ def run(
         )
     if resume and state is None and ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to go on from")
-    from volt.writer import check_writable
+    from volt.files.atomic import check_writable
 
     for path in filter(None, (state, summary)):
         check_writable(path)
@@ -183,7 +183,7 @@ class _Run:
         """Save the state, and write the metrics."""
         self._positions.save(self._left)
         if self._summary is not None:
-            from volt.writer import write_atomic
+            from volt.files.atomic import write_atomic
 
             with write_atomic(self._summary) as file:
                 file.write((json.dumps(self._metrics(), indent=1, ensure_ascii=False) + "\n").encode())

@@ -241,9 +241,10 @@ def count_loop(task: Task) -> Any:
     """Numbers of words, added up: the compiled loop."""
     import polars as pl
 
-    from volt.batches import NEWLINE, in_order
+    from volt.batches import NEWLINE
+    from volt.files.threads import in_order
     from volt.learners import numbering_learner
-    from volt.text import PreTokenizer
+    from volt.text.pretokenizer import PreTokenizer
     from volt.unit_table import UnitTable
     from volt.units import UnitRule
 
@@ -287,7 +288,8 @@ def byte_blocks(path: str) -> Iterator[bytes | memoryview]:
     """Lines of text, read as VOLT reads them, beside the counting."""
     from volt.columns import json_texts, parquet_texts
     from volt.encoder import file_chunks
-    from volt.reader import prefetch, read_blocks
+    from volt.files.blocks import read_blocks
+    from volt.files.threads import prefetch
 
     if path.endswith(".parquet"):
         for part in parquet_texts(path, COLUMN).collect().iter_slices(ROWS):

@@ -34,8 +34,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for matrices this small, t
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.files.atomic import write_atomic
 from volt.vocabulary import Vocabulary
-from volt.writer import write_atomic
 
 CONTEXT = 2  # ids before the one that is predicted
 Floats = NDArray[np.float32]

@@ -21,9 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.atoms import Marker
 from volt.errors import CandidateError, ConfigError, VocabularyError
-from volt.special import SpecialTokens
+from volt.text.markers import Marker
+from volt.text.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary

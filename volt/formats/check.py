@@ -18,7 +18,7 @@ from volt.decoder import decode
 from volt.encoder import Encoder
 from volt.errors import ConfigError
 from volt.formats import FORMATS, USUAL, Peer, format_module
-from volt.special import SpecialTokens
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 N_SHOWN = 5

@@ -30,8 +30,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from volt.atoms import PREFIX, SUFFIX
 from volt.errors import ConfigError, MissingLibraryError, OutputError, VocabularyError
+from volt.files.atomic import write_atomic
 from volt.formats import USUAL, Peer
 from volt.formats.huggingface_pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface_reading import (
@@ -51,9 +51,9 @@ from volt.formats.huggingface_reading import (
     read_tokens,
     role_tokens,
 )  # fmt: skip
-from volt.special import SpecialTokens
+from volt.text.markers import PREFIX, SUFFIX
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.writer import write_atomic
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:

@@ -15,9 +15,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from volt.atoms import PREFIX, SUFFIX, Marker
-from volt.special import FIRST_HIDDEN, LAST_HIDDEN
-from volt.text import Normalizer, PreTokenizer
+from volt.text.markers import PREFIX, SUFFIX, Marker
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary import Vocabulary
 
 Json = dict[str, Any]

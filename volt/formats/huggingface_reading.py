@@ -15,12 +15,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from volt.atoms import PREFIX, SUFFIX, Marker, atom_code
 from volt.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats.huggingface_pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
-from volt.special import BYTE_TOKENS, SpecialTokens
-from volt.text import Normalizer
+from volt.text.atoms import atom_code
+from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
+from volt.text.normalizer import Normalizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"

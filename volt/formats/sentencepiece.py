@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from volt.atoms import PREFIX
 from volt.errors import CandidateError, ConfigError, VocabularyError
+from volt.files.atomic import write_atomic
 from volt.formats import USUAL, MergeList, Peer
 from volt.formats.sentencepiece_model import (
     BPE,
@@ -42,10 +42,11 @@ from volt.formats.sentencepiece_model import (
     to_proto,
     two_parts,
 )  # fmt: skip
-from volt.special import SpecialTokens
-from volt.text import Normalizer, PreTokenizer
+from volt.text.markers import PREFIX
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.writer import write_atomic
 
 FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
 _UNIGRAM = 1

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from volt.atoms import PREFIX
 from volt.errors import MissingLibraryError, VocabularyError
-from volt.special import BYTE_TOKENS
-from volt.text import Normalizer
+from volt.text.markers import BYTE_TOKENS, PREFIX
+from volt.text.normalizer import Normalizer
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type

@@ -19,12 +19,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from volt.atoms import SUFFIX
 from volt.errors import CandidateError, MissingLibraryError, VocabularyError
+from volt.files.atomic import write_atomic
 from volt.formats import USUAL, MergeList, Peer
-from volt.special import SpecialTokens
+from volt.text.markers import SUFFIX
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.writer import write_atomic
 
 _VERSION, _OLD = "#version: 0.2", "#version: 0.1"
 _JOINED = "@@"

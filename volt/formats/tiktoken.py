@@ -16,13 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from volt.bytelevel import ALPHABET, to_bytes, to_characters
 from volt.errors import MissingLibraryError, VocabularyError
+from volt.files.atomic import write_atomic
 from volt.formats import USUAL, Peer
-from volt.special import SpecialTokens
-from volt.text import PreTokenizer
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.writer import write_atomic
 
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 

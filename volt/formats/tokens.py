@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volt.atoms import SUFFIX, atom_code
 from volt.errors import VocabularyError
+from volt.files.atomic import write_atomic
 from volt.formats import HEAD_SIZE, read_merges
-from volt.special import BYTE_TOKENS
+from volt.text.atoms import atom_code
+from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.vocabulary import Vocabulary
-from volt.writer import write_atomic
 
 SEPARATOR = "@@"
 N_ROLES = 4

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from volt.reader import read_raw
+from volt.files.blocks import read_raw
 from volt.stream.mixture import Mixture
 from volt.stream.schedule import UNIT, shares_of
 from volt.stream.shards import split_lines

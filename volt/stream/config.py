@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from volt.errors import VoltError
-from volt.reader import expand
+from volt.files.paths import expand
 from volt.stream.batch import Transform
 from volt.stream.checks import Checks
 from volt.stream.choice import Choice, Variant

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volt.errors import ConfigError, OutputError
+from volt.files.atomic import write_atomic
 from volt.stream import recipe_data as data
-from volt.writer import write_atomic
 
 
 @dataclass(frozen=True, slots=True)

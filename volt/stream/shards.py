@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, OutputError, StreamError
-from volt.reader import is_compressed, read_raw
-from volt.writer import write_atomic
+from volt.files.atomic import write_atomic
+from volt.files.blocks import is_compressed, read_raw
 
 VERSION = 1
 SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, CorpusError, StreamError
-from volt.reader import expand
+from volt.files.paths import expand
 from volt.stream.batch import Transform, files, signature
 from volt.stream.checks import Checks
 from volt.stream.order import Slice, n_blocks, permutation, read_order

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import StreamError
-from volt.writer import write_atomic
+from volt.files.atomic import write_atomic
 
 FORMAT = "volt.stream"
 VERSION = 1

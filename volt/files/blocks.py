@@ -13,25 +13,18 @@ damaged files, invalid UTF-8) is refused with the file, the line and the remedy.
 
 from __future__ import annotations
 
-import glob
-import os
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
-from pathlib import Path
-from threading import Thread
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from volt.decompression import decompress, find_decoder
 from volt.errors import ConfigError, CorpusError
+from volt.files.decompression import decompress, find_decoder
 
 Errors = Literal["strict", "replace", "skip"]
-Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-T = TypeVar("T")
 
 BLOCK_SIZE = 32 << 20  # bytes
 _READ_SIZE = 16 << 10  # bytes per read of what is compressed: it may unpack to a thousand times as much
@@ -89,38 +82,6 @@ class Block:
         return f"{self.path}:{number}"
 
 
-def expand(sources: Sources) -> list[str]:
-    """Files, globs (sorted), directories (sorted, recursive, no dot files) and "-" (stdin) → paths to read.
-
-    Raises CorpusError if one is missing, matches nothing or is a directory without files.
-
-    >>> expand("-")
-    ['-']
-    """
-    named = [sources] if isinstance(sources, str | os.PathLike) else sources
-    paths = [path for source in named for path in _expand_one(os.fspath(source))]
-    if not paths:
-        raise CorpusError("no corpus was given; name a file, a directory, a pattern or - for stdin")
-    return paths
-
-
-def _expand_one(source: str) -> list[str]:
-    exists = source == "-" or os.path.lexists(source)
-    matches = [source] if exists else sorted(glob.glob(source, recursive=True))
-    paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
-    if not paths:
-        missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
-        raise CorpusError(f"{source}: {'the directory holds no files' if matches else missing}; check the path")
-    return paths
-
-
-def _files_below(folder: str) -> list[str]:
-    def hidden(path: Path) -> bool:
-        return any(part.startswith(".") for part in path.relative_to(folder).parts)
-
-    return sorted(str(path) for path in Path(folder).rglob("*") if path.is_file() and not hidden(path))
-
-
 def read_blocks(
     path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True
 ) -> Iterator[Block]:
@@ -167,48 +128,6 @@ def is_compressed(path: str) -> bool:
     """
     with _open(path) as file:
         return find_decoder(file.read(8)) is not None
-
-
-def prefetch(items: Iterator[T]) -> Iterator[T]:
-    """Compute the next item in a thread while this one is in use; order and errors stay as they are.
-
-    >>> list(prefetch(iter("abc")))
-    ['a', 'b', 'c']
-    """
-    ahead = _next_in_thread(items)
-    while (item := patiently(ahead)) is not None:
-        ahead = _next_in_thread(items)
-        yield item
-
-
-def patiently(future: Future[T]) -> T:
-    """The future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by itself.
-
-    >>> done: Future[int] = Future()
-    >>> done.set_result(1)
-    >>> patiently(done)
-    1
-    """
-    while True:
-        try:
-            return future.result(timeout=0.1)
-        except TimeoutError:
-            if future.done():
-                raise
-
-
-def _next_in_thread(items: Iterator[T]) -> Future[T | None]:
-    """A daemon thread for each item: one that waits for stdin must not keep an interrupted program alive."""
-    future: Future[T | None] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(next(items, None))
-        except BaseException as error:
-            future.set_exception(error)
-
-    Thread(target=work, daemon=True).start()
-    return future
 
 
 class _CountedFile:

@@ -1,6 +1,7 @@
 """Normalised text, and pre-tokens of it → where they came from: spans of characters, in linear time.
 
->>> from volt.text import Normalizer, PreTokenizer
+>>> from volt.text.normalizer import Normalizer
+>>> from volt.text.pretokenizer import PreTokenizer
 >>> text, spans = align(Normalizer("nfkc"), "ﬁn ½")
 >>> text, spans.tolist()
 ('fin 1⁄2', [[0, 1], [0, 1], [1, 2], [2, 3], [3, 4], [3, 4], [3, 4]])
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.bytelevel import to_bytes
-from volt.text import SPACE, Normalizer, PreTokenizer
+from volt.text.byte_alphabet import to_bytes
+from volt.text.markers import SPACE
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,25 +14,11 @@ Compiled code sees an atom as a number: 2 · code point, + 1 if it carries the e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import ConfigError
-from volt.special import SUFFIX as SUFFIX
-
-Marker = Literal["suffix", "prefix", "none"]
-PREFIX = "▁"
-
-
-def check_marker(marker: str) -> None:
-    """Raise ConfigError if there is no such marker.
-
-    >>> check_marker("suffix")
-    """
-    if marker not in get_args(Marker):
-        raise ConfigError(f"unknown marker {marker!r}; choose from {', '.join(get_args(Marker))}")
+from volt.text.markers import PREFIX, SUFFIX, Marker
 
 
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,32 +1,29 @@
-"""Line → normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
+"""Normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
 
-Both steps are Polars expressions and nothing else, so a column of a corpus and a single string cannot be
-treated differently. A pre-tokeniser either drops the white space between words (`keeps_spaces` is False: they
+A cut is a Polars expression and nothing else, so a column of a corpus and a single string cannot be treated
+differently. A pre-tokeniser either drops the white space between words (`keeps_spaces` is False: they
 are rejoined with one space) or keeps it, shown as "▁" inside the pre-tokens: decoding is concatenation and
 "▁" → " ", less the dummy "▁" that `dummy_prefix` pre-tokenisers put before a line.
 
->>> Normalizer.parse("nfkc+lowercase").normalize("ＶＯＬＴ ﬁnds")
-'volt finds'
 >>> PreTokenizer.parse("metaspace").split("lower newest")
 ['▁lower', '▁newest']
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from volt.bytelevel import ALPHABET, HEX
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ConfigError
+from volt.text.byte_alphabet import ALPHABET, HEX
+from volt.text.markers import SPACE
+from volt.text.normalizer import _over_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
 
-_FORMS = ("none", "nfc", "nfkc")
 _WHITESPACE = r"[^\s\x1c-\x1f]+"  # Unicode White_Space plus the four separators that str.split() adds
 _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
 _METASPACE = rf"{SPACE}[^{SPACE}]*"
@@ -43,78 +40,6 @@ _LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": _GPT2}
 _ASIDE, _HIDDEN = "\U0010ffff", r"\x{10F000}-\x{10FFFD}"
 _BYTES_RUN = rf"([\s{SPACE}])([\s{SPACE}][^\s{SPACE}{_HIDDEN}])"
 _BYTES = f"[{_HIDDEN}]|" + _GPT2.replace(rf"[^\s{SPACE}\p{{L}}", rf"[^\s{SPACE}{_HIDDEN}\p{{L}}")
-
-
-@dataclass(frozen=True, slots=True)
-class Normalizer:
-    """Unicode normal form (none, nfc, nfkc), then lower case; applying it twice changes nothing more.
-
-    `name` is what a vocabulary stores and `parse` reads back. Raises ConfigError if the form is unknown.
-
-    >>> Normalizer("nfc", lowercase=True).name
-    'nfc+lowercase'
-    """
-
-    form: str = "none"
-    lowercase: bool = False
-
-    def __post_init__(self) -> None:
-        if self.form not in _FORMS:
-            raise ConfigError(f"unknown normal form {self.form!r}; choose from {', '.join(_FORMS)}")
-
-    @classmethod
-    def parse(cls, name: str) -> Normalizer:
-        """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase".
-
-        >>> Normalizer.parse("lowercase")
-        Normalizer(form='none', lowercase=True)
-        """
-        named = {one.name: one for form in _FORMS for one in (cls(form), cls(form, lowercase=True))}
-        if name not in named:
-            raise ConfigError(f"unknown normalizer {name!r}; choose from {', '.join(named)}")
-        return named[name]
-
-    @property
-    def name(self) -> str:
-        """What `parse` reads back.
-
-        >>> Normalizer().name, Normalizer(lowercase=True).name
-        ('none', 'lowercase')
-        """
-        parts = [self.form] * (self.form != "none") + ["lowercase"] * self.lowercase
-        return "+".join(parts) or "none"
-
-    def apply(self, expr: pl.Expr) -> pl.Expr:
-        """Normalise a String expression.
-
-        >>> import polars as pl
-        >>> pl.select(Normalizer("nfkc").apply(pl.lit("½"))).item()
-        '1⁄2'
-        """
-        result = self._apply_form(expr)
-        return self._apply_form(result.str.to_lowercase()) if self.lowercase else result
-
-    def _apply_form(self, expr: pl.Expr) -> pl.Expr:
-        if self.form == "none":
-            return expr
-        return expr.str.normalize("NFC" if self.form == "nfc" else "NFKC")
-
-    def apply_series(self, series: pl.Series) -> pl.Series:
-        """Normalise every string of a series.
-
-        >>> import polars as pl
-        >>> Normalizer(lowercase=True).apply_series(pl.Series(["A", "É"])).to_list()
-        ['a', 'é']
-        """
-        return _over_series(self.apply, series)
-
-    def normalize(self, text: str) -> str:
-        """Normalise one string. Raises CorpusError if it holds a lone surrogate.
-
-        >>> Normalizer("nfc").normalize("e\\u0301") == "é"
-        True
-        """
-        return str(_over_text(self.apply, text).item())
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +96,7 @@ class PreTokenizer:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether pre-tokens are bytes, spelled with GPT-2's alphabet (see volt.bytelevel).
+        """Whether pre-tokens are bytes, spelled with GPT-2's alphabet (see volt.text.byte_alphabet).
 
         >>> PreTokenizer("bytes").split("é à")
         ['Ã©', 'ĠÃł']
@@ -260,31 +185,3 @@ def _keeps_lone_space(pattern: str) -> bool:
     except ComputeError as error:
         reason = str(error).split("\n\nThis error occurred")[0]
         raise ConfigError(f"invalid pre-tokenizer regex {pattern!r}: {reason}") from None
-
-
-def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
-    import polars as pl
-
-    return series.to_frame("text").select(make(pl.col("text"))).to_series().alias(series.name)
-
-
-def _over_text(make: Callable[[pl.Expr], pl.Expr], text: str) -> pl.Series:
-    import polars as pl
-
-    return _over_series(make, pl.Series("text", [check_text(text)], dtype=pl.String))
-
-
-def check_text(text: str) -> str:
-    """The text itself. Raises CorpusError with the position if it holds a lone surrogate.
-
-    >>> check_text("é")
-    'é'
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise CorpusError(
-            f"lone surrogate U+{ord(text[error.start]):04X} at character {error.start} (counted from 0); "
-            "it is not text: decode the input as UTF-8 with errors='replace'"
-        ) from None
-    return text

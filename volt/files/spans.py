@@ -14,9 +14,9 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from volt.decompression import find_decoder
 from volt.errors import CorpusError
-from volt.reader import HEAD_SIZE, Block, refuse_binary, unreadable
+from volt.files.blocks import HEAD_SIZE, Block, refuse_binary, unreadable
+from volt.files.decompression import find_decoder
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _STEP = 1 << 12  # bytes looked at around a cut

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volt.errors import ConfigError
+from volt.text.markers import BYTE_TOKENS, SUFFIX
 
 if TYPE_CHECKING:
     import polars as pl
 
 FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
-SUFFIX = "</w>"  # the end-of-word marker
 _HELP = "choose another spelling, such as <url>"
-BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True)

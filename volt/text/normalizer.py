@@ -1,0 +1,119 @@
+"""Unicode normal forms and lower case, the same for one string, a series or a Polars expression.
+
+>>> Normalizer.parse("nfkc+lowercase").normalize("ＶＯＬＴ ﬁnds")
+'volt finds'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volt.errors import ConfigError, CorpusError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+_FORMS = ("none", "nfc", "nfkc")
+
+
+@dataclass(frozen=True, slots=True)
+class Normalizer:
+    """Unicode normal form (none, nfc, nfkc), then lower case; applying it twice changes nothing more.
+
+    `name` is what a vocabulary stores and `parse` reads back. Raises ConfigError if the form is unknown.
+
+    >>> Normalizer("nfc", lowercase=True).name
+    'nfc+lowercase'
+    """
+
+    form: str = "none"
+    lowercase: bool = False
+
+    def __post_init__(self) -> None:
+        if self.form not in _FORMS:
+            raise ConfigError(f"unknown normal form {self.form!r}; choose from {', '.join(_FORMS)}")
+
+    @classmethod
+    def parse(cls, name: str) -> Normalizer:
+        """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase".
+
+        >>> Normalizer.parse("lowercase")
+        Normalizer(form='none', lowercase=True)
+        """
+        named = {one.name: one for form in _FORMS for one in (cls(form), cls(form, lowercase=True))}
+        if name not in named:
+            raise ConfigError(f"unknown normalizer {name!r}; choose from {', '.join(named)}")
+        return named[name]
+
+    @property
+    def name(self) -> str:
+        """What `parse` reads back.
+
+        >>> Normalizer().name, Normalizer(lowercase=True).name
+        ('none', 'lowercase')
+        """
+        parts = [self.form] * (self.form != "none") + ["lowercase"] * self.lowercase
+        return "+".join(parts) or "none"
+
+    def apply(self, expr: pl.Expr) -> pl.Expr:
+        """Normalise a String expression.
+
+        >>> import polars as pl
+        >>> pl.select(Normalizer("nfkc").apply(pl.lit("½"))).item()
+        '1⁄2'
+        """
+        result = self._apply_form(expr)
+        return self._apply_form(result.str.to_lowercase()) if self.lowercase else result
+
+    def _apply_form(self, expr: pl.Expr) -> pl.Expr:
+        if self.form == "none":
+            return expr
+        return expr.str.normalize("NFC" if self.form == "nfc" else "NFKC")
+
+    def apply_series(self, series: pl.Series) -> pl.Series:
+        """Normalise every string of a series.
+
+        >>> import polars as pl
+        >>> Normalizer(lowercase=True).apply_series(pl.Series(["A", "É"])).to_list()
+        ['a', 'é']
+        """
+        return _over_series(self.apply, series)
+
+    def normalize(self, text: str) -> str:
+        """Normalise one string. Raises CorpusError if it holds a lone surrogate.
+
+        >>> Normalizer("nfc").normalize("e\\u0301") == "é"
+        True
+        """
+        return str(_over_text(self.apply, text).item())
+
+
+def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
+    import polars as pl
+
+    return series.to_frame("text").select(make(pl.col("text"))).to_series().alias(series.name)
+
+
+def _over_text(make: Callable[[pl.Expr], pl.Expr], text: str) -> pl.Series:
+    import polars as pl
+
+    return _over_series(make, pl.Series("text", [check_text(text)], dtype=pl.String))
+
+
+def check_text(text: str) -> str:
+    """The text itself. Raises CorpusError with the position if it holds a lone surrogate.
+
+    >>> check_text("é")
+    'é'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CorpusError(
+            f"lone surrogate U+{ord(text[error.start]):04X} at character {error.start} (counted from 0); "
+            "it is not text: decode the input as UTF-8 with errors='replace'"
+        ) from None
+    return text
