@@ -114,7 +114,7 @@ def compared(format: str, name: str, vocabulary: Vocabulary, corpora: dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, {"marian": "out.yml", "sentencepiece": "out.model"}.get(format, "out"))
         try:
-            notes = write_vocabulary(vocabulary, path, format=format)
+            notes = write_vocabulary(vocabulary, path, to=format)
         except VoltError as error:
             yield Row(format, name, "—", reason=str(error).removeprefix(f"{path}: "))
             return

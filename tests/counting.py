@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import zstandard
 
-from volt.word_counts import WordCounts
+from volt.count.word_counts import WordCounts
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,

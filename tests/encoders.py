@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from merges import LINES, merge_lists, word_counts
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.text.markers import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 FEW = settings(deadline=None, max_examples=60)
 USER = ("<url>", "<URL>", "<0x4", "é▁!", "abc", "ab", "@@")

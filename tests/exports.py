@@ -7,11 +7,11 @@ from collections import Counter
 from hypothesis import strategies as st
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 LINES = [
     "the lower the newest, the widest: don't 42 </s> <s> <unk> a</w> x▁y ▁▁z",

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from volt.bpe import Candidates, learn_bpe
-from volt.word_counts import WordCounts
+from volt.count.word_counts import WordCounts
 
 FEW = settings(deadline=None, max_examples=60)
 LINES = """the quick brown fox jumps over the lazy dog and the other dogs

@@ -12,7 +12,7 @@ from typing import Any
 
 from volt.comparing import compare
 from volt.comparison import Comparison
-from volt.corpus import count_words
+from volt.count.corpus import count_words
 from volt.sources import Source
 
 HOSTILE = [

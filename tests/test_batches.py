@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from volt.batches import BatchEncoder, Chunk, chunks_of
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.encoder import Encoder, file_chunks
 from volt.errors import ConfigError, CorpusError, VocabularyError
 from volt.files.threads import in_order
@@ -22,7 +23,6 @@ from volt.rendering import as_ids, joined
 from volt.tables import Tables
 from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace", "bytes", r"regex:\w+|\s", r"regex:[a-z]+")
 MARKERS = {"whitespace": "suffix", r"regex:[a-z]+": "prefix"}

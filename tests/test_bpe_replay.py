@@ -21,8 +21,8 @@ from merges import (
 )
 
 from volt.bpe import replay_bpe
+from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError
-from volt.word_counts import WordCounts
 
 
 @given(merge_lists())

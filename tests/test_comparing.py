@@ -13,12 +13,12 @@ from rich.console import Console
 import volt
 from volt.comparing import Comparison, compare
 from volt.comparison_report import as_markdown, as_text, column_parts, grids, warnings
+from volt.count.word_counts import WordCounts, mix
 from volt.criteria import entropy
 from volt.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.sources import Source
 from volt.text.atoms import token_lengths
-from volt.word_counts import WordCounts, mix
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
 STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")

@@ -17,8 +17,8 @@ from counting import PACKERS, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt import corpus, word_counts
-from volt.corpus import count_words
+from volt.count import corpus, word_counts
+from volt.count.corpus import count_words
 from volt.errors import VoltError
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer

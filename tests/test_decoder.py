@@ -233,8 +233,8 @@ def test_real_text_comes_back(name: str, pretokenizer: str, lines) -> None:
     """Lines of real text, encoded by a vocabulary of each kind, come back as `decode` gives them; as they were, where
     all spaces are kept. Characters that the vocabulary does not know are bytes."""
     from volt.bpe import learn_bpe
+    from volt.count.word_counts import WordCounts
     from volt.encoder import Encoder
-    from volt.word_counts import WordCounts
 
     text = lines(name, 1_500)
     rule = PreTokenizer.parse(pretokenizer)

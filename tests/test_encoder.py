@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from merges import LATE, LINES
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.errors import CorpusError, VocabularyError, VoltError
 from volt.kernels.merging import LONG
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 MANY = settings(deadline=None, max_examples=200)
 

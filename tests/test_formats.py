@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.formats import FORMATS, Peer, check, format_module, guess_format, read_vocabulary, write_vocabulary
 from volt.formats.check import Agreement, probe_lines
 from volt.searching import search
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 LISTS = ("fairseq", "marian", "opennmt", "tokens")
 WORDS = {"the": 90, "cat": 40, "sat": 30, "mat": 20, "hat": 20, "that": 40, "had": 20, "on": 30, "höre": 3}
@@ -57,7 +57,7 @@ def test_files_are_recognised_by_content(name: str, tmp_path: Path) -> None:
     """What a format writes is read back without naming the format, lists with their merges."""
     vocabulary, path = fitting(name), place(tmp_path, name)
     vocabulary.save(tmp_path / "v.volt")
-    write_vocabulary(vocabulary, path, format=name)
+    write_vocabulary(vocabulary, path, to=name)
     found = read_vocabulary(path, merges=tmp_path / "v.volt" if name in LISTS else None)
     assert set(vocabulary.tokens) <= set(found.pieces)
     head = b"" if path.is_dir() else path.read_bytes()[:4096]
@@ -69,7 +69,7 @@ def test_files_are_recognised_by_content(name: str, tmp_path: Path) -> None:
 def test_the_library_agrees_on_text_made_of_the_vocabulary(name: str, tmp_path: Path) -> None:
     """The real library cuts probe lines as we do, or the notes say why not."""
     vocabulary, path = fitting(name), place(tmp_path, name)
-    notes = write_vocabulary(vocabulary, path, format=name)
+    notes = write_vocabulary(vocabulary, path, to=name)
     agreement = check.check(vocabulary, path, name, probe_lines(vocabulary))
     assert agreement.is_complete or notes, agreement.differences[:1]
     assert agreement.n_lines > 50
@@ -85,9 +85,9 @@ def test_a_volt_file_needs_no_format(tmp_path: Path) -> None:
 def test_unknown_formats_and_files_are_told(tmp_path: Path) -> None:
     """A format that is none: ConfigError with the near one; a file in none: VocabularyError with all names."""
     with pytest.raises(ConfigError, match="did you mean fairseq"):
-        write_vocabulary(made(), tmp_path / "x", format="fairsec")
+        write_vocabulary(made(), tmp_path / "x", to="fairsec")
     with pytest.raises(ConfigError, match="choose from subword-nmt, sentencepiece"):
-        write_vocabulary(made(), tmp_path / "x", format="qqq")
+        write_vocabulary(made(), tmp_path / "x", to="qqq")
     (tmp_path / "x").write_bytes(b"two words\nand three more\n\xff\xfe\x00")
     with pytest.raises(VocabularyError, match=r"neither a VOLT vocabulary nor.*subword-nmt.*tokens"):
         read_vocabulary(tmp_path / "x")
@@ -131,7 +131,7 @@ LIBRARIES = {
 def test_a_missing_library_gives_the_pip_command(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the library, the peer is a MissingLibraryError that holds the pip command."""
     path = place(tmp_path, name)
-    write_vocabulary(fitting(name), path, format=name)
+    write_vocabulary(fitting(name), path, to=name)
     for library in LIBRARIES[name]:
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingLibraryError, match="pip install"):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.muv_study import GRID, grid_argmax, muv_study
 from volt.searching import search
 from volt.steps import Parameters, size_steps
 from volt.system_costs import Cost
-from volt.word_counts import WordCounts
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
 STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")

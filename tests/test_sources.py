@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
 from volt.sources import Source, are_aligned, match_names, read_sources, sample_lines, source_paths, unseen_characters
-from volt.word_counts import WordCounts
 
 
 def source(name: str, **words: int) -> Source:

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import subword_nmt as module
@@ -23,7 +24,6 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 pytest.importorskip("subword_nmt")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, MissingLibraryError, VocabularyError
 from volt.searching import search
@@ -27,7 +28,6 @@ from volt.systems import (
     volt_systems,
 )
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 FREE = Cost(0.0, None)
 STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")

@@ -85,7 +85,7 @@ def test_write_then_read_loses_nothing_but_what_is_told(name, vocabulary):
         path, merges = Path(folder, "list"), Path(folder, "v.volt")
         vocabulary.save(merges)
         try:
-            notes = write_vocabulary(vocabulary, path, format=name)
+            notes = write_vocabulary(vocabulary, path, to=name)
             found = read_vocabulary(path, format=name, merges=merges)
         except VocabularyError:
             written = path.exists()
@@ -106,7 +106,7 @@ def test_other_readers_find_every_piece_at_its_id(name, vocabulary):
     with TemporaryDirectory() as folder:
         path = Path(folder, "list")
         try:
-            write_vocabulary(vocabulary, path, format=name)
+            write_vocabulary(vocabulary, path, to=name)
         except VocabularyError:
             return
         ids = reader(path.read_bytes().decode())
@@ -138,7 +138,7 @@ def test_what_yaml_writers_write_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LISTS)
 def test_pieces_of_text_have_our_ids(name, tmp_path: Path, subword_nmt) -> None:
     """Text that subword-nmt cuts by the same merges has, through the list, the ids that we give it."""
-    write_vocabulary(SMALL, tmp_path / "list", format=name)
+    write_vocabulary(SMALL, tmp_path / "list", to=name)
     reader, shift = READERS[name]
     ids, encoder = reader((tmp_path / "list").read_text(encoding="utf-8")), Encoder(SMALL)
     line = "low er ler olow élow"
@@ -153,7 +153,7 @@ def test_codes_serve_as_merges(name, tmp_path: Path) -> None:
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     pruned = replace(SMALL, tokens=SMALL.tokens[:-1], counts=SMALL.counts[:-1])
     for vocabulary in (SMALL, pruned):
-        write_vocabulary(vocabulary, tmp_path / "list", format=name)
+        write_vocabulary(vocabulary, tmp_path / "list", to=name)
         found = read_vocabulary(tmp_path / "list", format=name, merges=tmp_path / "codes")
         assert found == replace(vocabulary, counts=vocabulary.counts if name in COUNTED else ())
     assert found.scaffolding == ("lo", "er</w>")
@@ -175,7 +175,7 @@ def test_opennmt_is_read_either_way_round(tmp_path: Path) -> None:
 def test_fairseq_tells_like_spellings_apart(tmp_path: Path) -> None:
     """Two tokens that subword-nmt spells alike: fairseq's flag, our ids and a note; Marian and OpenNMT refuse."""
     vocabulary = Vocabulary(merges=(("@", "@</w>"), ("a", "@@</w>")), tokens=("a", "a@@</w>", "@"))
-    notes = write_vocabulary(vocabulary, tmp_path / "dict.txt", format="fairseq")
+    notes = write_vocabulary(vocabulary, tmp_path / "dict.txt", to="fairseq")
     assert (tmp_path / "dict.txt").read_text() == "a@@ 0\na@@ 0 #fairseq:overwrite\n@@@ 0\n"
     assert any("a@@" in note and "never finds" in note for note in notes)
     vocabulary.save(tmp_path / "v.volt")
@@ -184,14 +184,14 @@ def test_fairseq_tells_like_spellings_apart(tmp_path: Path) -> None:
     )
     for name in ("marian", "opennmt"):
         with pytest.raises(VocabularyError, match="both be spelled 'a@@'"):
-            write_vocabulary(vocabulary, tmp_path / name, format=name)
+            write_vocabulary(vocabulary, tmp_path / name, to=name)
         assert not (tmp_path / name).exists()
 
 
 def test_fairseq_lists_user_tokens_as_subword_nmt_spells_them(tmp_path: Path) -> None:
     """A user token keeps its id where it ends a word; its glued spelling comes last, and a note says so."""
     vocabulary = replace(SMALL, special=SpecialTokens(user=("<url>",)))
-    notes = write_vocabulary(vocabulary, tmp_path / "dict.txt", format="fairseq")
+    notes = write_vocabulary(vocabulary, tmp_path / "dict.txt", to="fairseq")
     ids = fairseq_ids((tmp_path / "dict.txt").read_text(encoding="utf-8"))
     assert ids["<url>"] == vocabulary.ids["<url>"]
     assert ids["<url>@@"] == len(vocabulary.pieces)
@@ -242,7 +242,7 @@ def test_damaged_lists_are_told_by_file_and_line(name, data, line, said, tmp_pat
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_alone_asks_for_merges(name, tmp_path: Path) -> None:
     """A list without merges, an empty list and a missing one are VocabularyErrors that say what to do."""
-    write_vocabulary(SMALL, tmp_path / "list", format=name)
+    write_vocabulary(SMALL, tmp_path / "list", to=name)
     with pytest.raises(VocabularyError, match="--merges FILE"):
         read_vocabulary(tmp_path / "list", format=name)
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
@@ -257,9 +257,9 @@ def test_tokens_that_would_break_a_line_are_refused(name, tmp_path: Path) -> Non
     """A token with a line end is refused by name, with nothing written; YAML alone holds it."""
     vocabulary = Vocabulary(merges=(), tokens=("a", "\n"))
     if name == "marian":
-        write_vocabulary(vocabulary, tmp_path / "list", format=name)
+        write_vocabulary(vocabulary, tmp_path / "list", to=name)
         assert marian_ids((tmp_path / "list").read_text(encoding="utf-8"))["\n@@"] == 3
         return
     with pytest.raises(VocabularyError, match="marian or huggingface"):
-        write_vocabulary(vocabulary, tmp_path / "list", format=name)
+        write_vocabulary(vocabulary, tmp_path / "list", to=name)
     assert not list(tmp_path.iterdir())

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.bpe import learn_bpe
+from volt.count.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.searching import SearchResult, search
 from volt.systems import vocabulary_at
 from volt.token_table import sample_cuts, token_table
-from volt.word_counts import WordCounts
 
 word_counts_ = st.dictionaries(st.text("abc", min_size=2, max_size=8), st.integers(1, 30), min_size=2, max_size=20)
 

@@ -7,8 +7,8 @@ from counting import pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volt.count.word_counts import WordCounts, mix
 from volt.errors import ConfigError, CorpusError
-from volt.word_counts import WordCounts, mix
 
 table = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 2**40), max_size=6)
 counts_ = table.map(WordCounts.from_pairs)

@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from volt.lazy import lazy
 
 if TYPE_CHECKING:
     from volt.bpe import Candidates as Candidates
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
     from volt.bpe import replay_bpe as replay_bpe
     from volt.comparing import compare as compare
     from volt.comparison import Comparison as Comparison
-    from volt.corpus import count_words as count_words
+    from volt.count.corpus import count_words as count_words
+    from volt.count.word_counts import WordCounts as WordCounts
+    from volt.count.word_counts import mix as mix
     from volt.encoder import Encoder as Encoder
     from volt.errors import VoltError as VoltError
+    from volt.formats import read_vocabulary as read_vocabulary
+    from volt.formats import write_vocabulary as write_vocabulary
     from volt.searching import SearchResult as SearchResult
     from volt.searching import muv_search as muv_search
     from volt.searching import search as search
@@ -33,41 +38,32 @@ if TYPE_CHECKING:
     from volt.transport import TransportPlan as TransportPlan
     from volt.transport import TransportProblem as TransportProblem
     from volt.vocabulary import Vocabulary as Vocabulary
-    from volt.word_counts import WordCounts as WordCounts
-    from volt.word_counts import mix as mix
 
-_HOMES = {
-    "bpe": ("Candidates", "learn_bpe", "replay_bpe"),
-    "comparing": ("compare",),
-    "comparison": ("Comparison",),
-    "corpus": ("count_words",),
-    "encoder": ("Encoder",),
-    "errors": ("VoltError",),
-    "searching": ("SearchResult", "muv_search", "search"),
-    "text.special_tokens": ("SpecialTokens",),
-    "steps": ("Parameters", "SizeStep"),
-    "stream": ("Stream",),
-    "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
-    "vocabulary": ("Vocabulary",),
-    "word_counts": ("WordCounts", "mix"),
-}
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_MODULE_OF)
+_import, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "bpe": ("Candidates", "learn_bpe", "replay_bpe"),
+        "comparing": ("compare",),
+        "comparison": ("Comparison",),
+        "count.corpus": ("count_words",),
+        "count.word_counts": ("WordCounts", "mix"),
+        "encoder": ("Encoder",),
+        "errors": ("VoltError",),
+        "formats": ("read_vocabulary", "write_vocabulary"),
+        "searching": ("SearchResult", "muv_search", "search"),
+        "steps": ("Parameters", "SizeStep"),
+        "stream": ("Stream",),
+        "text.special_tokens": ("SpecialTokens",),
+        "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
+        "vocabulary": ("Vocabulary",),
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name's module when the name is first used (PEP 562), so that `import volt` is instant."""
-    if name == "__version__":
-        from importlib.metadata import version
+    """A public name, or `__version__`."""
+    if name != "__version__":
+        return _import(name)
+    from importlib.metadata import version
 
-        return version("volt-vocab")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'volt' has no attribute {name!r}")
-    value = getattr(import_module(f"volt.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+    return version("volt-vocab")

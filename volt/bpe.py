@@ -7,7 +7,7 @@ When merge (a, b) → ab makes r replacements, weighted by word count,
 so the counts after any number of merges are sums over what the learner noted on its way, and nothing is ever encoded
 again. Merges, ties included, are those of subword-nmt.
 
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=4)
 >>> candidates.merges
 [('s', 't</w>'), ('e', 'st</w>'), ('l', 'o'), ('w', 'est</w>')]
@@ -33,8 +33,8 @@ from volt.text.markers import SUFFIX, Marker, check_marker
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
+    from volt.count.word_counts import WordCounts
     from volt.kernels.arrays import Words
-    from volt.word_counts import WordCounts
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -175,7 +175,7 @@ def replay_bpe(
 
     Raises CandidateError if a part of a merge is neither an atom nor the result of an earlier merge.
 
-    >>> from volt.word_counts import WordCounts
+    >>> from volt.count.word_counts import WordCounts
     >>> replay_bpe(WordCounts.from_pairs({"abc": 3}), [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
     """

@@ -3,7 +3,7 @@
 What cannot be made (a missing library, a size that the corpus does not reach, a damaged file) is told in `problems`,
 and the rest is made all the same.
 
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}{d}": 5 for a in "lst" for b in "aeiou" for c in "nrdw" for d in ("", "er", "est")}
 >>> comparison = compare([Source("en", WordCounts.from_pairs(words))], systems=["bpe:30", "bpe:9000"])
 >>> [system.name for system in comparison.systems][:2], comparison.systems[-1].name, comparison.problems[-1]
@@ -23,6 +23,7 @@ from volt.bpe import Candidates, learn_bpe
 from volt.comparison import Comparison as Comparison
 from volt.comparison import SystemResult as SystemResult
 from volt.comparison import corpus_facts, made_now
+from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.measures import Cuts
 from volt.measuring import Texts, cut_texts, measure_system, measured_texts
@@ -46,7 +47,6 @@ from volt.systems import (
     volt_systems,
 )  # fmt: skip
 from volt.token_table import sample_cuts, token_table
-from volt.word_counts import WordCounts, mix
 
 N_CANDIDATES = 30_000
 Report = Callable[[str], object]

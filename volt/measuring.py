@@ -42,7 +42,7 @@ class Texts:
 def measured_texts(sources: Sequence[Source], heldout: Sequence[Source], *, length: Length = "type") -> Texts:
     """Put each source beside the held-out text of its name.
 
-    >>> from volt.word_counts import WordCounts
+    >>> from volt.count.word_counts import WordCounts
     >>> source = Source("en", WordCounts.from_pairs({"low": 2}))
     >>> texts = measured_texts([source], [Source("en", WordCounts.from_pairs({"lower": 1}))])
     >>> texts.sources[0].words, texts.sources[0].heldout.word_counts

@@ -6,7 +6,7 @@ falls from the first step on, and the argmax is the first size that the grid let
 
 >>> from volt.bpe import learn_bpe
 >>> from volt.searching import search
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}": i + 1 for a in "lst" for b in "aeiou" for i, c in enumerate("nrdw")}
 >>> found = muv_study(search(learn_bpe(WordCounts.from_pairs(words), 40)), grid=range(20, 50, 5), grid_step=5)
 >>> [(one.over, one.length, one.size, one.on_edge) for one in found.argmaxes[:2]]
@@ -149,7 +149,7 @@ def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequen
     """What MUV-search picks on the paper's grid; None if the candidates reach fewer than two of its sizes.
 
     >>> from volt.bpe import learn_bpe
-    >>> from volt.word_counts import WordCounts
+    >>> from volt.count.word_counts import WordCounts
     >>> grid_argmax(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), grid=range(6, 10)).size
     7
     """

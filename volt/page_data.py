@@ -6,7 +6,7 @@ those of every size are exact.
 
 >>> from volt.bpe import learn_bpe
 >>> from volt.searching import search
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
 >>> data = slider_data(search(learn_bpe(counts, n_merges=9), sizes=[13, 16]), ["a low  widest"])
 >>> data["sizes"], data["n_merges"], data["dropped"], data["samples"]
@@ -68,7 +68,7 @@ def count_changes(candidates: Candidates, sizes: Sequence[int]) -> Iterator[tupl
     """For each size, the tokens whose count differs from that at the size before (at first: from 0), and their counts.
 
     >>> from volt.bpe import learn_bpe
-    >>> from volt.word_counts import WordCounts
+    >>> from volt.count.word_counts import WordCounts
     >>> list(count_changes(learn_bpe(WordCounts.from_pairs({"ab": 2}), n_merges=1), [2, 3]))
     [([0, 1], [2, 2]), ([0, 1, 2], [0, 0, 2])]
     """

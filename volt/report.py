@@ -1,6 +1,6 @@
 """`SearchResult` → what people read in a terminal, and the same as JSON data.
 
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> from volt.bpe import learn_bpe
 >>> from volt.searching import search
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})

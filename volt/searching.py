@@ -1,7 +1,7 @@
 """Candidates → `SearchResult`: measure a range of sizes, let a rule choose, build the vocabulary.
 
 >>> from volt.bpe import learn_bpe
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
 >>> result = search(candidates, sizes=range(13, 21), select="knee")
 >>> result.best.size, result.vocabulary.size, result.pick.why
@@ -108,7 +108,7 @@ def search(
 def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
     """Entropy and MUV of the BPE sweep at every size from the atoms up: the paper's MUV-search at full resolution.
 
-    >>> from volt.word_counts import WordCounts
+    >>> from volt.count.word_counts import WordCounts
     >>> from volt.bpe import learn_bpe
     >>> curve = muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
     >>> curve.sizes, curve.n_pieces
@@ -130,7 +130,7 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
 def default_sizes(candidates: Candidates) -> list[int]:
     """At most 32 round sizes, as far as the candidates reach.
 
-    >>> from volt.word_counts import WordCounts
+    >>> from volt.count.word_counts import WordCounts
     >>> from volt.bpe import learn_bpe
     >>> default_sizes(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
     [6, 7, 8, 9]
@@ -204,7 +204,7 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
 
     kept: (size,) bool. Returns (size,) int64; only the counts of kept tokens mean anything.
 
-    >>> from volt.word_counts import WordCounts
+    >>> from volt.count.word_counts import WordCounts
     >>> from volt.bpe import learn_bpe
     >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lot": 2}), n_merges=2)
     >>> counts_of_kept(candidates, np.array([True] * 4 + [False, True]))[[0, 1, 2, 3, 5]]

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from volt.corpus import count_words
+from volt.count.corpus import count_words
+from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
-from volt.word_counts import WordCounts
 
 Progress = Callable[[str, int, "int | None"], object]
 

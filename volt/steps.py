@@ -7,7 +7,7 @@
 Each size starts from the row potentials of the one before.
 
 >>> from volt.bpe import learn_bpe
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
 >>> [(step.size, step.n_kept, step.n_pieces, step.converged) for step in size_steps(candidates, [16, 18])]
 [(16, 15, 42, True), (18, 15, 31, True)]

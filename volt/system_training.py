@@ -21,9 +21,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, MissingLibraryError
 from volt.system_costs import Cost, measured
-from volt.word_counts import WordCounts
 
 SENTENCEPIECE_FILE, WORDPIECE_FILE = "trained.model", "trained.json"
 MAX_WORD = 1_000  # characters; WordPiece calls longer words unknown

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.bpe import Candidates
+from volt.count.word_counts import WordCounts
 from volt.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.measures import Cuts
@@ -38,7 +39,6 @@ from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
-from volt.word_counts import WordCounts
 
 Longs = NDArray[np.int64]
 Cutter = Callable[[Sequence[str], str], Cuts]

@@ -2,7 +2,7 @@
 
 >>> from volt.bpe import learn_bpe
 >>> from volt.searching import search
->>> from volt.word_counts import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> result = search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6}), n_merges=9), sizes=[11, 16])
 >>> table = token_table(result)
 >>> at = table.tokens.index("low</w>")

@@ -20,7 +20,7 @@ def demo(
 
     from volt import report
     from volt.bpe import learn_bpe
-    from volt.corpus import count_words
+    from volt.count.corpus import count_words
     from volt.encoder import Encoder
     from volt.searching import search
 

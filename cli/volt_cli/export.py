@@ -43,7 +43,7 @@ def export(
         raise ConfigError(f"--check: no library cuts text with {to} alone; leave it out")
     vocabulary = load_model(model)
     vocabulary = _closed(vocabulary, to) if closed else vocabulary
-    for note in write_vocabulary(vocabulary, out, format=to):
+    for note in write_vocabulary(vocabulary, out, to=to):
         say(f"note: {note}")
     say(f"wrote {out}: {vocabulary.size:,} tokens for {to}")
     if check and not _agrees(vocabulary, out, to, text, encoding_errors):

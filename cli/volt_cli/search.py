@@ -13,8 +13,8 @@ from volt_cli.console import Phases, output, prepare_kernels, say
 
 if TYPE_CHECKING:
     from volt.bpe import Candidates
+    from volt.count.word_counts import WordCounts
     from volt.searching import SearchResult
-    from volt.word_counts import WordCounts
 
 N_CANDIDATES = 30_000
 
@@ -158,7 +158,7 @@ def default_output(corpus: list[str]) -> Path:
 
 
 def _count(corpus: list[str], phases: Phases, **options: Any) -> WordCounts:
-    from volt.corpus import count_words
+    from volt.count.corpus import count_words
 
     with phases.phase("count", unit="B") as advance:
         return count_words(corpus, progress=lambda path, done, total: advance(done, total), **options)

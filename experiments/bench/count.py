@@ -172,7 +172,7 @@ FORMS: dict[str, Callable[[Path, Path], None]] = {
 def run_task(task: Task) -> dict[str, Any]:
     """Count twice; say what the counts are."""
     start = time.perf_counter()
-    import_module({"volt": "volt.corpus", "loop": "volt.encoder", "Counter": "collections"}[task.program])
+    import_module({"volt": "volt.count.corpus", "loop": "volt.encoder", "Counter": "collections"}[task.program])
     seconds = {"make": time.perf_counter() - start}
     for phase in task.phases:
         start = time.perf_counter()
@@ -188,7 +188,7 @@ def fingerprint(found: Any) -> str:
     """That of words and counts."""
     import polars as pl
 
-    from volt.word_counts import WordCounts
+    from volt.count.word_counts import WordCounts
 
     if isinstance(found, Counter):
         found = pl.DataFrame({"word": list(found), "count": list(found.values())}).sort("word")
@@ -286,7 +286,7 @@ def as_frame(table: Any, counts: np.ndarray) -> Any:
 
 def byte_blocks(path: str) -> Iterator[bytes | memoryview]:
     """Lines of text, read as VOLT reads them, beside the counting."""
-    from volt.columns import json_texts, parquet_texts
+    from volt.count.columns import json_texts, parquet_texts
     from volt.encoder import file_chunks
     from volt.files.blocks import read_blocks
     from volt.files.threads import prefetch

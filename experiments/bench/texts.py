@@ -145,7 +145,7 @@ def models(folder: Path, text: Text, *, size: int, kinds: Sequence[str] = tuple(
         vocabulary = learned(text, kind=kind, size=size)
         vocabulary.save(home / f"{kind}.volt")
         for format, name in EXPORTS[kind]:
-            write_vocabulary(vocabulary, home / name, format=format)
+            write_vocabulary(vocabulary, home / name, to=format)
         say(f"{text.name}: {len(vocabulary.tokens):,} tokens, {kind}")
     return Models(home)
 

@@ -92,12 +92,12 @@ def format_module(name: str) -> Any:
     return import_module(FORMATS[name])
 
 
-def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, format: str) -> list[str]:
+def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
     """Write in a foreign format. Returns a sentence for everything that it cannot carry or does differently.
 
     Raises ConfigError if there is no such format, VocabularyError if it cannot hold this vocabulary.
     """
-    notes: list[str] = format_module(format).write(vocabulary, Path(path))
+    notes: list[str] = format_module(to).write(vocabulary, Path(path))
     return notes
 
 

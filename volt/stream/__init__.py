@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
 
 if TYPE_CHECKING:
     from volt.stream.auditing import Audit as Audit
@@ -36,34 +37,21 @@ if TYPE_CHECKING:
     from volt.stream.tracing import Trace as Trace
     from volt.stream.tracing import traces as traces
 
-_HOMES = {
-    "auditing": ("Audit", "audit"),
-    "batch": ("Batch", "LineFault", "Transform"),
-    "checks": ("Checks",),
-    "mixture": ("Mixture",),
-    "planning": ("Plan", "plan"),
-    "policy": ("Policy",),
-    "ranks": ("from_environment",),
-    "schedule": ("Schedule",),
-    "source": ("Source",),
-    "state": ("load_state", "save_state"),
-    "stream": ("Stream",),
-    "summary": ("Summary",),
-    "tracing": ("Trace", "traces"),
-}
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_MODULE_OF)
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name's module when the name is first used, as `volt` does."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'volt.stream' has no attribute {name!r}")
-    value = getattr(import_module(f"volt.stream.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "auditing": ("Audit", "audit"),
+        "batch": ("Batch", "LineFault", "Transform"),
+        "checks": ("Checks",),
+        "mixture": ("Mixture",),
+        "planning": ("Plan", "plan"),
+        "policy": ("Policy",),
+        "ranks": ("from_environment",),
+        "schedule": ("Schedule",),
+        "source": ("Source",),
+        "state": ("load_state", "save_state"),
+        "stream": ("Stream",),
+        "summary": ("Summary",),
+        "tracing": ("Trace", "traces"),
+    },
+)

@@ -83,8 +83,8 @@ def with_documents() -> bytes:
 def vocabulary() -> bytes:
     """A VOLT vocabulary learned from both sides."""
     from volt.bpe import learn_bpe
+    from volt.count.word_counts import WordCounts
     from volt.searching import search
-    from volt.word_counts import WordCounts
 
     counts = Counter(" ".join(" ".join(pair) for pair in sentence_pairs()).split())
     candidates = learn_bpe(WordCounts.from_pairs(counts), n_merges=150)

@@ -21,19 +21,18 @@ from typing import Any, Literal
 
 from volt.errors import ConfigError, VocabularyError
 from volt.files.atomic import write_atomic
-from volt.interop import Interop
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary_file import VocabularyFile, dump
+from volt.vocabulary.file import VocabularyFile, dump
 
 _ROLES = ("unk", "bos", "eos", "pad")
 
 
 @dataclass(frozen=True)
-class Vocabulary(Interop):
+class Vocabulary:
     """merges: pairs of strings, by rank;  tokens: the kept tokens, in the order of their ids;  counts: how often each
     occurs in the corpus that it was learned from (or none);  provenance: what made it, as JSON values.
 

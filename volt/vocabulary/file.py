@@ -10,7 +10,7 @@
     ["t", "h"],
     …]}
 
-What the entries mean is the business of volt.vocabulary.
+What the entries mean is the business of volt.vocabulary.vocabulary.
 
 >>> print(dump({"fingerprint": "ab"}, merges=[("t", "h")]), end="")
 {"volt": 1,

@@ -20,7 +20,8 @@ from functools import partial
 
 import polars as pl
 
-from volt.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
+from volt.count.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
+from volt.count.word_counts import Part, WordCounts, as_normalizer, as_pretokenizer, check_total, summed
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
 from volt.files.paths import Sources, expand
@@ -29,7 +30,6 @@ from volt.text.markers import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.word_counts import Part, WordCounts, as_normalizer, as_pretokenizer, check_total, summed
 
 Progress = Callable[[str, int, int | None], object]
 Map = Callable[[Callable[[str], "WordCounts"], Iterable[str]], Iterable["WordCounts"]]

@@ -1,0 +1,35 @@
+"""The face of a package: names that are handed on, and imported when they are first used (PEP 562).
+
+So `import volt` takes no time, however much stands behind it.
+
+>>> hand_on, listed, names = lazy("volt", {"errors": ("VoltError",)})
+>>> hand_on("VoltError").__name__, names
+('VoltError', ['VoltError'])
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy(
+    package: str, homes: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """What a package assigns to `__getattr__`, `__dir__` and `__all__` to hand on names.
+
+    homes: module, relative to the package → the names that it has.
+    """
+    module_of = {name: module for module, names in homes.items() for name in names}
+    listed = sorted(module_of)
+
+    def hand_on(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{module_of[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return hand_on, lambda: listed, listed

@@ -1,0 +1,12 @@
+"""The vocabulary: ordered merges, kept tokens and settings, and the file that holds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
+
+if TYPE_CHECKING:
+    from volt.vocabulary.vocabulary import Vocabulary as Vocabulary
+
+__getattr__, __dir__, __all__ = lazy(__name__, {"vocabulary": ("Vocabulary",)})
