@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from merges import LINES, merge_lists, word_counts
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
+from volt.learn.bpe import learn_bpe
 from volt.text.markers import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer

@@ -9,8 +9,9 @@ import naive
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from volt.bpe import Candidates, learn_bpe
 from volt.count.word_counts import WordCounts
+from volt.learn.bpe import learn_bpe
+from volt.learn.candidates import Candidates
 
 FEW = settings(deadline=None, max_examples=60)
 LINES = """the quick brown fox jumps over the lazy dog and the other dogs

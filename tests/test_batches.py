@@ -13,14 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volt.batches import BatchEncoder, Chunk, chunks_of
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder, file_chunks
+from volt.encode.batches import BatchEncoder
+from volt.encode.chunks import Chunk, chunks_of, file_chunks
+from volt.encode.encoder import Encoder
+from volt.encode.merge_tables import Tables
+from volt.encode.rendering import as_ids, joined
 from volt.errors import ConfigError, CorpusError, VocabularyError
 from volt.files.threads import in_order
-from volt.rendering import as_ids, joined
-from volt.tables import Tables
+from volt.learn.bpe import learn_bpe
 from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -39,7 +40,7 @@ SPACED = (*"aa  \t\xa0\xa0\u3000.1", "  ", "low", "'s", chr(FIRST_HIDDEN))
 def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool) -> Vocabulary:
     special = SpecialTokens(user=("<url>",) if user else ())
     empty = Vocabulary((), (), pretokenizer=_parsed(pretokenizer), normalizer=_normal(normalizer), special=special)
-    from volt.offsets import split_lines
+    from volt.encode.pretokens import split_lines
 
     words = [
         word for word in chain.from_iterable(split_lines(empty, [TEXT] * 3)) if not word.startswith(chr(FIRST_HIDDEN))
@@ -116,7 +117,7 @@ def test_tables_may_fill_at_any_unit(
     monkeypatch: pytest.MonkeyPatch, which: int, lines: list[str], n_slots: int
 ) -> None:
     """However small a table starts, and in the middle of whatever it must grow."""
-    monkeypatch.setattr("volt.unit_table._N_SLOTS", n_slots)
+    monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", n_slots)
     encoder = Encoder(ENCODERS[which].vocabulary)
     lines = [*lines, "a", "ab", "abc", *(line + "\u00bf" for line in lines), "j\u00bf", "a" * 500 + "\u00bf"]
     encoded = encoder.encode_batch(lines, n_threads=1)

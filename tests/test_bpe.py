@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
-from volt.bpe import Candidates, learn_bpe, replay_bpe
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, VoltError
+from volt.learn.bpe import learn_bpe, replay_bpe
+from volt.learn.candidates import Candidates
 
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))

@@ -20,9 +20,9 @@ from merges import (
     word_counts,
 )
 
-from volt.bpe import replay_bpe
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError
+from volt.learn.bpe import replay_bpe
 
 
 @given(merge_lists())

@@ -9,7 +9,7 @@ from exports import LINES, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary

@@ -15,7 +15,7 @@ from volt.comparing import Comparison, compare
 from volt.comparison_report import as_markdown, as_text, column_parts, grids, warnings
 from volt.count.word_counts import WordCounts, mix
 from volt.criteria import entropy
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.sources import Source
 from volt.text.atoms import token_lengths

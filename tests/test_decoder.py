@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import volt.decoder
-from volt.decoder import Decoder, decode
+from volt.encode.decoder import Decoder, decode
 from volt.errors import CorpusError, VocabularyError
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import BYTE_TOKENS
@@ -91,7 +91,7 @@ def suffixed(*pieces: str, pretokenizer: str = "unicode") -> tuple[Vocabulary, R
 
 
 @settings(max_examples=600, deadline=None)
-@given(case=vocabularies_and_rows(), size=st.sampled_from([1, 40, volt.decoder.BLOCK_SIZE]))
+@given(case=vocabularies_and_rows(), size=st.sampled_from([1, 40, volt.encode.decoder.BLOCK_SIZE]))
 @example(case=suffixed("<0xC3>", "</w>", "<0xA9>"), size=40)
 @example(case=suffixed("</w>", "▁", "a", "<url>", "</w>"), size=1)
 @example(case=suffixed("<url>", "</w>", "<0x20>", "</w>", pretokenizer="whitespace"), size=1)
@@ -101,7 +101,7 @@ def test_lines_of_ids_are_what_decode_gives(case: tuple[Vocabulary, Rows], size:
     vocabulary, rows = case
     decoder, expected = Decoder.of(vocabulary), plain(vocabulary, rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(volt.decoder, "BLOCK_SIZE", size)
+        patch.setattr(volt.encode.decoder, "BLOCK_SIZE", size)
         assert decoder.decode_lines(*flat(rows)) == expected
         assert decoder.decode_bytes(*flat(rows)) == joined(expected)
 
@@ -183,7 +183,7 @@ def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
 @pytest.mark.parametrize("size", [1, 7, 40, 64])
 def test_lines_of_every_length_in_blocks_of_every_size(marker: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a block ends, among words, spaces or empty lines, nothing is lost, added or written elsewhere."""
-    monkeypatch.setattr(volt.decoder, "BLOCK_SIZE", size)
+    monkeypatch.setattr(volt.encode.decoder, "BLOCK_SIZE", size)
     tokens = {"suffix": ("a</w>", "bé</w>"), "prefix": ("▁", "▁a"), "none": ("a", "b")}[marker]
     atoms = {"suffix": ("b", "é</w>"), "prefix": ("a",), "none": ()}[marker]
     merges = {"suffix": (("b", "é</w>"),), "prefix": (("▁", "a"),), "none": ()}[marker]
@@ -232,9 +232,9 @@ def test_the_command_reads_ids_of_several_files(tmp_path: Path) -> None:
 def test_real_text_comes_back(name: str, pretokenizer: str, lines) -> None:
     """Lines of real text, encoded by a vocabulary of each kind, come back as `decode` gives them; as they were, where
     all spaces are kept. Characters that the vocabulary does not know are bytes."""
-    from volt.bpe import learn_bpe
     from volt.count.word_counts import WordCounts
-    from volt.encoder import Encoder
+    from volt.encode.encoder import Encoder
+    from volt.learn.bpe import learn_bpe
 
     text = lines(name, 1_500)
     rule = PreTokenizer.parse(pretokenizer)

@@ -17,11 +17,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from merges import LATE, LINES
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import CorpusError, VocabularyError, VoltError
 from volt.kernels.merging import LONG
+from volt.learn.bpe import learn_bpe
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -197,7 +197,7 @@ def test_whitespace_lines_are_their_words(text):
 
 def test_the_cache_changes_nothing(monkeypatch):
     """Words come out the same before, after and while the cache is emptied."""
-    monkeypatch.setattr("volt.encoder.CACHE_WORDS", 7)
+    monkeypatch.setattr("volt.encode.encoder.CACHE_WORDS", 7)
     made = Encoder(vocabulary())
     expected = [encoder().encode(line) for line in CORPUS]
     assert [made.encode(line) for line in CORPUS * 3] == expected * 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from merges import LATE
 from scipy.stats import chi2
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
 from volt.kernels.merging import LONG
 from volt.vocabulary import Vocabulary

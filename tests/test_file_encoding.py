@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
+from volt.encode.files import Job, Outcome, encode_each, encode_one, encode_stream
 from volt.errors import ConfigError, CorpusError, OutputError
-from volt.file_encoding import Job, Outcome, encode_each, encode_one, encode_stream
 from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import CorpusError
 from volt.files.spans import can_span, file_spans
 from volt.vocabulary import Vocabulary

@@ -13,7 +13,7 @@ from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
 from volt.text.normalizer import Normalizer

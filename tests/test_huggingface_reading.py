@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from exports import LINES, learn
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
 

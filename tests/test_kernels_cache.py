@@ -13,7 +13,7 @@ import pytest
 import volt
 
 ENCODE = """
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.kernels.ready import compile_kernels, is_compiled
 from volt.vocabulary import Vocabulary
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.kernels.merging import LONG
 from volt.kernels.pair_table import ranked_merges

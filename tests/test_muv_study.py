@@ -8,8 +8,8 @@ import naive
 import numpy as np
 import pytest
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
+from volt.learn.bpe import learn_bpe
 from volt.muv_study import GRID, grid_argmax, muv_study
 from volt.searching import search
 from volt.steps import Parameters, size_steps

@@ -15,7 +15,7 @@ from pages import HOSTILE, hostile_comparison, small_comparison, spaced_comparis
 
 from volt.comparing import compare
 from volt.comparison import Comparison
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.page import write_page
 from volt.vocabulary import Vocabulary
 

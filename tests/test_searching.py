@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from merges import LINES, word_counts
 
 from volt import WordCounts, criteria
-from volt.bpe import Candidates, learn_bpe, replay_bpe
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
+from volt.learn.bpe import learn_bpe, replay_bpe
+from volt.learn.candidates import Candidates
 from volt.searching import SearchResult, checked_sizes, default_sizes, muv_search, search
 from volt.selection import RULES
 from volt.steps import Parameters

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
+from volt.encode.pretokens import split_lines
 from volt.errors import VocabularyError
 from volt.formats import sentencepiece as module
-from volt.offsets import split_lines
+from volt.learn.bpe import learn_bpe
 from volt.text.markers import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer

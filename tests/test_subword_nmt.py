@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import subword_nmt as module
+from volt.learn.bpe import learn_bpe
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

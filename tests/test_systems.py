@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, MissingLibraryError, VocabularyError
+from volt.learn.bpe import learn_bpe
 from volt.searching import search
 from volt.system_costs import Cost, measured
 from volt.system_training import train

@@ -14,7 +14,7 @@ from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
 from volt.text.special_tokens import SpecialTokens

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_vocabulary import vocabularies
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import read_vocabulary, write_vocabulary
 from volt.formats.marian import quoted, unquoted

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
+from volt.learn.bpe import learn_bpe
 from volt.searching import SearchResult, search
 from volt.systems import vocabulary_at
 from volt.token_table import sample_cuts, token_table

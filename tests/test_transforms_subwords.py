@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.bpe import learn_bpe
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
+from volt.learn.bpe import learn_bpe
 from volt.stream.batch import Batch, LineFault, Transform
 from volt.stream.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.subwords import Decode, Encode

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.learners import learner_of, numbering_learner
-from volt.offsets import split_lines
-from volt.rendering import as_ids
-from volt.tables import Tables
+from volt.encode.merge_tables import Tables
+from volt.encode.pretokens import split_lines
+from volt.encode.rendering import as_ids
+from volt.encode.unit_cache import UnitTable
+from volt.encode.unit_encoder import learner_of, numbering_learner
+from volt.encode.units import UnitRule, unit_words
 from volt.text.character_classes import character_classes, classes_of, classify
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
-from volt.unit_table import UnitTable
-from volt.units import UnitRule, unit_words
 from volt.vocabulary import Vocabulary
 
 NEWLINE = ord("\n")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import merge_lists
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError, VocabularyError, VoltError
 from volt.text.markers import BYTE_TOKENS
 from volt.text.normalizer import Normalizer

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.bpe import Candidates as Candidates
-    from volt.bpe import learn_bpe as learn_bpe
-    from volt.bpe import replay_bpe as replay_bpe
     from volt.comparing import compare as compare
     from volt.comparison import Comparison as Comparison
     from volt.count.corpus import count_words as count_words
     from volt.count.word_counts import WordCounts as WordCounts
     from volt.count.word_counts import mix as mix
-    from volt.encoder import Encoder as Encoder
+    from volt.encode.encoder import Encoder as Encoder
     from volt.errors import VoltError as VoltError
     from volt.formats import read_vocabulary as read_vocabulary
     from volt.formats import write_vocabulary as write_vocabulary
+    from volt.learn.bpe import learn_bpe as learn_bpe
+    from volt.learn.bpe import replay_bpe as replay_bpe
+    from volt.learn.candidates import Candidates as Candidates
     from volt.searching import SearchResult as SearchResult
     from volt.searching import muv_search as muv_search
     from volt.searching import search as search
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 _import, __dir__, __all__ = lazy(
     __name__,
     {
-        "bpe": ("Candidates", "learn_bpe", "replay_bpe"),
+        "learn.bpe": ("learn_bpe", "replay_bpe"),
+        "learn.candidates": ("Candidates",),
         "comparing": ("compare",),
         "comparison": ("Comparison",),
         "count.corpus": ("count_words",),
         "count.word_counts": ("WordCounts", "mix"),
-        "encoder": ("Encoder",),
+        "encode.encoder": ("Encoder",),
         "errors": ("VoltError",),
         "formats": ("read_vocabulary", "write_vocabulary"),
         "searching": ("SearchResult", "muv_search", "search"),
@@ -55,7 +56,7 @@ _import, __dir__, __all__ = lazy(
         "stream": ("Stream",),
         "text.special_tokens": ("SpecialTokens",),
         "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
-        "vocabulary": ("Vocabulary",),
+        "vocabulary.vocabulary": ("Vocabulary",),
     },
 )
 

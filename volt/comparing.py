@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from functools import cache, reduce
 from operator import add
 
-from volt.bpe import Candidates, learn_bpe
 from volt.comparison import Comparison as Comparison
 from volt.comparison import SystemResult as SystemResult
 from volt.comparison import corpus_facts, made_now
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError, ConfigError, VoltError
+from volt.learn.bpe import learn_bpe
+from volt.learn.candidates import Candidates
 from volt.measures import Cuts
 from volt.measuring import Texts, cut_texts, measure_system, measured_texts
 from volt.muv_study import grid_argmax, muv_study

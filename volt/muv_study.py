@@ -4,7 +4,7 @@ conventions, from different floors, beside the transport's entropy, and at what 
 MUV-search takes the BPE vocabulary whose marginal utility (Eq. 1) is greatest. Where the entropy curve is convex, Eq. 1
 falls from the first step on, and the argmax is the first size that the grid lets it pick: the grid decides.
 
->>> from volt.bpe import learn_bpe
+>>> from volt.learn.bpe import learn_bpe
 >>> from volt.searching import search
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}": i + 1 for a in "lst" for b in "aeiou" for i, c in enumerate("nrdw")}
@@ -22,8 +22,8 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.bpe import Candidates
 from volt.criteria import Length, muv
+from volt.learn.candidates import Candidates
 from volt.searching import EntropyCurve, SearchResult, muv_search
 from volt.steps import Parameters, size_steps
 from volt.system_costs import Cost
@@ -148,7 +148,7 @@ def muv_study(
 def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
     """What MUV-search picks on the paper's grid; None if the candidates reach fewer than two of its sizes.
 
-    >>> from volt.bpe import learn_bpe
+    >>> from volt.learn.bpe import learn_bpe
     >>> from volt.count.word_counts import WordCounts
     >>> grid_argmax(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), grid=range(6, 10)).size
     7

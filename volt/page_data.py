@@ -4,7 +4,7 @@ The merges are shipped once, as pairs of token numbers; the script merges with t
 tokens that the transport drops there, as the encoder does. Counts are shipped as changes from one size to the next, so
 those of every size are exact.
 
->>> from volt.bpe import learn_bpe
+>>> from volt.learn.bpe import learn_bpe
 >>> from volt.searching import search
 >>> from volt.count.word_counts import WordCounts
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volt.offsets import split_lines
+from volt.encode.pretokens import split_lines
 
 if TYPE_CHECKING:
-    from volt.bpe import Candidates
+    from volt.learn.candidates import Candidates
     from volt.searching import SearchResult
     from volt.vocabulary import Vocabulary
 
@@ -67,7 +67,7 @@ def can_type(vocabulary: Vocabulary) -> bool:
 def count_changes(candidates: Candidates, sizes: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
     """For each size, the tokens whose count differs from that at the size before (at first: from 0), and their counts.
 
-    >>> from volt.bpe import learn_bpe
+    >>> from volt.learn.bpe import learn_bpe
     >>> from volt.count.word_counts import WordCounts
     >>> list(count_changes(learn_bpe(WordCounts.from_pairs({"ab": 2}), n_merges=1), [2, 3]))
     [([0, 1], [2, 2]), ([0, 1, 2], [0, 0, 2])]

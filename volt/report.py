@@ -1,7 +1,7 @@
 """`SearchResult` → what people read in a terminal, and the same as JSON data.
 
 >>> from volt.count.word_counts import WordCounts
->>> from volt.bpe import learn_bpe
+>>> from volt.learn.bpe import learn_bpe
 >>> from volt.searching import search
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
 >>> result = search(learn_bpe(counts, n_merges=9), sizes=[14, 16, 18])
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.text.markers import PREFIX, SUFFIX
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Candidates → `SearchResult`: measure a range of sizes, let a rule choose, build the vocabulary.
 
->>> from volt.bpe import learn_bpe
+>>> from volt.learn.bpe import learn_bpe
 >>> from volt.count.word_counts import WordCounts
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
 >>> result = search(candidates, sizes=range(13, 21), select="knee")
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.bpe import Candidates
 from volt.criteria import Length, muv
 from volt.errors import CandidateError
+from volt.learn.candidates import Candidates
 from volt.selection import Pick, all_picks, parse_rule
 from volt.steps import Parameters, SizeStep, size_steps
 from volt.text.special_tokens import SpecialTokens
@@ -109,7 +109,7 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     """Entropy and MUV of the BPE sweep at every size from the atoms up: the paper's MUV-search at full resolution.
 
     >>> from volt.count.word_counts import WordCounts
-    >>> from volt.bpe import learn_bpe
+    >>> from volt.learn.bpe import learn_bpe
     >>> curve = muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
     >>> curve.sizes, curve.n_pieces
     (array([6, 7, 8, 9]), array([25, 18, 13, 11]))
@@ -131,7 +131,7 @@ def default_sizes(candidates: Candidates) -> list[int]:
     """At most 32 round sizes, as far as the candidates reach.
 
     >>> from volt.count.word_counts import WordCounts
-    >>> from volt.bpe import learn_bpe
+    >>> from volt.learn.bpe import learn_bpe
     >>> default_sizes(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
     [6, 7, 8, 9]
     """
@@ -205,7 +205,7 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
     kept: (size,) bool. Returns (size,) int64; only the counts of kept tokens mean anything.
 
     >>> from volt.count.word_counts import WordCounts
-    >>> from volt.bpe import learn_bpe
+    >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lot": 2}), n_merges=2)
     >>> counts_of_kept(candidates, np.array([True] * 4 + [False, True]))[[0, 1, 2, 3, 5]]
     array([2, 2, 0, 2, 5])

@@ -6,7 +6,7 @@
 
 Each size starts from the row potentials of the one before.
 
->>> from volt.bpe import learn_bpe
+>>> from volt.learn.bpe import learn_bpe
 >>> from volt.count.word_counts import WordCounts
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
 >>> [(step.size, step.n_kept, step.n_pieces, step.converged) for step in size_steps(candidates, [16, 18])]
@@ -31,7 +31,7 @@ from volt.transport import TransportPlan, TransportProblem
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
 
-    from volt.bpe import Candidates
+    from volt.learn.candidates import Candidates
 
 Mass = Literal["tokens", "characters"]
 

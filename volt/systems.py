@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.bpe import Candidates
 from volt.count.word_counts import WordCounts
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
+from volt.learn.candidates import Candidates
 from volt.measures import Cuts
 from volt.searching import SearchResult
 from volt.steps import SizeStep
@@ -118,7 +118,7 @@ def parse_spec(text: str) -> Spec:
 def vocabulary_at(candidates: Candidates, size: int, *, kept: NDArray[np.bool_] | None = None) -> Vocabulary:
     """The vocabulary of a size; kept: (size,) which of its tokens (default: all), the others being split back.
 
-    >>> from volt.bpe import learn_bpe
+    >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=2)
     >>> vocabulary_at(candidates, 8).tokens[-2:]
     ('lo', 'low</w>')

@@ -1,6 +1,6 @@
 """A search → what a reader can look up: every token's life along the sizes, and sample lines cut at each size.
 
->>> from volt.bpe import learn_bpe
+>>> from volt.learn.bpe import learn_bpe
 >>> from volt.searching import search
 >>> from volt.count.word_counts import WordCounts
 >>> result = search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6}), n_merges=9), sizes=[11, 16])
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.bpe import Candidates
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
+from volt.learn.candidates import Candidates
 from volt.searching import SearchResult, counts_of_kept
 from volt.steps import SizeStep
 from volt.text.markers import PREFIX, SUFFIX

@@ -42,7 +42,7 @@ def decode(
 
 def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Any) -> Iterator[bytes]:
     """The text of files of ids, block by block."""
-    from volt.decoder import Decoder
+    from volt.encode.decoder import Decoder
     from volt.files.blocks import read_blocks
     from volt.files.paths import expand
 
@@ -54,7 +54,7 @@ def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Any) -
 
 def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: str) -> Iterator[bytes]:
     """The text of files of pieces, line by line."""
-    from volt.decoder import decode
+    from volt.encode.decoder import decode
     from volt.text.markers import BYTE_TOKENS
 
     whole = {*vocabulary.special.user, *BYTE_TOKENS}

@@ -19,9 +19,9 @@ def demo(
     from pydoc_data.topics import topics
 
     from volt import report
-    from volt.bpe import learn_bpe
     from volt.count.corpus import count_words
-    from volt.encoder import Encoder
+    from volt.encode.encoder import Encoder
+    from volt.learn.bpe import learn_bpe
     from volt.searching import search
 
     phases = Phases()

@@ -14,8 +14,8 @@ from volt_cli.lines import checked_errors
 from volt_cli.models import load_model
 
 if TYPE_CHECKING:
-    from volt.encoder import Encoder
-    from volt.file_encoding import Job, Output
+    from volt.encode.encoder import Encoder
+    from volt.encode.files import Job, Output
 
 CACHE_WORDS = 1 << 20
 
@@ -47,8 +47,8 @@ def encode(
     same file, vocabulary and options, are not made again.
     """
     with loading():
-        from volt.encoder import Encoder
-        from volt.file_encoding import Job
+        from volt.encode.encoder import Encoder
+        from volt.encode.files import Job
         from volt.files.paths import expand
 
         errors, form = checked_errors(encoding_errors), cast("Output", output)  # which Job refuses if it is none
@@ -62,7 +62,7 @@ def encode(
 
 
 def _encode(encoder: Encoder, paths: list[str], out: str, *, job: Job, progress: Any, quiet: bool) -> None:
-    from volt.file_encoding import encode_each, encode_one, encode_stream
+    from volt.encode.files import encode_each, encode_one, encode_stream
 
     if not out:
         for text in encode_stream(encoder, paths, job=job, progress=progress):

@@ -49,7 +49,7 @@ def _data(model: Path, line: str, n: int) -> dict[str, Any]:
 
 
 def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
-    from volt.encoder import Encoder
+    from volt.encode.encoder import Encoder
 
     return Encoder(vocabulary).encode(line)
 

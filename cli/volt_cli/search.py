@@ -12,8 +12,8 @@ from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, output, prepare_kernels, say
 
 if TYPE_CHECKING:
-    from volt.bpe import Candidates
     from volt.count.word_counts import WordCounts
+    from volt.learn.candidates import Candidates
     from volt.searching import SearchResult
 
 N_CANDIDATES = 30_000
@@ -166,7 +166,7 @@ def _count(corpus: list[str], phases: Phases, **options: Any) -> WordCounts:
 
 def _candidates(counts: WordCounts, source: str, phases: Phases, **options: Any) -> Candidates:
     """Learned merges, or those of a file; asking for more than exist is an error."""
-    from volt.bpe import learn_bpe
+    from volt.learn.bpe import learn_bpe
 
     if source and not source.isdecimal():
         return _replayed(counts, Path(source), phases, marker=options["marker"])
@@ -182,8 +182,8 @@ def _candidates(counts: WordCounts, source: str, phases: Phases, **options: Any)
 
 
 def _replayed(counts: WordCounts, path: Path, phases: Phases, *, marker: Any) -> Candidates:
-    from volt.bpe import replay_bpe
     from volt.formats import read_merges
+    from volt.learn.bpe import replay_bpe
 
     merges = read_merges(path)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:

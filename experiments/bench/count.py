@@ -6,9 +6,9 @@ natural    Multi30k again and again, as plain text, .gz, .zst, JSON lines and Pa
 distinct   plain text of many distinct words, most of which occur once or twice
 zipf       plain text drawn from word-count tables
 
-The loop numbers the words of blocks with `volt.unit_table.UnitTable`, one for each thread, adds up how often each
-number occurs, and makes the same sorted table in the end. It is there to see which of the two should count. Every run
-is a fresh process; `first` is its first count and `warm` a second one. `equal` compares words and counts.
+The loop numbers the words of blocks with `volt.encode.unit_cache.UnitTable`, one for each thread, adds up how often
+each number occurs, and makes the same sorted table in the end. It is there to see which of the two should count. Every
+run is a fresh process; `first` is its first count and `warm` a second one. `equal` compares words and counts.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ FORMS: dict[str, Callable[[Path, Path], None]] = {
 def run_task(task: Task) -> dict[str, Any]:
     """Count twice; say what the counts are."""
     start = time.perf_counter()
-    import_module({"volt": "volt.count.corpus", "loop": "volt.encoder", "Counter": "collections"}[task.program])
+    import_module({"volt": "volt.count.corpus", "loop": "volt.encode.encoder", "Counter": "collections"}[task.program])
     seconds = {"make": time.perf_counter() - start}
     for phase in task.phases:
         start = time.perf_counter()
@@ -241,12 +241,12 @@ def count_loop(task: Task) -> Any:
     """Numbers of words, added up: the compiled loop."""
     import polars as pl
 
-    from volt.batches import NEWLINE
+    from volt.encode.chunks import NEWLINE
+    from volt.encode.unit_cache import UnitTable
+    from volt.encode.unit_encoder import numbering_learner
+    from volt.encode.units import UnitRule
     from volt.files.threads import in_order
-    from volt.learners import numbering_learner
     from volt.text.pretokenizer import PreTokenizer
-    from volt.unit_table import UnitTable
-    from volt.units import UnitRule
 
     new_table = partial(UnitTable, UnitRule.of(PreTokenizer()), numbering_learner(), np.int32, limit=sys.maxsize)
     idle = list[tuple[UnitTable, np.ndarray]]()
@@ -287,7 +287,7 @@ def as_frame(table: Any, counts: np.ndarray) -> Any:
 def byte_blocks(path: str) -> Iterator[bytes | memoryview]:
     """Lines of text, read as VOLT reads them, beside the counting."""
     from volt.count.columns import json_texts, parquet_texts
-    from volt.encoder import file_chunks
+    from volt.encode.chunks import file_chunks
     from volt.files.blocks import read_blocks
     from volt.files.threads import prefetch
 

@@ -42,7 +42,7 @@ Decode = Callable[[], Any]
 def volt_decoder(program: str, model: str, ids: np.ndarray, offsets: np.ndarray) -> Decode:
     """VOLT: `Decoder.decode_lines`, `Decoder.decode_bytes`, or `decode` on each line's pieces."""
     import volt
-    from volt.decoder import Decoder, decode
+    from volt.encode.decoder import Decoder, decode
 
     vocabulary = volt.Vocabulary.load(model)
     if program == "volt, line by line":

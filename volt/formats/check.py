@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 
-from volt.decoder import decode
-from volt.encoder import Encoder
+from volt.encode.decoder import decode
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
 from volt.formats import FORMATS, USUAL, Peer, format_module
 from volt.text.special_tokens import SpecialTokens

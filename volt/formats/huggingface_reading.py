@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from volt.encoder import Encoder
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats.huggingface_pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
 from volt.text.atoms import atom_code

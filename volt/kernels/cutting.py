@@ -29,9 +29,9 @@ _QUOTE = ord("'")
 
 class Cutter(NamedTuple):
     """How units become words, and words atoms. cut, marker: see above;  classes: (0x110000,) uint8 class of each
-    character;  symbol_of: (2 · 0x110000,) int32, see volt.tables;  byte_symbols: (256,) int32 atom of each byte, or of
-    each ASCII character where text is no bytes, "▁" for a space;  starts, ends: memory to work in: where the words of
-    a unit are, and then, in starts, their rows."""
+    character;  symbol_of: (2 · 0x110000,) int32, see volt.encode.merge_tables
+    byte_symbols: (256,) int32 atom of each byte, or of each ASCII character where text is no bytes, "▁" for a space
+    starts, ends: memory to work in: where the words of a unit are, and then, in starts, their rows."""
 
     cut: int
     marker: int

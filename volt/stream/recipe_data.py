@@ -82,8 +82,8 @@ def with_documents() -> bytes:
 
 def vocabulary() -> bytes:
     """A VOLT vocabulary learned from both sides."""
-    from volt.bpe import learn_bpe
     from volt.count.word_counts import WordCounts
+    from volt.learn.bpe import learn_bpe
     from volt.searching import search
 
     counts = Counter(" ".join(" ".join(pair) for pair in sentence_pairs()).split())

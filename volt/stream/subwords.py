@@ -27,7 +27,7 @@ from volt.stream.columns import map_text
 from volt.stream.fields import Fields, Step, check_fields, check_values, joined, rows_of
 
 if TYPE_CHECKING:
-    from volt.encoder import Encoder
+    from volt.encode.encoder import Encoder
 
 Form = Literal["pieces", "ids"]
 
@@ -132,7 +132,7 @@ def decoded(batch: Batch, decode: Callable[[str], str], *, fields: Fields) -> Ba
 
 @lru_cache(maxsize=8)
 def _encoder(path: str) -> Encoder:
-    from volt.encoder import Encoder
+    from volt.encode.encoder import Encoder
     from volt.formats import read_vocabulary
 
     return Encoder(read_vocabulary(Path(path)))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, Literal, get_args
@@ -24,67 +23,21 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.batches import CHUNK_SIZE, NEWLINE, NO_BYTE_OF_TEXT, BatchEncoder, Chunk, Dropout, Part, chunks_of, shares
-from volt.decoder import Decoder, decode
+from volt.encode.batches import BatchEncoder, Dropout, Part
+from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
+from volt.encode.decoder import Decoder, decode
+from volt.encode.encoded import Encoded, Ids
+from volt.encode.merge_tables import Tables
+from volt.encode.offsets import encode_offsets
+from volt.encode.pretokens import split_lines
+from volt.encode.rendering import Rendering, as_id_text, as_ids, as_pieces
 from volt.errors import ConfigError, VocabularyError
-from volt.files.blocks import Errors, is_compressed, read_blocks
-from volt.files.spans import can_span, file_spans
-from volt.files.threads import prefetch
-from volt.offsets import encode_offsets, split_lines
-from volt.rendering import Rendering, as_id_text, as_ids, as_pieces
-from volt.tables import Tables
-from volt.text.normalizer import check_text
+from volt.files.blocks import Errors
+from volt.files.spans import can_span
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
-Ids = NDArray[np.int32]
 Form = Literal["pieces", "ids"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """The ids of many lines, flat.
-
-    ids: (n_ids,) int32;  offsets: (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. Both are plain numpy
-    arrays, so `torch.from_numpy(encoded.ids)` shares their memory.
-
-    >>> encoded = Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 2, 3]))
-    >>> len(encoded), encoded[0]
-    (3, array([5, 6], dtype=int32))
-    """
-
-    ids: Ids
-    offsets: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, line: int) -> Ids:
-        if not -len(self) <= line < len(self):
-            raise IndexError(f"line {line} of {len(self)}")
-        line %= len(self)
-        return self.ids[self.offsets[line] : self.offsets[line + 1]]
-
-    @classmethod
-    def of(cls, parts: Iterable[Part], *, n_bytes: int = 0) -> Encoded:
-        """The parts' lines, one after the other. n_bytes: of the text, which most often has fewer ids than bytes."""
-        ids, n, ends = _room_for_ids(n_bytes), 0, [np.zeros(1, np.int64)]
-        for part in parts:
-            end = n + len(part.values)
-            if end > len(ids):
-                ids = np.concatenate([ids[:n], np.empty(max(end - n, n // 2), np.int32)])
-            ids[n:end] = part.values
-            ends.append(part.ends + n)
-            n = end
-        return cls(ids[:n], np.concatenate(ends))
-
-
-def _room_for_ids(n: int) -> Ids:
-    """Room for n ids, or for a quarter of them where memory cannot even be promised; what is not used costs nothing."""
-    try:
-        return np.empty(n, np.int32)
-    except MemoryError:
-        return np.empty(n // 4, np.int32)
 
 
 class Encoder:
@@ -140,7 +93,7 @@ class Encoder:
         >>> encoder.encode_batch(["low", "", "low low"]).ids
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
-        text, separator = _joined(lines)
+        text, separator = joined_lines(lines)
         size, n_threads = shares(len(text), n_threads)
         chunks = chunks_of(text, separator=separator, numbered=dropout > 0, size=size)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
@@ -306,36 +259,3 @@ class Encoder:
 
 def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
     return Encoder(vocabulary, cache_words=cache_words)
-
-
-def file_chunks(
-    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
-) -> Iterator[Chunk]:
-    """The chunks of a file, or of stdin ("-"), plain or compressed, which is unpacked ahead in a thread.
-
-    errors: see `encode_file`;  first: the number of the first line;  numbered: whether chunks must know theirs, as
-    dropout needs; if not, those of a plain file are read by the threads that encode them.
-
-    >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
-    True
-    """
-    if errors == "strict" and not numbered and can_span(path):
-        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size))
-        return
-    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")
-    for block in blocks if path == "-" or not is_compressed(path) else prefetch(blocks):
-        yield Chunk(block.data, first=first, strips_return=True, whole=block)
-        first += block.n_lines - len(block.bad_lines) * block.dropped
-
-
-def _joined(lines: Sequence[str]) -> tuple[bytes, int]:
-    """Lines as one text, each with a separator byte behind it, and that byte: "\\n", unless a line holds one."""
-    text = "\n".join(lines) + "\n" if lines else ""
-    try:
-        if text.count("\n") == len(lines):
-            return text.encode(), NEWLINE
-        return b"".join(line.encode() + b"\xff" for line in lines), NO_BYTE_OF_TEXT
-    except UnicodeEncodeError:
-        for line in lines:
-            check_text(line)
-        raise

@@ -1,6 +1,6 @@
 """`Rendering`: symbols → what is wanted of them: ids, pieces as text, or ids as text.
 
->>> from volt.tables import Tables
+>>> from volt.encode.merge_tables import Tables
 >>> from volt.vocabulary import Vocabulary
 >>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> symbols, _ = tables.encode(["low", "lot"])
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from volt.encode.merge_tables import Tables
 from volt.errors import ConfigError
-from volt.tables import Tables
 from volt.text.markers import SUFFIX
 
 Longs = NDArray[np.int64]

@@ -30,8 +30,9 @@ from typing import Any, BinaryIO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.batches import Chunk, Dropout, Part
-from volt.encoder import Encoder, file_chunks
+from volt.encode.batches import Dropout, Part
+from volt.encode.chunks import Chunk, file_chunks
+from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError
 from volt.files.atomic import write_atomic
 from volt.files.blocks import Errors

@@ -13,7 +13,6 @@ lines that hold them are cut as a whole. (The compiled loop decides most of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
@@ -163,15 +162,6 @@ def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         for start, end in pairwise([0, *ends.tolist()]):
             data[start:end].decode()
     return np.cumsum(starts_character)[ends - 1]
-
-
-def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
-    """Each line's pre-tokens with a space between two, for rules whose units are pre-tokens; none holds a space."""
-    import polars as pl
-
-    texts = pl.DataFrame({"text": lines}, schema={"text": pl.String})
-    normal = vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))
-    return texts.select(vocabulary.pretokenizer.extract(normal).list.join(" ")).to_series().to_list()
 
 
 def _bits(characters: bytes) -> int:

@@ -2,9 +2,9 @@
 
 A table belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit.
 
->>> from volt.learners import numbering_learner
+>>> from volt.encode.unit_encoder import numbering_learner
 >>> from volt.text.pretokenizer import PreTokenizer
->>> from volt.units import UnitRule
+>>> from volt.encode.units import UnitRule
 >>> table = UnitTable(UnitRule.of(PreTokenizer()), numbering_learner(), np.int32)
 >>> lines = table.encode(table.read(b"low lower low\\n\\nlow", separator=ord("\\n")))
 >>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from volt.encode.units import UnitRule
 from volt.files.spans import FileSpan
-from volt.units import UnitRule
 
 if TYPE_CHECKING:
     from volt.kernels.unit_values import Learner

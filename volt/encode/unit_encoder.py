@@ -1,7 +1,7 @@
 """Vocabulary and rendering → what the compiled loop needs to learn new units by itself (see volt.kernels.unit_values).
 
->>> from volt.tables import Tables
->>> from volt.rendering import as_ids
+>>> from volt.encode.merge_tables import Tables
+>>> from volt.encode.rendering import as_ids
 >>> from volt.vocabulary import Vocabulary
 >>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> learner = learner_of(tables, as_ids(tables))
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volt.rendering import Rendering
-from volt.tables import Tables
+from volt.encode.merge_tables import Tables
+from volt.encode.rendering import Rendering
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.character_classes import character_classes
 from volt.vocabulary import Vocabulary

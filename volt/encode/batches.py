@@ -1,11 +1,11 @@
 """`BatchEncoder`: bytes in, ids or text out, by the million lines; no Python object for a word or a line.
 
-Text is cut into chunks at line ends; threads look up what the units of a chunk (see volt.units) stand for, and write
-that down. New ones are encoded on the spot, or together, by Python, where that is not simple. Every thread has a table
-of its own, so there are no locks; tables that wait for work are kept.
+Text is cut into chunks at line ends; threads look up what the units of a chunk (see volt.encode.units) stand for, and
+write that down. New ones are encoded on the spot, or together, by Python, where that is not simple. Every thread has a
+table of its own, so there are no locks; tables that wait for work are kept.
 
->>> from volt.tables import Tables
->>> from volt.rendering import as_ids
+>>> from volt.encode.merge_tables import Tables
+>>> from volt.encode.rendering import as_ids
 >>> from volt.vocabulary import Vocabulary
 >>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> [part] = BatchEncoder(tables, as_ids(tables)).encode([Chunk(b"low low\\n\\nlot")])
@@ -24,56 +24,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
+from volt.encode.merge_tables import Tables
+from volt.encode.pretokens import joined_words, split_lines
+from volt.encode.rendering import Rendering
+from volt.encode.unit_cache import Lines, UnitTable
+from volt.encode.unit_encoder import learner_of, uses_classes
+from volt.encode.units import UnitRule, unit_words
 from volt.errors import ConfigError
-from volt.files.blocks import Block, utf8_error
-from volt.files.spans import FileSpan
+from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
-from volt.learners import learner_of, uses_classes
-from volt.offsets import split_lines
-from volt.rendering import Rendering
-from volt.tables import Tables
 from volt.text.character_classes import classify
-from volt.unit_table import Lines, UnitTable
-from volt.units import UnitRule, joined_words, unit_words
 
 Longs = NDArray[np.int64]
-CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
-_SHORTEST = 1 << 16  # bytes of a chunk that threads are started for
-NEWLINE = ord("\n")
-NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Whole lines of UTF-8 text, each with the separator byte behind it (the last may lack it).
-
-    first: the number of the first line, for dropout;  strips_return: lines end at "\\r\\n" too;  whole: what it was cut
-    from, for messages;  padded: it ends with a separator, and `PADDING` bytes behind it may be read.
-    """
-
-    text: bytes | memoryview | FileSpan
-    separator: int = NEWLINE
-    first: int = 0
-    strips_return: bool = False
-    whole: Block | None = None
-    padded: bool = False
-
-    @property
-    def next_line(self) -> int:
-        """The number of the line behind the last.
-
-        >>> Chunk(b"low\\nlower", first=7).next_line
-        9
-        """
-        text = bytes(self.text)
-        return self.first + text.count(self.separator) + (text[-1:] not in (b"", bytes([self.separator])))
-
-    @property
-    def block(self) -> Block:
-        """What it was cut from."""
-        if isinstance(self.text, FileSpan):
-            return self.text.block()
-        return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,37 +197,3 @@ def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
     [2, 2, 7]
     """
     return np.concatenate([[0], ends])[np.cumsum(sizes)]
-
-
-def chunks_of(
-    text: bytes, *, separator: int = NEWLINE, first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
-) -> Iterator[Chunk]:
-    """Cut text behind separators into chunks of about `size` bytes.
-
-    first: the number of the first line;  numbered: whether chunks must know theirs, as dropout needs.
-
-    >>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\nthree", size=5)]
-    [b'one\\n', b'two\\n', b'three']
-    """
-    from volt.kernels.memory import PADDING
-
-    view, start, mark, whole = memoryview(text), 0, bytes([separator]), Block("text", 1, 0, text, 0)
-    while start < len(text):
-        end = len(text) if start + size >= len(text) else text.rfind(mark, start, start + size) + 1
-        end = end or text.find(mark, start + size) + 1 or len(text)
-        yield Chunk(view[start:end], separator, first, whole=whole, padded=end + PADDING <= len(text))
-        first += text.count(mark, start, end) if numbered else 0
-        start = end
-
-
-def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
-    """How long to cut the chunks of a text, a megabyte at most, so that each thread gets as many; how many threads are
-    of use.
-
-    >>> shares(10_000, 2), shares(1_000_000, 2), shares(10_000_000, 2)
-    ((65536, 1), (250001, 2), (1000001, 2))
-    """
-    n_threads = n_threads or available_cores()
-    n = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
-    size = max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
-    return size, n_threads if size < n_bytes else 1

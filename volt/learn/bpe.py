@@ -19,14 +19,14 @@ again. Merges, ties included, are those of subword-nmt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.errors import CandidateError
 from volt.kernels.watch import run_watched
+from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
 from volt.text.atoms import atom_code, atom_codes, atom_text, token_lengths
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SUFFIX, Marker, check_marker
@@ -36,100 +36,7 @@ if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
     from volt.kernels.arrays import Words
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Report = Callable[[int], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Trajectory:
-    """Every change of a token's count, by token, then by merge.
-
-    tokens, merges: (n_changes,) which token changes and by which merge;  before, after: (n_changes,) int64 its counts
-    """
-
-    tokens: Ints
-    merges: Ints
-    before: Longs
-    after: Longs
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
-    """Merges in order, the tokens that they make, and how often each token occurs at every size.
-
-    tokens: atoms first (most frequent first), then in the order in which merges make them
-    lengths: (n_tokens,) int64 characters, the marker not counted;  atom_counts: (n_atoms,) int64
-    parts: (n_merges, 2), results: (n_merges,) int32 token numbers
-    A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
-    """
-
-    tokens: tuple[str, ...]
-    lengths: Longs
-    atom_counts: Longs
-    parts: Ints
-    results: Ints
-    trajectory: Trajectory = field(repr=False)
-    marker: Marker
-    counts: WordCounts = field(repr=False)
-
-    @property
-    def merges(self) -> list[tuple[str, str]]:
-        """The merges in order, as pairs of strings."""
-        return [(self.tokens[left], self.tokens[right]) for left, right in self.parts.tolist()]
-
-    @property
-    def n_merges(self) -> int:
-        """The number of merges."""
-        return len(self.results)
-
-    @property
-    def n_atoms(self) -> int:
-        """The number of atoms, which is the smallest size."""
-        return len(self.atom_counts)
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of tokens after all merges, which is the largest size."""
-        return len(self.tokens)
-
-    def sizes_after(self) -> Longs:
-        """(n_merges + 1,) int64: the size after 0, 1, 2, … merges."""
-        made = np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results]))
-        return made.astype(np.int64) + 1
-
-    def merges_at(self, size: int) -> int:
-        """How many merges make a vocabulary of this size. Raises CandidateError if the size lies outside."""
-        if not self.n_atoms <= size <= self.n_tokens:
-            raise CandidateError(
-                f"size {size} is outside {self.n_atoms} (the atoms) to {self.n_tokens} (all {self.n_merges} merges)"
-            )
-        return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
-
-    def tokens_at(self, size: int) -> list[str]:
-        """The tokens of a size, atoms first. Raises CandidateError if the size lies outside."""
-        self.merges_at(size)
-        return list(self.tokens[:size])
-
-    def counts_at(self, size: int) -> Longs:
-        """(size,) int64: how often each of `tokens_at(size)` occurs in the corpus encoded with that size's merges."""
-        change = self.trajectory
-        made = change.merges < self.merges_at(size)
-        counts = np.zeros(self.n_tokens, np.int64)
-        counts[: self.n_atoms] = self.atom_counts
-        counts[change.tokens[made]] = change.after[made]  # the last change of a token comes last, and stays
-        return counts[:size]
-
-    def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
-        """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.
-
-        term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0.
-        """
-        change = self.trajectory
-        start = term(self.atom_counts, np.arange(self.n_atoms)).sum()
-        steps = term(change.after, change.tokens).astype(float) - term(change.before, change.tokens)
-        return np.asarray(start + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))]))
 
 
 def learn_bpe(

@@ -1,11 +1,12 @@
-"""Lines → pre-tokens, and pieces → the places in the original line that they came from.
+"""Pieces → the places in the original line that they came from.
 
 A line passes through three forms: the original, the one with user tokens hidden, and the normalised one that is cut
 into pre-tokens. A piece's span in the last is mapped back to the first.
 
 >>> from volt.vocabulary import Vocabulary
->>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
-[['a', 'b'], []]
+>>> vocabulary = Vocabulary(merges=(), tokens=("a",))
+>>> list(encode_offsets(vocabulary, " a", encode_words=lambda words: [[f"{word}</w>"] for word in words]))
+[('a</w>', 1, 2)]
 """
 
 from __future__ import annotations
@@ -23,18 +24,6 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
-
-
-def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
-    """The pre-tokens of each line: user tokens hidden, normalised, cut.
-
-    Raises CorpusError if a line holds a lone surrogate.
-    """
-    import polars as pl
-
-    texts = pl.DataFrame({"text": [check_text(line) for line in lines]}, schema={"text": pl.String})
-    normal = vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))
-    return texts.select(vocabulary.pretokenizer.extract(normal)).to_series().to_list()
 
 
 def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords) -> Iterator[tuple[str, int, int]]:

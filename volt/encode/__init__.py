@@ -1,0 +1,13 @@
+"""Text → pieces and ids by a vocabulary, and back; line by line, or by the million lines in threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
+
+if TYPE_CHECKING:
+    from volt.encode.encoded import Encoded as Encoded
+    from volt.encode.encoder import Encoder as Encoder
+
+__getattr__, __dir__, __all__ = lazy(__name__, {"encoded": ("Encoded",), "encoder": ("Encoder",)})

@@ -1,0 +1,120 @@
+"""Text and files → chunks: whole lines with the number of the first, which threads encode one by one.
+
+>>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\n", size=4)]
+[b'one\\n', b'two\\n']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from volt.files.blocks import Block, Errors, is_compressed, read_blocks
+from volt.files.spans import FileSpan, can_span, file_spans
+from volt.files.threads import available_cores, prefetch
+from volt.text.normalizer import check_text
+
+CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
+_SHORTEST = 1 << 16  # bytes of a chunk that threads are started for
+NEWLINE = ord("\n")
+NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole lines of UTF-8 text, each with the separator byte behind it (the last may lack it).
+
+    first: the number of the first line, for dropout;  strips_return: lines end at "\\r\\n" too;  whole: what it was cut
+    from, for messages;  padded: it ends with a separator, and `PADDING` bytes behind it may be read.
+    """
+
+    text: bytes | memoryview | FileSpan
+    separator: int = NEWLINE
+    first: int = 0
+    strips_return: bool = False
+    whole: Block | None = None
+    padded: bool = False
+
+    @property
+    def next_line(self) -> int:
+        """The number of the line behind the last.
+
+        >>> Chunk(b"low\\nlower", first=7).next_line
+        9
+        """
+        text = bytes(self.text)
+        return self.first + text.count(self.separator) + (text[-1:] not in (b"", bytes([self.separator])))
+
+    @property
+    def block(self) -> Block:
+        """What it was cut from."""
+        if isinstance(self.text, FileSpan):
+            return self.text.block()
+        return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
+
+
+def chunks_of(
+    text: bytes, *, separator: int = NEWLINE, first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
+) -> Iterator[Chunk]:
+    """Cut text behind separators into chunks of about `size` bytes.
+
+    first: the number of the first line;  numbered: whether chunks must know theirs, as dropout needs.
+
+    >>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\nthree", size=5)]
+    [b'one\\n', b'two\\n', b'three']
+    """
+    from volt.kernels.memory import PADDING
+
+    view, start, mark, whole = memoryview(text), 0, bytes([separator]), Block("text", 1, 0, text, 0)
+    while start < len(text):
+        end = len(text) if start + size >= len(text) else text.rfind(mark, start, start + size) + 1
+        end = end or text.find(mark, start + size) + 1 or len(text)
+        yield Chunk(view[start:end], separator, first, whole=whole, padded=end + PADDING <= len(text))
+        first += text.count(mark, start, end) if numbered else 0
+        start = end
+
+
+def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
+    """How long to cut the chunks of a text, a megabyte at most, so that each thread gets as many; how many threads are
+    of use.
+
+    >>> shares(10_000, 2), shares(1_000_000, 2), shares(10_000_000, 2)
+    ((65536, 1), (250001, 2), (1000001, 2))
+    """
+    n_threads = n_threads or available_cores()
+    n = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
+    size = max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
+    return size, n_threads if size < n_bytes else 1
+
+
+def file_chunks(
+    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
+) -> Iterator[Chunk]:
+    """The chunks of a file, or of stdin ("-"), plain or compressed, which is unpacked ahead in a thread.
+
+    errors: see `encode_file`;  first: the number of the first line;  numbered: whether chunks must know theirs, as
+    dropout needs; if not, those of a plain file are read by the threads that encode them.
+
+    >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
+    True
+    """
+    if errors == "strict" and not numbered and can_span(path):
+        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size))
+        return
+    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")
+    for block in blocks if path == "-" or not is_compressed(path) else prefetch(blocks):
+        yield Chunk(block.data, first=first, strips_return=True, whole=block)
+        first += block.n_lines - len(block.bad_lines) * block.dropped
+
+
+def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
+    """Lines as one text, each with a separator byte behind it, and that byte: "\\n", unless a line holds one."""
+    text = "\n".join(lines) + "\n" if lines else ""
+    try:
+        if text.count("\n") == len(lines):
+            return text.encode(), NEWLINE
+        return b"".join(line.encode() + b"\xff" for line in lines), NO_BYTE_OF_TEXT
+    except UnicodeEncodeError:
+        for line in lines:
+            check_text(line)
+        raise

@@ -1,0 +1,14 @@
+"""Word counts → merges: learning BPE, and the exact token counts at every vocabulary size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
+
+if TYPE_CHECKING:
+    from volt.learn.bpe import learn_bpe as learn_bpe
+    from volt.learn.bpe import replay_bpe as replay_bpe
+    from volt.learn.candidates import Candidates as Candidates
+
+__getattr__, __dir__, __all__ = lazy(__name__, {"bpe": ("learn_bpe", "replay_bpe"), "candidates": ("Candidates",)})
