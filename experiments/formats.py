@@ -29,8 +29,8 @@ import numpy as np
 
 import volt
 from volt.errors import VoltError
-from volt.formats import FORMATS, format_module, write_vocabulary
 from volt.formats.check import check
+from volt.formats.registry import FORMATS, format_module, write_vocabulary
 from volt.vocabulary import Vocabulary
 
 SIZE = 8_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_cli import TEXT, Run, run  # noqa: F401  (a fixture)
 
-from volt.formats import FORMATS, format_module
+from volt.formats.registry import FORMATS, format_module
 from volt.vocabulary import Vocabulary
 
 LISTS = ("fairseq", "marian", "opennmt", "tokens")

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 import volt
+from volt.choose.criteria import entropy
 from volt.comparing import Comparison, compare
 from volt.comparison_report import as_markdown, as_text, column_parts, grids, warnings
 from volt.count.word_counts import WordCounts, mix
-from volt.criteria import entropy
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.sources import Source

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.criteria import (
+from volt.choose.criteria import (
     bits,
     continued_word_rate,
     divergence,

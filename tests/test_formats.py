@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from volt.choose.search import search
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, MissingLibraryError, VocabularyError
-from volt.formats import FORMATS, Peer, check, format_module, guess_format, read_vocabulary, write_vocabulary
+from volt.formats import check
 from volt.formats.check import Agreement, probe_lines
+from volt.formats.peer import Peer
+from volt.formats.registry import FORMATS, format_module, guess_format, read_vocabulary, write_vocabulary
 from volt.learn.bpe import learn_bpe
-from volt.searching import search
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 

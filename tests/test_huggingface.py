@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
-from volt.formats import huggingface
+from volt.formats.huggingface import writing as huggingface
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

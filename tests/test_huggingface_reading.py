@@ -12,7 +12,7 @@ from exports import LINES, learn
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.formats import huggingface
+from volt.formats.huggingface import writing as huggingface
 
 pytest.importorskip("tokenizers")
 

@@ -8,11 +8,11 @@ import naive
 import numpy as np
 import pytest
 
+from volt.choose.search import search
+from volt.choose.size_steps import Parameters, size_steps
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.muv_study import GRID, grid_argmax, muv_study
-from volt.searching import search
-from volt.steps import Parameters, size_steps
 from volt.system_costs import Cost
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")

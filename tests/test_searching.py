@@ -11,14 +11,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from merges import LINES, word_counts
 
-from volt import WordCounts, criteria
+from volt import WordCounts
+from volt.choose import criteria
+from volt.choose.rules import RULES
+from volt.choose.search import SearchResult, checked_sizes, default_sizes, search
+from volt.choose.size_steps import Parameters
+from volt.choose.sweep import muv_search
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
-from volt.searching import SearchResult, checked_sizes, default_sizes, muv_search, search
-from volt.selection import RULES
-from volt.steps import Parameters
 from volt.text.special_tokens import SpecialTokens
 
 FEW = settings(deadline=None, max_examples=40)

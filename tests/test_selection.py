@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volt.choose.rules import RULES, all_picks, parse_rule
+from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
-from volt.selection import RULES, all_picks, parse_rule
-from volt.steps import SizeStep
 
 FEW = settings(deadline=None, max_examples=100)
 

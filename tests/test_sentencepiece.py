@@ -19,7 +19,7 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
 from volt.errors import VocabularyError
-from volt.formats import sentencepiece as module
+from volt.formats.sentencepiece import model_file as module
 from volt.learn.bpe import learn_bpe
 from volt.text.markers import BYTE_TOKENS
 from volt.text.normalizer import Normalizer

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import LINES, word_counts
 
-from volt import WordCounts, criteria
+from volt import WordCounts
+from volt.choose import criteria
+from volt.choose.size_steps import Parameters, character_mass, size_steps, transport_costs
 from volt.errors import ConfigError
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
-from volt.steps import Parameters, character_mass, size_steps, transport_costs
 
 EXACT = Parameters(threshold=1e-12, max_iters=100_000)
 MARKERS = ["suffix", "prefix", "none"]

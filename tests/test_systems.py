@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from volt.choose.search import search
+from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, MissingLibraryError, VocabularyError
 from volt.learn.bpe import learn_bpe
-from volt.searching import search
 from volt.system_costs import Cost, measured
 from volt.system_training import train
 from volt.systems import (
@@ -23,7 +24,6 @@ from volt.systems import (
     joined_system,
     parse_spec,
     trained_system,
-    vocabulary_at,
     vocabulary_system,
     volt_systems,
 )

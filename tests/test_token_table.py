@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volt.choose.search import SearchResult, search
+from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
-from volt.searching import SearchResult, search
-from volt.systems import vocabulary_at
 from volt.token_table import sample_cuts, token_table
 
 word_counts_ = st.dictionaries(st.text("abc", min_size=2, max_size=8), st.integers(1, 30), min_size=2, max_size=20)

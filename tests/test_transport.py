@@ -1,4 +1,4 @@
-"""Laws of volt.transport, with POT and the optimality conditions as independent oracles."""
+"""Laws of volt.choose.transport, with POT and the optimality conditions as independent oracles."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import logsumexp, xlogy
 
+from volt.choose.pot import SOLVERS, PotSolver
+from volt.choose.transport import Sinkhorn, TransportProblem, penalty
 from volt.errors import MissingLibraryError, TransportError
-from volt.pot_solver import SOLVERS, PotSolver
-from volt.transport import Sinkhorn, TransportProblem, penalty
 
 SOLVE = Sinkhorn(threshold=1e-10)
 seeds = st.integers(0, 2**32 - 1)
@@ -368,7 +368,7 @@ LARGE = """
 from pathlib import Path
 import numpy as np
 from scipy import sparse
-from volt.transport import Sinkhorn, TransportProblem
+from volt.choose.transport import Sinkhorn, TransportProblem
 n_rows, n_cols, rng = 10_000, 300_000, np.random.default_rng(0)
 rows = np.concatenate([np.arange(n_rows), rng.integers(0, n_rows, 5 * n_cols - n_rows)])
 columns = np.arange(5 * n_cols) % n_cols

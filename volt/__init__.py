@@ -15,6 +15,14 @@ from typing import TYPE_CHECKING, Any
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
+    from volt.choose.search import SearchResult as SearchResult
+    from volt.choose.search import search as search
+    from volt.choose.size_steps import Parameters as Parameters
+    from volt.choose.size_steps import SizeStep as SizeStep
+    from volt.choose.sweep import muv_search as muv_search
+    from volt.choose.transport import Sinkhorn as Sinkhorn
+    from volt.choose.transport import TransportPlan as TransportPlan
+    from volt.choose.transport import TransportProblem as TransportProblem
     from volt.comparing import compare as compare
     from volt.comparison import Comparison as Comparison
     from volt.count.corpus import count_words as count_words
@@ -22,41 +30,32 @@ if TYPE_CHECKING:
     from volt.count.word_counts import mix as mix
     from volt.encode.encoder import Encoder as Encoder
     from volt.errors import VoltError as VoltError
-    from volt.formats import read_vocabulary as read_vocabulary
-    from volt.formats import write_vocabulary as write_vocabulary
+    from volt.formats.registry import read_vocabulary as read_vocabulary
+    from volt.formats.registry import write_vocabulary as write_vocabulary
     from volt.learn.bpe import learn_bpe as learn_bpe
     from volt.learn.bpe import replay_bpe as replay_bpe
     from volt.learn.candidates import Candidates as Candidates
-    from volt.searching import SearchResult as SearchResult
-    from volt.searching import muv_search as muv_search
-    from volt.searching import search as search
-    from volt.steps import Parameters as Parameters
-    from volt.steps import SizeStep as SizeStep
     from volt.stream import Stream as Stream
     from volt.text.special_tokens import SpecialTokens as SpecialTokens
-    from volt.transport import Sinkhorn as Sinkhorn
-    from volt.transport import TransportPlan as TransportPlan
-    from volt.transport import TransportProblem as TransportProblem
     from volt.vocabulary import Vocabulary as Vocabulary
 
 _import, __dir__, __all__ = lazy(
     __name__,
     {
-        "learn.bpe": ("learn_bpe", "replay_bpe"),
-        "learn.candidates": ("Candidates",),
+        "choose.search": ("SearchResult", "search"),
+        "choose.size_steps": ("Parameters", "SizeStep"),
+        "choose.sweep": ("muv_search",),
+        "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
         "comparing": ("compare",),
         "comparison": ("Comparison",),
-        "count.corpus": ("count_words",),
-        "count.word_counts": ("WordCounts", "mix"),
-        "encode.encoder": ("Encoder",),
+        "count": ("WordCounts", "count_words", "mix"),
+        "encode": ("Encoder",),
         "errors": ("VoltError",),
         "formats": ("read_vocabulary", "write_vocabulary"),
-        "searching": ("SearchResult", "muv_search", "search"),
-        "steps": ("Parameters", "SizeStep"),
+        "learn": ("Candidates", "learn_bpe", "replay_bpe"),
         "stream": ("Stream",),
         "text.special_tokens": ("SpecialTokens",),
-        "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
-        "vocabulary.vocabulary": ("Vocabulary",),
+        "vocabulary": ("Vocabulary",),
     },
 )
 

@@ -19,6 +19,11 @@ from dataclasses import dataclass, field
 from functools import cache, reduce
 from operator import add
 
+from volt.choose.report import sample_cuts as long_words
+from volt.choose.rules import parse_rule
+from volt.choose.search import SearchResult, default_sizes, search
+from volt.choose.size_steps import Parameters
+from volt.choose.sweep import muv_search
 from volt.comparison import Comparison as Comparison
 from volt.comparison import SystemResult as SystemResult
 from volt.comparison import corpus_facts, made_now
@@ -29,11 +34,7 @@ from volt.learn.candidates import Candidates
 from volt.measures import Cuts
 from volt.measuring import Texts, cut_texts, measure_system, measured_texts
 from volt.muv_study import grid_argmax, muv_study
-from volt.report import sample_cuts as long_words
-from volt.searching import SearchResult, default_sizes, muv_search, search
-from volt.selection import parse_rule
 from volt.sources import Source, match_names, read_sources, unseen_characters
-from volt.steps import Parameters
 from volt.system_costs import Cost, measured
 from volt.systems import (
     DEFAULT_SYSTEMS,

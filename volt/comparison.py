@@ -8,7 +8,7 @@ Terminal table, Markdown, JSON and the HTML page all come from one `Comparison`;
     corpus          {sources: [{name, files, lines, words, distinct_words, characters, fingerprint}], lines, words,
                     distinct_words, characters, fingerprint, temperature, aligned (all sources have as many lines)}
     heldout         the same, or null
-    search          volt.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
+    search          volt.choose.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
                     {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, sweep_entropy, muv, sweep_muv,
                     n_pieces, f95, renyi, n_iters, converged, …}], vocabulary, warnings, cuts, seconds: {phase: s}}
     systems         [{name, family, size, rule, why, on_edge, n_scaffolding, seconds, memory_mb, cost_note,
@@ -41,10 +41,10 @@ from typing import Any
 
 import numpy as np
 
+from volt.choose.report import as_data as search_data
+from volt.choose.search import SearchResult
 from volt.measures import Measures
 from volt.muv_study import Study
-from volt.report import as_data as search_data
-from volt.searching import SearchResult
 from volt.sources import Source, are_aligned
 from volt.token_table import SampleCuts, TokenTable
 

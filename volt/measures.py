@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from volt import criteria
-from volt.criteria import Length
+from volt.choose import criteria
+from volt.choose.criteria import Length
 
 Longs = NDArray[np.int64]
 

@@ -9,8 +9,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.choose.criteria import Length, source_shares
 from volt.comparison import SystemResult
-from volt.criteria import Length, source_shares
 from volt.measures import Cuts, Measures, Text, character_entropy, compared, measure
 from volt.sources import Source, are_aligned
 from volt.systems import System

@@ -5,7 +5,7 @@ MUV-search takes the BPE vocabulary whose marginal utility (Eq. 1) is greatest. 
 falls from the first step on, and the argmax is the first size that the grid lets it pick: the grid decides.
 
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.searching import search
+>>> from volt.choose.search import search
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}": i + 1 for a in "lst" for b in "aeiou" for i, c in enumerate("nrdw")}
 >>> found = muv_study(search(learn_bpe(WordCounts.from_pairs(words), 40)), grid=range(20, 50, 5), grid_step=5)
@@ -22,10 +22,11 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.criteria import Length, muv
+from volt.choose.criteria import Length, muv
+from volt.choose.search import SearchResult
+from volt.choose.size_steps import Parameters, size_steps
+from volt.choose.sweep import EntropyCurve, muv_search
 from volt.learn.candidates import Candidates
-from volt.searching import EntropyCurve, SearchResult, muv_search
-from volt.steps import Parameters, size_steps
 from volt.system_costs import Cost
 
 Longs = NDArray[np.int64]

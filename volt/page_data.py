@@ -5,7 +5,7 @@ tokens that the transport drops there, as the encoder does. Counts are shipped a
 those of every size are exact.
 
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.searching import search
+>>> from volt.choose.search import search
 >>> from volt.count.word_counts import WordCounts
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
 >>> data = slider_data(search(learn_bpe(counts, n_merges=9), sizes=[13, 16]), ["a low  widest"])
@@ -23,8 +23,8 @@ import numpy as np
 from volt.encode.pretokens import split_lines
 
 if TYPE_CHECKING:
+    from volt.choose.search import SearchResult
     from volt.learn.candidates import Candidates
-    from volt.searching import SearchResult
     from volt.vocabulary import Vocabulary
 
 

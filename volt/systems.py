@@ -26,13 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.choose.search import SearchResult
+from volt.choose.size_steps import SizeStep
+from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.candidates import Candidates
 from volt.measures import Cuts
-from volt.searching import SearchResult
-from volt.steps import SizeStep
 from volt.system_costs import Cost, measured
 from volt.system_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
@@ -115,24 +116,6 @@ def parse_spec(text: str) -> Spec:
     raise ConfigError(f"--with {text}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
 
 
-def vocabulary_at(candidates: Candidates, size: int, *, kept: NDArray[np.bool_] | None = None) -> Vocabulary:
-    """The vocabulary of a size; kept: (size,) which of its tokens (default: all), the others being split back.
-
-    >>> from volt.learn.bpe import learn_bpe
-    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=2)
-    >>> vocabulary_at(candidates, 8).tokens[-2:]
-    ('lo', 'low</w>')
-    """
-    tokens = candidates.tokens_at(size)
-    return Vocabulary(
-        merges=tuple(candidates.merges[: candidates.merges_at(size)]),
-        tokens=tuple(tokens if kept is None else (token for token, keep in zip(tokens, kept, strict=True) if keep)),
-        marker=candidates.marker,
-        normalizer=candidates.counts.normalizer,
-        pretokenizer=candidates.counts.pretokenizer,
-    )
-
-
 def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterable[System]:
     """One system per rule, all from one search. cost: of learning and search together;  parts: what that covers."""
     made: dict[int, System] = {}  # rules that pick the same size share a vocabulary, and how it cuts
@@ -211,7 +194,7 @@ def _cuts(ids: Sequence[Sequence[int]]) -> Cuts:
 
 def file_system(path: str, *, counts: WordCounts) -> System:
     """The vocabulary in a file, in any format that volt.formats reads. Raises VocabularyError if it is damaged."""
-    from volt.formats import read_vocabulary
+    from volt.formats.registry import read_vocabulary
 
     with measured() as costs:
         vocabulary = read_vocabulary(path)

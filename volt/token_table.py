@@ -1,7 +1,7 @@
 """A search → what a reader can look up: every token's life along the sizes, and sample lines cut at each size.
 
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.searching import search
+>>> from volt.choose.search import search
 >>> from volt.count.word_counts import WordCounts
 >>> result = search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6}), n_merges=9), sizes=[11, 16])
 >>> table = token_table(result)
@@ -21,10 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.choose.search import SearchResult
+from volt.choose.size_steps import SizeStep
+from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
 from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates
-from volt.searching import SearchResult, counts_of_kept
-from volt.steps import SizeStep
 from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
@@ -135,12 +136,10 @@ class _Narrowed:
     def vocabulary_at(self, step: SizeStep) -> Vocabulary:
         """The vocabulary of a step, as far as it matters to the words."""
         candidates, n_merges = self.candidates, self.candidates.merges_at(step.size)
-        return Vocabulary(
-            merges=tuple(pair for rank, pair in self.merges if rank < n_merges),
-            tokens=tuple(candidates.tokens[n] for n in self.tokens if n < step.size and step.kept[n]),
-            marker=candidates.marker,
-            normalizer=candidates.counts.normalizer,
-            pretokenizer=candidates.counts.pretokenizer,
+        return vocabulary_of(
+            candidates,
+            merges=(pair for rank, pair in self.merges if rank < n_merges),
+            tokens=(candidates.tokens[n] for n in self.tokens if n < step.size and step.kept[n]),
         )
 
 

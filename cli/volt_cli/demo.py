@@ -18,11 +18,11 @@ def demo(
     """Search the documentation topics that ship with Python, and show what comes out."""
     from pydoc_data.topics import topics
 
-    from volt import report
+    from volt.choose import report
+    from volt.choose.search import search
     from volt.count.corpus import count_words
     from volt.encode.encoder import Encoder
     from volt.learn.bpe import learn_bpe
-    from volt.searching import search
 
     phases = Phases()
     prepare_kernels(phases)

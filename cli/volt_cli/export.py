@@ -34,7 +34,7 @@ def export(
     encoding_errors: Annotated[str, typer.Option(help="Lines that are not UTF-8: strict, replace or skip.")] = "strict",
 ) -> None:
     """Write a vocabulary in the format of another library, and say what it cannot carry."""
-    from volt.formats import format_module, write_vocabulary
+    from volt.formats.registry import format_module, write_vocabulary
 
     module = format_module(to)
     if text and not check:

@@ -21,7 +21,7 @@ def import_(
 ) -> None:
     """Read a vocabulary of another library and write it as a VOLT vocabulary."""
     from volt.files.atomic import check_writable
-    from volt.formats import read_vocabulary
+    from volt.formats.registry import read_vocabulary
 
     check_writable(out)
     vocabulary = read_vocabulary(path, format=format or None, merges=merges)

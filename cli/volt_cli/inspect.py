@@ -33,7 +33,7 @@ def inspect(
 
 def _data(model: Path, line: str, n: int) -> dict[str, Any]:
     """All that is shown, as JSON values."""
-    from volt.report import vocabulary_data
+    from volt.choose.report import vocabulary_data
 
     vocabulary = load_model(model)
     counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))

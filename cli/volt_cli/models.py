@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 def load_model(path: Path) -> Vocabulary:
     """The vocabulary in a file, whose format is told by its content."""
-    from volt.formats import read_vocabulary
+    from volt.formats.registry import read_vocabulary
 
     return read_vocabulary(path)

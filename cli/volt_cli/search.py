@@ -12,9 +12,9 @@ from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, output, prepare_kernels, say
 
 if TYPE_CHECKING:
+    from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
-    from volt.searching import SearchResult
 
 N_CANDIDATES = 30_000
 
@@ -69,11 +69,11 @@ def search(
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
     prints the sizes with what every rule would pick and why.
     """
+    from volt.choose.rules import parse_rule
+    from volt.choose.search import checked_sizes, default_sizes
+    from volt.choose.search import search as run_search
+    from volt.choose.size_steps import Parameters
     from volt.files.atomic import check_writable
-    from volt.searching import checked_sizes, default_sizes
-    from volt.searching import search as run_search
-    from volt.selection import parse_rule
-    from volt.steps import Parameters
     from volt.text.special_tokens import SpecialTokens
 
     parameters = Parameters(length, mass, epsilon, row_tau, column_tau, min_share, solver, max_iters=max_iters)  # type: ignore[arg-type]
@@ -104,14 +104,14 @@ def search(
 
 
 def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
-    from volt.report import as_data
+    from volt.choose.report import as_data
 
     data = as_data(result, seconds=phases.seconds)
     typer.echo(json.dumps({**data, "output": str(target)}, ensure_ascii=False, indent=1))
 
 
 def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
-    from volt.report import as_text
+    from volt.choose.report import as_text
 
     output().print(as_text(result, seconds=phases.seconds), soft_wrap=True)
     say(f"wrote {target}: {result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
@@ -182,7 +182,7 @@ def _candidates(counts: WordCounts, source: str, phases: Phases, **options: Any)
 
 
 def _replayed(counts: WordCounts, path: Path, phases: Phases, *, marker: Any) -> Candidates:
-    from volt.formats import read_merges
+    from volt.formats.merges import read_merges
     from volt.learn.bpe import replay_bpe
 
     merges = read_merges(path)

@@ -21,7 +21,7 @@ from pathlib import Path
 from rounds import say
 
 import volt
-from volt.formats import write_vocabulary
+from volt.formats.registry import write_vocabulary
 from volt.vocabulary import Vocabulary
 
 LANGUAGES = ("en", "de", "fr", "cs")

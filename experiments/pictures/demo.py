@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 import volt
-from volt.report import as_text
+from volt.choose.report import as_text
 
 
 def main() -> None:

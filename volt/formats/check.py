@@ -17,7 +17,8 @@ from pathlib import Path
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
-from volt.formats import FORMATS, USUAL, Peer, format_module
+from volt.formats.peer import USUAL, Peer
+from volt.formats.registry import FORMATS, format_module
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from volt.errors import CandidateError, MissingLibraryError, VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats import USUAL, MergeList, Peer
+from volt.formats.peer import USUAL, MergeList, Peer
 from volt.text.markers import SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

@@ -18,7 +18,7 @@ from typing import Any
 
 from volt.errors import MissingLibraryError, VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats import USUAL, Peer
+from volt.formats.peer import USUAL, Peer
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

@@ -82,9 +82,9 @@ def with_documents() -> bytes:
 
 def vocabulary() -> bytes:
     """A VOLT vocabulary learned from both sides."""
+    from volt.choose.search import search
     from volt.count.word_counts import WordCounts
     from volt.learn.bpe import learn_bpe
-    from volt.searching import search
 
     counts = Counter(" ".join(" ".join(pair) for pair in sentence_pairs()).split())
     candidates = learn_bpe(WordCounts.from_pairs(counts), n_merges=150)

@@ -133,6 +133,6 @@ def decoded(batch: Batch, decode: Callable[[str], str], *, fields: Fields) -> Ba
 @lru_cache(maxsize=8)
 def _encoder(path: str) -> Encoder:
     from volt.encode.encoder import Encoder
-    from volt.formats import read_vocabulary
+    from volt.formats.registry import read_vocabulary
 
     return Encoder(read_vocabulary(Path(path)))

@@ -2,7 +2,7 @@
 
 >>> from volt.count.word_counts import WordCounts
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.searching import search
+>>> from volt.choose.search import search
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
 >>> result = search(learn_bpe(counts, n_merges=9), sizes=[14, 16, 18])
 >>> data = as_data(result)
@@ -22,8 +22,8 @@ from volt.text.markers import PREFIX, SUFFIX
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from volt.searching import SearchResult
-    from volt.steps import SizeStep
+    from volt.choose.search import SearchResult
+    from volt.choose.size_steps import SizeStep
     from volt.vocabulary import Vocabulary
 
 LONG_WORD = 8  # letters; shorter words are rarely cut

@@ -23,8 +23,8 @@ from typing import Any
 
 from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats import USUAL, MergeList, Peer
-from volt.formats.sentencepiece_model import (
+from volt.formats.peer import USUAL, MergeList, Peer
+from volt.formats.sentencepiece.rows import (
     BPE,
     CONTROL,
     NORMAL,
@@ -41,7 +41,7 @@ from volt.formats.sentencepiece_model import (
     such,
     to_proto,
     two_parts,
-)  # fmt: skip
+)
 from volt.text.markers import PREFIX
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer

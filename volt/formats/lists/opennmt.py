@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volt.errors import VocabularyError
-from volt.formats import tokens as lists
+from volt.formats.lists import shared as lists
 from volt.vocabulary import Vocabulary
 
 _ROW, _SWAPPED = re.compile(r"\d+\t\S+"), re.compile(r"\S+\t\d+")

@@ -17,7 +17,7 @@ from typing import Any
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
-from volt.formats.huggingface_pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
+from volt.formats.huggingface.pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer

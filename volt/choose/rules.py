@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volt.criteria import knee
+from volt.choose.criteria import knee
+from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
-from volt.steps import SizeStep
 
 F95_COUNT = 100
 

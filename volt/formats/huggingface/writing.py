@@ -32,9 +32,8 @@ from typing import Any
 
 from volt.errors import ConfigError, MissingLibraryError, OutputError, VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats import USUAL, Peer
-from volt.formats.huggingface_pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
-from volt.formats.huggingface_reading import (
+from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
+from volt.formats.huggingface.reading import (
     CONFIG,
     FILE,
     MAP,
@@ -50,7 +49,8 @@ from volt.formats.huggingface_reading import (
     read_scheme,
     read_tokens,
     role_tokens,
-)  # fmt: skip
+)
+from volt.formats.peer import USUAL, Peer
 from volt.text.markers import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volt.errors import VocabularyError
-from volt.formats import marian
-from volt.formats import tokens as lists
+from volt.formats.lists import marian
+from volt.formats.lists import shared as lists
 from volt.vocabulary import Vocabulary
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, whatever our vocabulary calls them

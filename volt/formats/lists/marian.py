@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from volt.errors import VocabularyError
-from volt.formats import tokens as lists
+from volt.formats.lists import shared as lists
 from volt.vocabulary import Vocabulary
 
 EOS, UNK = "</s>", "<unk>"

@@ -14,35 +14,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volt.criteria import Length, muv
+from volt.choose.rules import Pick, all_picks, parse_rule
+from volt.choose.size_steps import Parameters, SizeStep, size_steps
+from volt.choose.sweep import EntropyCurve, muv_search
+from volt.choose.vocabulary_at import provenance_of, vocabulary_at
 from volt.errors import CandidateError
 from volt.learn.candidates import Candidates
-from volt.selection import Pick, all_picks, parse_rule
-from volt.steps import Parameters, SizeStep, size_steps
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
 SMALL_CORPUS = 100_000  # words; below, most tokens beyond the commonest rest on a handful of occurrences
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EntropyCurve:
-    """Every size of a BPE sweep, from exact counts.
-
-    sizes: (n,) int64;  entropies: (n,) Eq. 2, nats per character;  muv: (n − 1,) Eq. 1;  n_pieces: (n,) int64
-    """
-
-    sizes: Longs
-    entropies: Floats
-    muv: Floats
-    n_pieces: Longs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,33 +82,18 @@ def search(
         picks=picks,
         steps=steps,
         curve=muv_search(candidates, length=parameters.length),
-        vocabulary=_vocabulary(candidates, best, signature, special or SpecialTokens(), byte_fallback),
+        vocabulary=vocabulary_at(
+            candidates,
+            best.size,
+            kept=best.kept,
+            special=special or SpecialTokens(),
+            byte_fallback=byte_fallback,
+            provenance={"signature": signature, **provenance_of(candidates, best)},
+        ),
         warnings=tuple(_warnings(candidates, steps, pick)),
         signature=signature,
         candidates=candidates,
     )
-
-
-def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
-    """Entropy and MUV of the BPE sweep at every size from the atoms up: the paper's MUV-search at full resolution.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> from volt.learn.bpe import learn_bpe
-    >>> curve = muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
-    >>> curve.sizes, curve.n_pieces
-    (array([6, 7, 8, 9]), array([25, 18, 13, 11]))
-    """
-    sizes = np.arange(candidates.n_atoms, candidates.n_tokens + 1)
-    at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
-    lengths = candidates.lengths
-    n = candidates.curve(lambda counts, _: counts)[at]
-    n_log_n = candidates.curve(lambda counts, _: counts * np.log(np.maximum(counts, 1)))[at]
-    if length == "type":
-        means = (np.cumsum(lengths) / np.arange(1, len(lengths) + 1))[sizes - 1]
-    else:
-        means = candidates.curve(lambda counts, tokens: counts * lengths[tokens])[at] / n
-    entropies = (np.log(n) - n_log_n / n) / means
-    return EntropyCurve(sizes, entropies, muv(entropies, sizes), n.astype(np.int64))
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
@@ -177,60 +146,6 @@ def _range(sizes: Sequence[int]) -> str:
     """START:STOP:STEP where sizes are evenly spaced, otherwise their list."""
     steps = set(np.diff(sizes).tolist())
     return f"{sizes[0]}:{sizes[-1]}:{steps.pop()}" if len(steps) == 1 else ",".join(map(str, sizes))
-
-
-def _vocabulary(
-    candidates: Candidates, step: SizeStep, signature: str, special: SpecialTokens, byte_fallback: bool
-) -> Vocabulary:
-    """The vocabulary of a step: the merges of its size, its kept tokens, and their counts."""
-    reserved = Vocabulary((), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback).pieces
-    kept = step.kept & ~np.isin(candidates.tokens[: step.size], reserved)
-    counts = counts_of_kept(candidates, kept)
-    return Vocabulary(
-        merges=tuple(candidates.merges[: candidates.merges_at(step.size)]),
-        tokens=tuple(token for token, keep in zip(candidates.tokens, kept, strict=False) if keep),
-        counts=tuple(counts[kept].tolist()),
-        marker=candidates.marker,
-        normalizer=candidates.counts.normalizer,
-        pretokenizer=candidates.counts.pretokenizer,
-        special=special,
-        byte_fallback=byte_fallback,
-        provenance={"signature": signature, **_provenance(candidates, step)},
-    )
-
-
-def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Exact counts of a size's tokens once those not kept are split back into the parts of their first merge.
-
-    kept: (size,) bool. Returns (size,) int64; only the counts of kept tokens mean anything.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> from volt.learn.bpe import learn_bpe
-    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lot": 2}), n_merges=2)
-    >>> counts_of_kept(candidates, np.array([True] * 4 + [False, True]))[[0, 1, 2, 3, 5]]
-    array([2, 2, 0, 2, 5])
-    """
-    counts = candidates.counts_at(len(kept))
-    results, first_merges = np.unique(candidates.results, return_index=True)
-    parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
-    for token in np.flatnonzero(~kept)[::-1].tolist():
-        for part in parts.get(token, ()):
-            counts[part] += counts[token]
-    return counts
-
-
-def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
-    counts = candidates.counts
-    return {
-        "words": counts.total,
-        "distinct_words": counts.n_words,
-        "lines": counts.n_lines,
-        "candidates": candidates.n_tokens,
-        "size": step.size,
-        "entropy": step.entropy,
-        "converged": step.converged,
-        "iterations": step.n_iters,
-    }
 
 
 def _warnings(candidates: Candidates, steps: Sequence[SizeStep], pick: Pick) -> Iterator[str]:

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.criteria import Length, entropy, f95, renyi_efficiency
+from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
+from volt.choose.pot import SOLVERS
+from volt.choose.transport import TransportPlan, TransportProblem
 from volt.errors import ConfigError
-from volt.pot_solver import SOLVERS
 from volt.text.markers import SUFFIX
-from volt.transport import TransportPlan, TransportProblem
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array

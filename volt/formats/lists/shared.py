@@ -1,8 +1,4 @@
-"""Token list ⇄ vocabulary: one token a line, in the order of ids; the four tokens with roles are left out.
-
-A list holds no merges: `read` takes them from elsewhere, and what is not listed becomes scaffolding. Dictionaries of
-fairseq, Marian and OpenNMT are token lists too, and share what is here. They go with text that subword-nmt cut, so
-tokens that end no word are spelled with its "@@" there, and no token with "</w>".
+"""What the formats that list tokens share: rows of a list → vocabulary, spelling, and what no list can carry.
 
 >>> from volt.vocabulary import Vocabulary
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
@@ -19,14 +15,14 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats import HEAD_SIZE, read_merges
+from volt.formats.merges import read_merges
+from volt.formats.peer import HEAD_SIZE
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.vocabulary import Vocabulary
 
 SEPARATOR = "@@"
 N_ROLES = 4
-_LINE_ENDS = "\n\r"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +33,6 @@ class Row:
     piece: str
     count: int = 0
     repeats: bool = False
-
-
-def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the list. Raises VocabularyError if a token holds a line end."""
-    pieces = vocabulary.pieces[N_ROLES:]
-    refuse_characters(pieces, _LINE_ENDS, path, "a line of a token list")
-    write_lines(path, pieces)
-    return [
-        "ids are line numbers + 3: the four tokens with roles are not listed",
-        *not_listed(vocabulary, counts=bool(vocabulary.counts)),
-    ]
-
-
-def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
-    return vocabulary_of(path, (Row(*numbered) for numbered in lines_of(path)), merges=merges)
-
-
-def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line holds one word and nothing else; the last resort."""
-    return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, lambda line: line.split() == [line])
 
 
 def joined_spelling(vocabulary: Vocabulary) -> list[str]:

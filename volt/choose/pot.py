@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from volt.choose.transport import Floats, Potentials, Sinkhorn, TransportPlan, TransportProblem, penalty, scattered
 from volt.errors import MissingLibraryError, TransportError
-from volt.transport import Floats, Potentials, Sinkhorn, TransportPlan, TransportProblem, penalty, scattered
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,26 @@
+"""Candidates → the size and the vocabulary: criteria, optimal transport, rules. `volt.search` is the way in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
+
+if TYPE_CHECKING:
+    from volt.choose.search import SearchResult as SearchResult
+    from volt.choose.size_steps import Parameters as Parameters
+    from volt.choose.size_steps import SizeStep as SizeStep
+    from volt.choose.sweep import muv_search as muv_search
+    from volt.choose.transport import Sinkhorn as Sinkhorn
+    from volt.choose.transport import TransportPlan as TransportPlan
+    from volt.choose.transport import TransportProblem as TransportProblem
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "search": ("SearchResult",),
+        "size_steps": ("Parameters", "SizeStep"),
+        "sweep": ("muv_search",),
+        "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
+    },
+)

@@ -1,0 +1,57 @@
+"""The entropy of every vocabulary size, exactly, and the MUV-search that reads it off (Eq. 1).
+
+    MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1)
+
+>>> from volt.count import WordCounts
+>>> from volt.learn import learn_bpe
+>>> muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)).sizes
+array([6, 7, 8, 9])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.choose.criteria import Length, muv
+from volt.learn.candidates import Candidates
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntropyCurve:
+    """Every size of a BPE sweep, from exact counts.
+
+    sizes: (n,) int64;  entropies: (n,) Eq. 2, nats per character;  muv: (n − 1,) Eq. 1;  n_pieces: (n,) int64
+    """
+
+    sizes: Longs
+    entropies: Floats
+    muv: Floats
+    n_pieces: Longs
+
+
+def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
+    """Entropy and MUV of the BPE sweep at every size from the atoms up: the paper's MUV-search at full resolution.
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> from volt.learn.bpe import learn_bpe
+    >>> curve = muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
+    >>> curve.sizes, curve.n_pieces
+    (array([6, 7, 8, 9]), array([25, 18, 13, 11]))
+    """
+    sizes = np.arange(candidates.n_atoms, candidates.n_tokens + 1)
+    at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
+    lengths = candidates.lengths
+    n = candidates.curve(lambda counts, _: counts)[at]
+    n_log_n = candidates.curve(lambda counts, _: counts * np.log(np.maximum(counts, 1)))[at]
+    if length == "type":
+        means = (np.cumsum(lengths) / np.arange(1, len(lengths) + 1))[sizes - 1]
+    else:
+        means = candidates.curve(lambda counts, tokens: counts * lengths[tokens])[at] / n
+    entropies = (np.log(n) - n_log_n / n) / means
+    return EntropyCurve(sizes, entropies, muv(entropies, sizes), n.astype(np.int64))

@@ -1,0 +1,109 @@
+"""Candidates and a size → the vocabulary of that size, with the exact counts of its tokens.
+
+>>> from volt.count import WordCounts
+>>> from volt.learn import learn_bpe
+>>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=2)
+>>> vocabulary = vocabulary_at(candidates, 8)
+>>> vocabulary.tokens[-2:], vocabulary.counts[-2:]
+(('lo', 'low</w>'), (2, 5))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.choose.size_steps import SizeStep
+from volt.learn.candidates import Candidates, Longs
+from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary import Vocabulary
+
+_USUAL = SpecialTokens()
+
+
+def vocabulary_at(
+    candidates: Candidates,
+    size: int,
+    *,
+    kept: NDArray[np.bool_] | None = None,
+    special: SpecialTokens = _USUAL,
+    byte_fallback: bool = False,
+    provenance: dict[str, Any] | None = None,
+) -> Vocabulary:
+    """The vocabulary of a size.
+
+    kept: (size,) which of its tokens (default: all), the others being split back
+    A token that is spelled like a special one is split back, too.
+
+    >>> from volt.count import WordCounts
+    >>> from volt.learn import learn_bpe
+    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=2)
+    >>> vocabulary_at(candidates, 8, kept=np.arange(8) != 6).scaffolding
+    ('lo',)
+    """
+    reserved = Vocabulary((), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback).pieces
+    kept = (np.ones(size, bool) if kept is None else kept) & ~np.isin(candidates.tokens_at(size), reserved)
+    return vocabulary_of(
+        candidates,
+        merges=candidates.merges[: candidates.merges_at(size)],
+        tokens=(token for token, keep in zip(candidates.tokens_at(size), kept, strict=True) if keep),
+        counts=tuple(counts_of_kept(candidates, kept)[kept].tolist()),
+        special=special,
+        byte_fallback=byte_fallback,
+        provenance=provenance or {},
+    )
+
+
+def vocabulary_of(
+    candidates: Candidates, *, merges: Iterable[tuple[str, str]], tokens: Iterable[str], **rest: Any
+) -> Vocabulary:
+    """Some of the merges and tokens of candidates, with their marker, normaliser and pre-tokeniser.
+
+    rest: further fields of the vocabulary.
+    """
+    return Vocabulary(
+        merges=tuple(merges),
+        tokens=tuple(tokens),
+        marker=candidates.marker,
+        normalizer=candidates.counts.normalizer,
+        pretokenizer=candidates.counts.pretokenizer,
+        **rest,
+    )
+
+
+def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
+    """Exact counts of a size's tokens once those not kept are split back into the parts of their first merge.
+
+    kept: (size,) bool. Returns (size,) int64; only the counts of kept tokens mean anything.
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> from volt.learn.bpe import learn_bpe
+    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lot": 2}), n_merges=2)
+    >>> counts_of_kept(candidates, np.array([True] * 4 + [False, True]))[[0, 1, 2, 3, 5]]
+    array([2, 2, 0, 2, 5])
+    """
+    counts = candidates.counts_at(len(kept))
+    results, first_merges = np.unique(candidates.results, return_index=True)
+    parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
+    for token in np.flatnonzero(~kept)[::-1].tolist():
+        for part in parts.get(token, ()):
+            counts[part] += counts[token]
+    return counts
+
+
+def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
+    """What a vocabulary file says of the search that made it."""
+    counts = candidates.counts
+    return {
+        "words": counts.total,
+        "distinct_words": counts.n_words,
+        "lines": counts.n_lines,
+        "candidates": candidates.n_tokens,
+        "size": step.size,
+        "entropy": step.entropy,
+        "converged": step.converged,
+        "iterations": step.n_iters,
+    }

@@ -1,0 +1,34 @@
+"""The merges of a subword-nmt codes file or a sentencepiece model, as candidates for a search.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile() as file:
+...     _ = file.write(b"#version: 0.2\\nt h\\nth e</w>\\n") and file.flush()
+...     read_merges(file.name).pairs
+[('t', 'h'), ('th', 'e</w>')]
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from volt.errors import CandidateError
+from volt.formats.peer import MergeList
+
+
+def read_merges(path: str | Path) -> MergeList:
+    """The merges of a subword-nmt codes file or a sentencepiece BPE model.
+
+    Raises CandidateError, with file and line, if the file is neither, or damaged.
+    """
+    from volt.formats import subword_nmt
+    from volt.formats.sentencepiece import model_file as sentencepiece
+
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise CandidateError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if not data:
+        raise CandidateError(f"{path}: empty; give subword-nmt codes or a sentencepiece BPE .model")
+    if data.startswith(sentencepiece.FIRST_BYTE):
+        return sentencepiece.read_merges(path, data)
+    return subword_nmt.read_merges(path, data)
