@@ -10,10 +10,10 @@ from pydoc_data.topics import topics
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from volt.comparing import compare
 from volt.comparison import Comparison
+from volt.comparison.compare import compare
+from volt.comparison.named_texts import NamedText
 from volt.count.corpus import count_words
-from volt.sources import Source
 
 HOSTILE = [
     "<script>window.broken=1</script> <img/src=x/onerror=window.broken=2> <b>bold</b> </script> <!--<script> -->",
@@ -51,7 +51,7 @@ def spaced_comparison(pretokenizer: str, normalizer: str) -> Comparison:
         path = Path(folder, "topics.txt")
         path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
         counts = count_words(path, pretokenizer=pretokenizer, normalizer=normalizer)
-    return compare([Source("topics", counts, lines=tuple(lines[2:6]))], systems=[], n_candidates=300)
+    return compare([NamedText("topics", counts, lines=tuple(lines[2:6]))], systems=[], n_candidates=300)
 
 
 def _compared(parts: dict[str, list[str]], heldout: dict[str, list[str]], **options: Any) -> Comparison:

@@ -17,7 +17,7 @@ from volt.count.word_counts import WordCounts
 from volt.encode.batches import BatchEncoder
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
 from volt.encode.encoder import Encoder
-from volt.encode.merge_tables import Tables
+from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import as_ids, joined
 from volt.errors import ConfigError, CorpusError, VocabularyError
 from volt.files.threads import in_order
@@ -176,7 +176,7 @@ def test_chunks_and_threads_change_nothing(encoder: Encoder) -> None:
     lines = [line.replace("\n", "") for line in lines]
     text = "".join(line + "\n" for line in lines).encode()
     expected = list(chain.from_iterable(_ids(encoder, lines)))
-    tables = Tables.of(encoder.vocabulary)
+    tables = MergeTables.of(encoder.vocabulary)
     for size, n_threads, limit in ((1, 1, 1), (7, 2, 10), (100, 16, 5), (1 << 20, 3, 1 << 20)):
         batches = BatchEncoder(tables, as_ids(tables), limit=limit)
         parts = batches.encode(chunks_of(text, size=size), n_threads=n_threads)

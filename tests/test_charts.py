@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pages import topics_comparison
 from vl_convert import vegalite_to_vega
 
-from volt.charts import shares, specifications, write_charts
+from volt.comparison.page.charts import shares, specifications, write_charts
 from volt.errors import OutputError
 
 NAMES = {"entropy", "muv", "profile", "lengths", "fertility"}

@@ -12,12 +12,13 @@ from rich.console import Console
 
 import volt
 from volt.choose.criteria import entropy
-from volt.comparing import Comparison, compare
-from volt.comparison_report import as_markdown, as_text, column_parts, grids, warnings
+from volt.comparison.compare import compare
+from volt.comparison.named_texts import NamedText
+from volt.comparison.report import as_markdown, as_text, column_parts, grids, warnings
+from volt.comparison.result import Comparison
 from volt.count.word_counts import WordCounts, mix
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
-from volt.sources import Source
 from volt.text.atoms import token_lengths
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
@@ -199,7 +200,7 @@ def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monke
 def test_a_source_too_small_for_its_own_vocabulary_is_told():
     """Separate vocabularies need pairs in every source; without them the joint ones stand alone."""
     counts = {"en": {"walked": 9, "walks": 5}, "x": {"q": 1}}
-    sources = [Source(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
+    sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
     found = compare(sources, systems=(), separate=True)
     assert found.problems[0].startswith("separate vocabularies: x: nothing to merge")
     assert [system.family for system in found.systems] == ["volt"] * 5
@@ -207,14 +208,14 @@ def test_a_source_too_small_for_its_own_vocabulary_is_told():
 
 def test_wrong_use_is_refused_at_once(files):
     """Options that mean nothing, names that repeat, and a corpus without pairs end the comparison."""
-    english = Source("en", WordCounts.from_pairs({"walk": 3}))
+    english = NamedText("en", WordCounts.from_pairs({"walk": 3}))
     for options in ({"select": "best"}, {"systems": ["spm"]}, {"temperature": 0}):
         with pytest.raises(ConfigError):
             compare([files["train.en"]], **options)
     with pytest.raises(ConfigError, match="distinct"):
         compare([english, english])
     with pytest.raises(CandidateError, match="nothing to merge"):
-        compare([Source("en", WordCounts.from_pairs({"a": 1}))], systems=())
+        compare([NamedText("en", WordCounts.from_pairs({"a": 1}))], systems=())
     with pytest.raises(CorpusError):
         compare(["nowhere.txt"])
 
@@ -225,7 +226,7 @@ def test_samples_are_lines_of_the_sources_or_those_given(files):
     assert {line for _, line in own.samples.samples} <= set(LINES["en"])
     given = compare([files["train.en"]], systems=(), sizes=SIZES, samples=["a walk"])
     assert given.samples.samples == (("sample", "a walk"),)
-    bare = compare([Source("en", WordCounts.from_pairs({"strongest": 3, "coldness": 2}))], systems=())
+    bare = compare([NamedText("en", WordCounts.from_pairs({"strongest": 3, "coldness": 2}))], systems=())
     assert bare.samples.samples[0][0] == "words"
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
 from volt.errors import CriterionError
-from volt.measures import Cuts, Measures, Text, character_entropy, compared, measure
 
 FEW = settings(deadline=None, max_examples=60)
 N_TYPES = 7

@@ -10,10 +10,10 @@ import pytest
 
 from volt.choose.search import search
 from volt.choose.size_steps import Parameters, size_steps
+from volt.comparison.cost import Cost
+from volt.comparison.muv_study import GRID, grid_argmax, muv_study
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
-from volt.muv_study import GRID, grid_argmax, muv_study
-from volt.system_costs import Cost
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
 STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")

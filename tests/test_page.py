@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import Page, hostile_comparison, topics_comparison
 
+from volt.comparison.page.page import embed_json, render_page, visible, write_page, write_plots
+from volt.comparison.page.slider import count_changes
+from volt.comparison.page.tables import Column, cell, system_tables, table
 from volt.count.word_counts import WordCounts
 from volt.errors import OutputError
 from volt.learn.bpe import learn_bpe
-from volt.page import embed_json, render_page, visible, write_page, write_plots
-from volt.page_data import count_changes
-from volt.page_tables import Column, cell, system_tables, table
 
 FAST = settings(deadline=None, max_examples=50)
 MEASURES = [

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pages import HOSTILE, hostile_comparison, small_comparison, spaced_comparison, topics_comparison
 
-from volt.comparing import compare
 from volt.comparison import Comparison
+from volt.comparison.compare import compare
+from volt.comparison.page.page import write_page
 from volt.encode.encoder import Encoder
-from volt.page import write_page
 from volt.vocabulary import Vocabulary
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'volt-vocab[dev]'")

@@ -7,13 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from volt.comparison.named_texts import (
+    NamedText,
+    are_aligned,
+    match_names,
+    read_sources,
+    sample_lines,
+    source_paths,
+    unseen_characters,
+)
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
-from volt.sources import Source, are_aligned, match_names, read_sources, sample_lines, source_paths, unseen_characters
 
 
-def source(name: str, **words: int) -> Source:
-    return Source(name, WordCounts.from_pairs(words))
+def source(name: str, **words: int) -> NamedText:
+    return NamedText(name, WordCounts.from_pairs(words))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,7 @@ def test_an_unseen_script_is_told_and_a_rare_character_is_not():
 
 def test_alignment_means_equally_many_lines():
     """Pieces of sources compare where each has as many lines; counts without lines, or one source, are not aligned."""
-    with_lines = [Source(name, WordCounts(source(name, a=1).counts.table, n_lines=5)) for name in ("en", "de")]
+    with_lines = [NamedText(name, WordCounts(source(name, a=1).counts.table, n_lines=5)) for name in ("en", "de")]
     assert are_aligned(with_lines)
     assert not are_aligned(with_lines[:1])
     assert not are_aligned([with_lines[0], source("de", a=1)])

@@ -11,13 +11,8 @@ import pytest
 
 from volt.choose.search import search
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.count.word_counts import WordCounts
-from volt.encode.encoder import Encoder
-from volt.errors import CandidateError, ConfigError, MissingLibraryError, VocabularyError
-from volt.learn.bpe import learn_bpe
-from volt.system_costs import Cost, measured
-from volt.system_training import train
-from volt.systems import (
+from volt.comparison.cost import Cost, measured
+from volt.comparison.systems import (
     Spec,
     bpe_system,
     file_system,
@@ -27,6 +22,11 @@ from volt.systems import (
     vocabulary_system,
     volt_systems,
 )
+from volt.comparison.training import train
+from volt.count.word_counts import WordCounts
+from volt.encode.encoder import Encoder
+from volt.errors import CandidateError, ConfigError, MissingLibraryError, VocabularyError
+from volt.learn.bpe import learn_bpe
 from volt.vocabulary import Vocabulary
 
 FREE = Cost(0.0, None)
@@ -57,7 +57,7 @@ def trained(monkeypatch, tmp_path) -> Path:
         shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
         return cost
 
-    monkeypatch.setattr("volt.systems.train", train_and_keep)
+    monkeypatch.setattr("volt.comparison.systems.train", train_and_keep)
     return tmp_path
 
 

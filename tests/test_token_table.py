@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from volt.choose.search import SearchResult, search
 from volt.choose.vocabulary_at import vocabulary_at
+from volt.comparison.token_table import sample_cuts, token_table
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe
-from volt.token_table import sample_cuts, token_table
 
 word_counts_ = st.dictionaries(st.text("abc", min_size=2, max_size=8), st.integers(1, 30), min_size=2, max_size=20)
 

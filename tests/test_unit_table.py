@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.encode.merge_tables import Tables
+from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import as_ids
-from volt.encode.unit_cache import UnitTable
+from volt.encode.unit_cache import UnitCache
 from volt.encode.unit_encoder import learner_of, numbering_learner
 from volt.encode.units import UnitRule, unit_words
 from volt.text.character_classes import character_classes, classes_of, classify
@@ -48,8 +48,8 @@ characters = st.characters(
 texts = st.lists(st.sampled_from(BITS) | characters, max_size=30).map("".join)
 
 
-def _numbering(breaks: bytes = b" ") -> UnitTable:
-    return UnitTable(UnitRule(sum(1 << byte for byte in breaks)), numbering_learner(), np.int32)
+def _numbering(breaks: bytes = b" ") -> UnitCache:
+    return UnitCache(UnitRule(sum(1 << byte for byte in breaks)), numbering_learner(), np.int32)
 
 
 @settings(max_examples=100, deadline=None)
@@ -84,7 +84,7 @@ def test_many_units_share_one_table() -> None:
 )  # fmt: skip
 def test_lines_are_cut_as_by_hand(lines: list[bytes], keeps: bool, strips: bool, breaks: bytes, last: bool) -> None:
     """Units are the runs between breaks, with the breaks before them if these are kept, in every line."""
-    table = UnitTable(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering_learner(), np.int32)
+    table = UnitCache(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering_learner(), np.int32)
     text = b"".join(line + b"\n" for line in lines) + b"a b" * last
     found = table.encode(table.read(text, separator=NEWLINE), strips_return=strips)
     data, ends = table.units(found.values)
@@ -111,9 +111,9 @@ def _units(line: bytes, keeps: bool, strips: bool, breaks: bytes) -> list[bytes]
 def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     """Atoms and words of every line whose characters have been met: found without Python, as the pattern has them."""
     vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
-    tables = Tables.of(vocabulary)
+    tables = MergeTables.of(vocabulary)
     classify(text)
-    table = UnitTable(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
@@ -137,8 +137,8 @@ def test_classes_known_from_the_start_are_those_of_the_pattern() -> None:
 def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     """White space parts words, and the atoms are those of the plain path."""
     vocabulary = Vocabulary((), (), marker=marker)
-    tables = Tables.of(vocabulary)
-    table = UnitTable(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    tables = MergeTables.of(vocabulary)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
     atoms, ends = tables.atoms("".join(words), np.array([len(word) for word in words], np.int64))
@@ -152,8 +152,8 @@ def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
 def test_bytes_that_are_no_text_are_left_to_python(units: list[bytes]) -> None:
     """A unit is pending if, and only if, Python cannot decode it (or it holds what Python must decide)."""
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
-    tables = Tables.of(vocabulary)
-    table = UnitTable(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    tables = MergeTables.of(vocabulary)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
     table.encode(table.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
     data, ends = table.units(table.pending)
     pending = {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
@@ -170,9 +170,9 @@ def _is_left(unit: bytes) -> bool:
 def test_irregular_units_are_told() -> None:
     """What Python says is irregular makes its line strange: written as empty, with its number and place."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
-    tables = Tables.of(vocabulary)
+    tables = MergeTables.of(vocabulary)
     rule = UnitRule.of(vocabulary.pretokenizer)
-    table, text = UnitTable(rule, learner_of(tables, as_ids(tables)), np.int32), "a b\na\xa0 b\nb\n".encode()
+    table, text = UnitCache(rule, learner_of(tables, as_ids(tables)), np.int32), "a b\na\xa0 b\nb\n".encode()
     table.encode(table.read(text, separator=NEWLINE))
     data, ends = table.units(table.pending)
     words = unit_words(vocabulary, data, ends, first=table.firsts(table.pending))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from volt.choose.transport import Sinkhorn as Sinkhorn
     from volt.choose.transport import TransportPlan as TransportPlan
     from volt.choose.transport import TransportProblem as TransportProblem
-    from volt.comparing import compare as compare
     from volt.comparison import Comparison as Comparison
+    from volt.comparison.compare import compare as compare
     from volt.count.corpus import count_words as count_words
     from volt.count.word_counts import WordCounts as WordCounts
     from volt.count.word_counts import mix as mix
@@ -46,8 +46,8 @@ _import, __dir__, __all__ = lazy(
         "choose.size_steps": ("Parameters", "SizeStep"),
         "choose.sweep": ("muv_search",),
         "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
-        "comparing": ("compare",),
-        "comparison": ("Comparison",),
+        "comparison.compare": ("compare",),
+        "comparison.result": ("Comparison",),
         "count": ("WordCounts", "count_words", "mix"),
         "encode": ("Encoder",),
         "errors": ("VoltError",),
@@ -55,7 +55,7 @@ _import, __dir__, __all__ = lazy(
         "learn": ("Candidates", "learn_bpe", "replay_bpe"),
         "stream": ("Stream",),
         "text.special_tokens": ("SpecialTokens",),
-        "vocabulary": ("Vocabulary",),
+        "vocabulary.vocabulary": ("Vocabulary",),
     },
 )
 

@@ -52,8 +52,8 @@ def compare(
 
     Prints each one's size, cost, and measures on the training and the held-out text; -o writes a page to look at.
     """
-    from volt.comparing import compare as run_compare
-    from volt.systems import DEFAULT_SYSTEMS
+    from volt.comparison.compare import compare as run_compare
+    from volt.comparison.systems import DEFAULT_SYSTEMS
     from volt_cli.console import Phases
 
     asked = parse_sizes(sizes)
@@ -94,7 +94,7 @@ def _check_targets(out: Path | None, markdown: Path | None, as_json: str, plots:
 def _write(
     comparison: Comparison, out: Path | None, markdown: Path | None, as_json: str, plots: Path | None, *, quiet: bool
 ) -> None:
-    from volt.comparison_report import as_markdown, as_text
+    from volt.comparison.report import as_markdown, as_text
 
     data = comparison.as_data()
     if as_json == "-":
@@ -106,12 +106,12 @@ def _write(
     if markdown is not None:
         _write_text(markdown, as_markdown(data), quiet=quiet)
     if plots is not None:
-        from volt.page import write_plots
+        from volt.comparison.page.page import write_plots
 
         write_plots(comparison, plots)
         _wrote(plots, quiet=quiet)
     if out is not None:
-        from volt.page import write_page
+        from volt.comparison.page.page import write_page
 
         write_page(comparison, out)
         _wrote(out, quiet=quiet)

@@ -6,7 +6,7 @@ natural    Multi30k again and again, as plain text, .gz, .zst, JSON lines and Pa
 distinct   plain text of many distinct words, most of which occur once or twice
 zipf       plain text drawn from word-count tables
 
-The loop numbers the words of blocks with `volt.encode.unit_cache.UnitTable`, one for each thread, adds up how often
+The loop numbers the words of blocks with `volt.encode.unit_cache.UnitCache`, one for each thread, adds up how often
 each number occurs, and makes the same sorted table in the end. It is there to see which of the two should count. Every
 run is a fresh process; `first` is its first count and `warm` a second one. `equal` compares words and counts.
 """
@@ -242,14 +242,14 @@ def count_loop(task: Task) -> Any:
     import polars as pl
 
     from volt.encode.chunks import NEWLINE
-    from volt.encode.unit_cache import UnitTable
+    from volt.encode.unit_cache import UnitCache
     from volt.encode.unit_encoder import numbering_learner
     from volt.encode.units import UnitRule
     from volt.files.threads import in_order
     from volt.text.pretokenizer import PreTokenizer
 
-    new_table = partial(UnitTable, UnitRule.of(PreTokenizer()), numbering_learner(), np.int32, limit=sys.maxsize)
-    idle = list[tuple[UnitTable, np.ndarray]]()
+    new_table = partial(UnitCache, UnitRule.of(PreTokenizer()), numbering_learner(), np.int32, limit=sys.maxsize)
+    idle = list[tuple[UnitCache, np.ndarray]]()
 
     def add(text: bytes) -> None:
         table, counts = idle.pop() if idle else (new_table(), np.zeros(0, np.int64))

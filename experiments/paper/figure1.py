@@ -13,8 +13,8 @@ from typing import Any
 from corpora import N_MERGES, checked, count, markdown_table, parser, write_json
 
 import volt
-from volt.muv_study import muv_study
-from volt.sources import Source
+from volt.comparison.muv_study import muv_study
+from volt.comparison.named_texts import NamedText
 
 SIZES = (*range(1_000, 10_001, 1_000), 15_000, 20_000, 25_000, 30_000)
 SHOWN = ("Multi30k en+de", "TED Finnish", "TED Georgian", "Bible uk")
@@ -69,9 +69,9 @@ def main() -> None:
         found[name] = curve(counts)
         print(report(name, found[name]), flush=True)
         if options.plots:
-            from volt.page import write_plots
+            from volt.comparison.page.page import write_plots
 
-            write_plots(volt.compare([Source(name, counts)], systems=()), f"{options.plots}/{name}")
+            write_plots(volt.compare([NamedText(name, counts)], systems=()), f"{options.plots}/{name}")
     write_json(options.json, found)
 
 

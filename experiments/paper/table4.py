@@ -13,8 +13,8 @@ from typing import Any
 from corpora import checked, count, markdown_table, parser, write_json
 
 import volt
-from volt.muv_study import CostRow
-from volt.sources import Source
+from volt.comparison.muv_study import CostRow
+from volt.comparison.named_texts import NamedText
 
 SHOWN = ("Multi30k en+de", "TED Georgian", "Bible uk")
 
@@ -45,7 +45,7 @@ def main() -> None:
     """Print the table of every corpus."""
     options, found = checked(parser(__doc__, corpora=SHOWN)), dict[str, Any]()
     for name in options.corpora:
-        comparison = volt.compare([Source(name, count(name, data=options.data))], systems=("muv-search",))
+        comparison = volt.compare([NamedText(name, count(name, data=options.data))], systems=("muv-search",))
         print(report(name, comparison), flush=True)
         found[name] = {"signature": comparison.signature, "made": asdict(comparison.made)}
         found[name] |= {"costs": [asdict(row) for row in comparison.study.costs]}

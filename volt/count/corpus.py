@@ -21,7 +21,7 @@ from functools import partial
 import polars as pl
 
 from volt.count.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
-from volt.count.word_counts import Part, WordCounts, as_normalizer, as_pretokenizer, check_total, summed
+from volt.count.word_counts import CountedPart, WordCounts, as_normalizer, as_pretokenizer, check_total, summed
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
 from volt.files.paths import Sources, expand
@@ -133,14 +133,14 @@ def _count_path(path: str, *, job: _Job) -> WordCounts:
     return WordCounts(*summed(parts), job.normalizer, job.pretokenizer)
 
 
-def _count_blocks(path: str, job: _Job) -> Iterator[Part]:
+def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = os.path.getsize(path) if os.path.isfile(path) else None
     blocks = read_blocks(path, block_size=job.block_size, errors=job.errors)
     for block, texts in prefetch((block, _texts(block, job)) for block in blocks):
         table = _table_block(block, job) if job.word_counts else job.counted(texts)
-        yield Part(table, block.n_lines, len(block.data), block.n_bad_lines)
+        yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
         if job.progress:
             job.progress(path, block.n_raw_bytes, size)
 
@@ -194,7 +194,7 @@ def _table_block(block: Block, job: _Job) -> pl.DataFrame:
     return rows.group_by("word").agg(_COUNT.sum())
 
 
-def _count_parquet(path: str, job: _Job) -> Iterator[Part]:
+def _count_parquet(path: str, job: _Job) -> Iterator[CountedPart]:
     size = os.path.getsize(path)
     try:
         texts = parquet_texts(path, job.column)
@@ -206,10 +206,10 @@ def _count_parquet(path: str, job: _Job) -> Iterator[Part]:
         job.progress(path, size, size)
 
 
-def _parquet_part(texts: pl.LazyFrame, job: _Job, *, place: str, start: int) -> Part:
+def _parquet_part(texts: pl.LazyFrame, job: _Job, *, place: str, start: int) -> CountedPart:
     null = _TEXT.is_null()
     numbers = texts.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n_nulls=null.sum(), first=null.arg_max())
     n_rows, n_bytes, n_nulls, first = numbers.collect().row(0)
     if n_nulls and job.errors == "strict":
         raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass --encoding-errors skip")
-    return Part(job.counted(texts), n_rows, n_bytes, n_nulls)
+    return CountedPart(job.counted(texts), n_rows, n_bytes, n_nulls)

@@ -33,7 +33,7 @@ _EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
 _COUNT = pl.col("count")
 
 
-class Part(NamedTuple):
+class CountedPart(NamedTuple):
     """The count of a part of a corpus; the rows are in any order."""
 
     table: pl.DataFrame
@@ -95,7 +95,7 @@ class WordCounts:
             table = pl.DataFrame(rows, schema=_EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
         except UnicodeEncodeError as error:
             raise CorpusError(f"word {error.object!r} holds a lone surrogate; it is not text") from None
-        return cls(*summed([Part(table, 0, 0, 0)]), as_normalizer(normalizer), as_pretokenizer(pretokenizer))
+        return cls(*summed([CountedPart(table, 0, 0, 0)]), as_normalizer(normalizer), as_pretokenizer(pretokenizer))
 
     @property
     def words(self) -> list[str]:
@@ -148,8 +148,8 @@ class WordCounts:
             raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
         return replace(self, **summed([self._part(), other._part()])._asdict())
 
-    def _part(self) -> Part:
-        return Part(self.table, self.n_lines, self.n_bytes, self.n_bad_lines)
+    def _part(self) -> CountedPart:
+        return CountedPart(self.table, self.n_lines, self.n_bytes, self.n_bad_lines)
 
     def min_count(self, n: int) -> WordCounts:
         """Only the words that occur at least n times.
@@ -198,9 +198,9 @@ def _warmed(counts: WordCounts, largest: int, *, temperature: float) -> WordCoun
     return counts.rescale(max(1, round(largest * (counts.total / largest) ** (1 / temperature))))
 
 
-def summed(parts: Iterable[Part]) -> Part:
+def summed(parts: Iterable[CountedPart]) -> CountedPart:
     """Add up parts as they come, holding little more than the distinct words; sorted in the end."""
-    pending: list[Part] = []
+    pending: list[CountedPart] = []
     n_rows = 0
     for part in parts:
         pending.append(part)
@@ -208,18 +208,18 @@ def summed(parts: Iterable[Part]) -> Part:
         if n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height) or len(pending) > _COMPACT_PARTS:
             pending = [_added(pending)]
             n_rows = pending[0].table.height
-    whole = _added(pending or [Part(_EMPTY, 0, 0, 0)])
+    whole = _added(pending or [CountedPart(_EMPTY, 0, 0, 0)])
     return whole._replace(table=whole.table.sort("word"))
 
 
-def _added(parts: list[Part]) -> Part:
+def _added(parts: list[CountedPart]) -> CountedPart:
     if len(parts) == 1:
         return parts[0]
     check_total(sum(int(part.table["count"].sum()) for part in parts))
     rows = pl.concat([part.table for part in parts]).lazy()
     table = rows.group_by("word").agg(_COUNT.sum()).collect(engine="streaming")
     n_lines, n_bytes, n_bad_lines = (sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True))
-    return Part(table, n_lines, n_bytes, n_bad_lines)
+    return CountedPart(table, n_lines, n_bytes, n_bad_lines)
 
 
 def check_total(total: int) -> None:

@@ -4,10 +4,10 @@ Text is cut into chunks at line ends; threads look up what the units of a chunk 
 write that down. New ones are encoded on the spot, or together, by Python, where that is not simple. Every thread has a
 table of its own, so there are no locks; tables that wait for work are kept.
 
->>> from volt.encode.merge_tables import Tables
+>>> from volt.encode.merge_tables import MergeTables
 >>> from volt.encode.rendering import as_ids
 >>> from volt.vocabulary import Vocabulary
->>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> [part] = BatchEncoder(tables, as_ids(tables)).encode([Chunk(b"low low\\n\\nlot")])
 >>> part.values.tolist(), part.ends.tolist()
 ([7, 6, 7, 6, 7, 0], [4, 4, 6])
@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
-from volt.encode.merge_tables import Tables
+from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import joined_words, split_lines
 from volt.encode.rendering import Rendering
-from volt.encode.unit_cache import Lines, UnitTable
+from volt.encode.unit_cache import Lines, UnitCache
 from volt.encode.unit_encoder import learner_of, uses_classes
 from volt.encode.units import UnitRule, unit_words
 from volt.errors import ConfigError
@@ -40,7 +40,7 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EncodedPart:
     """What a chunk's lines became. values: ids (n,) int32, or text (n,) uint8 with a line end behind each line;
     ends: (n_lines,) int64, where each line's values end."""
 
@@ -77,15 +77,17 @@ class BatchEncoder:
     """tables: of the vocabulary;  rendering: what is wanted;  sampled: whether units are kept as atoms, for dropout;
     limit: units that a thread remembers, about."""
 
-    def __init__(self, tables: Tables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20) -> None:
+    def __init__(
+        self, tables: MergeTables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20
+    ) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
         self._rule = UnitRule.of(tables.vocabulary.pretokenizer)
         self._learner = learner_of(tables, None if sampled else rendering)
-        self._idle: list[UnitTable] = []
+        self._idle: list[UnitCache] = []
 
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
-    ) -> Iterator[Part]:
+    ) -> Iterator[EncodedPart]:
         """What each chunk's lines became, in order. dropout: given if, and only if, `sampled`.
 
         Raises CorpusError, with the line, where text is not UTF-8.
@@ -93,22 +95,22 @@ class BatchEncoder:
         assert self.sampled == (dropout is not None)
         return in_order(partial(self._encode, dropout=dropout), chunks, n_threads=n_threads or available_cores())
 
-    def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> Part:
+    def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
         try:
             return self._run(chunk, self._table(), dropout)
         except UnicodeDecodeError:  # the table, which knows units that have no values, is not used again
             raise utf8_error(chunk.block) from None
 
-    def _table(self) -> UnitTable:
+    def _table(self) -> UnitCache:
         try:
             return self._idle.pop()
         except IndexError:
             dtype = np.int32 if self.sampled else self.rendering.dtype
-            return UnitTable(self._rule, self._learner, dtype, limit=self._limit)
+            return UnitCache(self._rule, self._learner, dtype, limit=self._limit)
 
-    def _run(self, chunk: Chunk, table: UnitTable, dropout: Dropout | None) -> Part:
+    def _run(self, chunk: Chunk, table: UnitCache, dropout: Dropout | None) -> EncodedPart:
         if not len(chunk.text):
-            return Part(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
+            return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
         if self._rule.words:
             chunk = self._joined(chunk)
         table.trim()
@@ -120,7 +122,7 @@ class BatchEncoder:
         if len(lines.strange):
             lines = self._with_strange(lines, text.data.tobytes(), chunk.separator)
         self._idle.append(table)
-        return self._sampled(lines, chunk.first, dropout) if dropout else Part(lines.values, lines.ends)
+        return self._sampled(lines, chunk.first, dropout) if dropout else EncodedPart(lines.values, lines.ends)
 
     def _joined(self, chunk: Chunk) -> Chunk:
         """The pre-tokens of lines, where these are the units, with spaces between."""
@@ -130,7 +132,7 @@ class BatchEncoder:
         joined = b"".join(words.encode() + b"\xff" for words in joined_words(self.tables.vocabulary, texts))
         return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first)
 
-    def _learn(self, table: UnitTable) -> None:
+    def _learn(self, table: UnitCache) -> None:
         """Encode the units that are new to the table and that it could not encode itself."""
         if uses_classes(self._learner) and classify(table.units(table.pending)[0].decode()):
             table.learn_again()
@@ -169,7 +171,7 @@ class BatchEncoder:
             done, sizes[number] = place, sizes[number] + len(parts[-1])
         return Lines(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.strange[:0])
 
-    def _sampled(self, lines: Lines, first: int, dropout: Dropout) -> Part:
+    def _sampled(self, lines: Lines, first: int, dropout: Dropout) -> EncodedPart:
         from volt.kernels.words import encode_sampled
 
         tables = self.tables
@@ -180,14 +182,14 @@ class BatchEncoder:
         return _expanded(numbers, ends, rows.starts, rows.values)
 
 
-def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> Part:
+def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
     """Write down what numbers stand for."""
     from volt.kernels.expand import expand
 
     sizes, out_ends = np.diff(starts), np.empty(len(ends), np.int64)
     out = np.empty(int(sizes[numbers].sum()) + len(ends), values.dtype)
     n = expand(numbers, ends, starts, values, out, out_ends, values.dtype == np.uint8)
-    return Part(out[:n], out_ends)
+    return EncodedPart(out[:n], out_ends)
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:

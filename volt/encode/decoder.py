@@ -27,7 +27,7 @@ from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.decode import Texts
+    from volt.kernels.decode import TextTable
 
 BLOCK_SIZE = 1 << 18  # bytes of text that are written before they become strings: these fit into a core's cache
 Ids = NDArray[np.int32]
@@ -55,7 +55,7 @@ class Decoder:
     """
 
     vocabulary: Vocabulary
-    texts: Texts
+    texts: TextTable
     drops: int
 
     @classmethod
@@ -235,16 +235,16 @@ def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
     return found
 
 
-def _table(texts: Sequence[bytes]) -> Texts:
+def _table(texts: Sequence[bytes]) -> TextTable:
     """These texts as compiled code reads them."""
-    from volt.kernels.decode import LONG, SHORT, Texts
+    from volt.kernels.decode import LONG, SHORT, TextTable
     from volt.kernels.memory import PADDING
 
     sizes = [len(text) if len(text) <= SHORT else LONG for text in texts]
     rows = (text[:SHORT].ljust(SHORT, b"\0") + bytes([size]) for text, size in zip(texts, sizes, strict=True))
     starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     data = b"".join([*texts, bytes(PADDING)])
-    return Texts(np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy())
+    return TextTable(np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy())
 
 
 def _first_outside(ids: Ids, n_pieces: int) -> int:

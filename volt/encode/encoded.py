@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.batches import Part
+from volt.encode.batches import EncodedPart
 
 Ids = NDArray[np.int32]
 
@@ -42,7 +42,7 @@ class Encoded:
         return self.ids[self.offsets[line] : self.offsets[line + 1]]
 
     @classmethod
-    def of(cls, parts: Iterable[Part], *, n_bytes: int = 0) -> Encoded:
+    def of(cls, parts: Iterable[EncodedPart], *, n_bytes: int = 0) -> Encoded:
         """The parts' lines, one after the other. n_bytes: of the text, which most often has fewer ids than bytes."""
         ids, n, ends = _room_for_ids(n_bytes), 0, [np.zeros(1, np.int64)]
         for part in parts:

@@ -23,11 +23,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.batches import BatchEncoder, Dropout, Part
+from volt.encode.batches import BatchEncoder, Dropout, EncodedPart
 from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
 from volt.encode.encoded import Encoded, Ids
-from volt.encode.merge_tables import Tables
+from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Rendering, as_id_text, as_ids, as_pieces
@@ -50,7 +50,7 @@ class Encoder:
         if cache_words < 1:
             raise ConfigError(f"cache_words is {cache_words}; give a positive number")
         self.vocabulary = vocabulary
-        self._tables = Tables.of(vocabulary)
+        self._tables = MergeTables.of(vocabulary)
         self._cache_words = cache_words
         self._cache: dict[str, tuple[str, ...]] = {}
         self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
@@ -149,7 +149,7 @@ class Encoder:
     def text_parts(
         self, chunks: Iterable[Chunk], *, form: Form = "pieces", separator: str = "", dropout: float = 0.0,
         seed: int | None = None, n_threads: int | None = None,
-    ) -> Iterator[Part]:  # fmt: skip
+    ) -> Iterator[EncodedPart]:  # fmt: skip
         """What `encode_text` does, chunk by chunk, in order."""
         if form not in get_args(Form) or (separator and form != "pieces"):
             raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
@@ -157,7 +157,7 @@ class Encoder:
 
     def encode_parts(
         self, chunks: Iterable[Chunk], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
-    ) -> Iterator[Part]:
+    ) -> Iterator[EncodedPart]:
         """Ids, chunk by chunk, in order."""
         return self._run("ids", chunks, dropout, seed, n_threads)
 
@@ -215,7 +215,7 @@ class Encoder:
     def _run(
         self, kind: str, chunks: Iterable[Chunk], dropout: float, seed: int | None, n_threads: int | None,
         separator: str = "",
-    ) -> Iterator[Part]:  # fmt: skip
+    ) -> Iterator[EncodedPart]:  # fmt: skip
         drops = Dropout.of(dropout, seed)
         key = kind, separator, drops is not None
         if key not in self._batches:

@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.batches import Dropout, Part
+from volt.encode.batches import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, file_chunks
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError
@@ -125,7 +125,7 @@ def encode_each(
         yield Outcome(path, outputs[path], n_lines)
 
 
-def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool) -> Iterator[tuple[Chunk, Part]]:
+def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool) -> Iterator[tuple[Chunk, EncodedPart]]:
     """Each chunk of the files with what it became; behind the last chunk of every file comes one without text.
 
     Chunks of several files are encoded at the same time. restart: whether lines are numbered anew in each file.
@@ -152,13 +152,13 @@ def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool)
         yield waiting.popleft(), part
 
 
-def _of_one_file(parts: Iterator[tuple[Chunk, Part]]) -> Iterator[tuple[Chunk, Part]]:
+def _of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
     """The parts up to the next end of a file."""
     return takewhile(lambda pair: len(pair[0].text) > 0, parts)
 
 
 def _write(
-    output: Path, parts: Iterable[tuple[Chunk, Part]], job: Job, progress: Progress, done: int
+    output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Job, progress: Progress, done: int
 ) -> tuple[int, int]:
     """Write parts; how many lines there were, and how many bytes of text are done, with those done before."""
     n_lines = 0

@@ -1,10 +1,10 @@
-"""`Tables`: a vocabulary as compiled code sees it, and pieces as people see them.
+"""`MergeTables`: a vocabulary as compiled code sees it, and pieces as people see them.
 
 Tokens are numbered with atoms first, then in the order in which merges make them. A symbol is such a number, or
 −1 − code for a character that the vocabulary does not know.
 
 >>> from volt.vocabulary import Vocabulary
->>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> symbols, ends = tables.encode(["low", "lot"])
 >>> [tables.spell(symbol) for symbol in symbols.tolist()], ends.tolist()
 ([('lo',), ('w</w>',), ('lo',), ('t</w>',)], [2, 4])
@@ -34,7 +34,7 @@ NO_STATE = 0  # of a generator that nothing draws from
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class MergeTables:
     """symbol_of: (n_codes,) int32 atom of each code, −1 − code where there is none;  codes: the code of each atom;
     kept: (n_tokens,) uint8;  parts: (n_tokens,) int64, the pair key of each token's parts, −1 for atoms."""
 
@@ -47,7 +47,7 @@ class Tables:
     tokens: tuple[str, ...]
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> Tables:
+    def of(cls, vocabulary: Vocabulary) -> MergeTables:
         """The tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or merges."""
         from volt.kernels.pair_table import MOST, ranked_merges
 

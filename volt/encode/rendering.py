@@ -1,8 +1,8 @@
 """`Rendering`: symbols → what is wanted of them: ids, pieces as text, or ids as text.
 
->>> from volt.encode.merge_tables import Tables
+>>> from volt.encode.merge_tables import MergeTables
 >>> from volt.vocabulary import Vocabulary
->>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> symbols, _ = tables.encode(["low", "lot"])
 >>> values, ends = as_pieces(tables, separator="@@").expand(symbols)
 >>> bytes(values), ends.tolist()
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.encode.merge_tables import Tables
+from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError
 from volt.text.markers import SUFFIX
 
@@ -48,7 +48,9 @@ class Rendering:
     """What each symbol stands for. Rows for characters that the vocabulary does not know are added as they are met:
     a new state takes the place of the old one at once, so threads need no lock."""
 
-    def __init__(self, tables: Tables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None) -> None:
+    def __init__(
+        self, tables: MergeTables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None
+    ) -> None:
         """single: the one value of each token that is kept, if all have just one: (n_tokens,)."""
         self.dtype, self._spell = np.dtype(dtype), spell
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
@@ -97,7 +99,7 @@ class Rendering:
         return numbers, rows
 
 
-def as_ids(tables: Tables) -> Rendering:
+def as_ids(tables: MergeTables) -> Rendering:
     """Ids, int32; that of `unk` for what is no piece of the vocabulary."""
     ids = tables.vocabulary.ids
     single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
@@ -106,7 +108,7 @@ def as_ids(tables: Tables) -> Rendering:
     )
 
 
-def as_pieces(tables: Tables, *, separator: str = "") -> Rendering:
+def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:
     """UTF-8 text: pieces, each with a space behind it. separator: see `joined`."""
     if separator and tables.vocabulary.marker != "suffix":
         raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
@@ -118,7 +120,7 @@ def as_pieces(tables: Tables, *, separator: str = "") -> Rendering:
     return Rendering(tables, spell, dtype=np.uint8)
 
 
-def as_id_text(tables: Tables) -> Rendering:
+def as_id_text(tables: MergeTables) -> Rendering:
     """ASCII text: ids, each with a space behind it."""
     ids = tables.vocabulary.ids
     return Rendering(

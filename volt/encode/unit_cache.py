@@ -1,11 +1,11 @@
-"""`UnitTable`: the distinct units met so far and what each stands for; bytes → values, line by line.
+"""`UnitCache`: the distinct units met so far and what each stands for; bytes → values, line by line.
 
 A table belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit.
 
 >>> from volt.encode.unit_encoder import numbering_learner
 >>> from volt.text.pretokenizer import PreTokenizer
 >>> from volt.encode.units import UnitRule
->>> table = UnitTable(UnitRule.of(PreTokenizer()), numbering_learner(), np.int32)
+>>> table = UnitCache(UnitRule.of(PreTokenizer()), numbering_learner(), np.int32)
 >>> lines = table.encode(table.read(b"low lower low\\n\\nlow", separator=ord("\\n")))
 >>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
@@ -23,7 +23,7 @@ from volt.encode.units import UnitRule
 from volt.files.spans import FileSpan
 
 if TYPE_CHECKING:
-    from volt.kernels.unit_values import Learner
+    from volt.kernels.unit_values import UnitEncoder
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 17
@@ -51,11 +51,11 @@ class Padded:
     separator: int
 
 
-class UnitTable:
+class UnitCache:
     """rule: what parts units;  learner: what they stand for;  dtype: of the values;  limit: units kept, about,
     which words of units of several count as too."""
 
-    def __init__(self, rule: UnitRule, learner: Learner, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
+    def __init__(self, rule: UnitRule, learner: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
         from volt.kernels.unit_loop import RING
 
         self.rule, self.limit, self._learner, self._dtype = rule, limit, learner.for_thread(), np.dtype(dtype)
@@ -71,10 +71,10 @@ class UnitTable:
     def clear(self) -> None:
         """Forget all units."""
         from volt.kernels.unit_loop import ROOM
-        from volt.kernels.unit_rows import Table
+        from volt.kernels.unit_rows import UnitRows
 
         n = _N_SLOTS * 3 // 8
-        self._table = Table(
+        self._table = UnitRows(
             rows=_aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
             firsts=np.zeros(n, np.uint8), value_starts=np.zeros(n, np.int64),
             values=np.zeros(16 * n + ROOM, np.uint8), pending=np.zeros(n, np.int64),

@@ -1,9 +1,9 @@
 """Vocabulary and rendering → what the compiled loop needs to learn new units by itself (see volt.kernels.unit_values).
 
->>> from volt.encode.merge_tables import Tables
+>>> from volt.encode.merge_tables import MergeTables
 >>> from volt.encode.rendering import as_ids
 >>> from volt.vocabulary import Vocabulary
->>> tables = Tables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> learner = learner_of(tables, as_ids(tables))
 >>> learner.widest, learner.sampled
 (4, False)
@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volt.encode.merge_tables import Tables
+from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import Rendering
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.character_classes import character_classes
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.unit_values import Learner
+    from volt.kernels.unit_values import UnitEncoder
 
 _NOTHING = np.zeros(0, np.int32)
 _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
 
-def learner_of(tables: Tables, rendering: Rendering | None) -> Learner:
+def learner_of(tables: MergeTables, rendering: Rendering | None) -> UnitEncoder:
     """What a table of units needs. rendering: of symbols; without one, atoms are wanted, for dropout.
 
-    Its memory to work in belongs to one thread: see `Learner.for_thread`.
+    Its memory to work in belongs to one thread: see `UnitEncoder.for_thread`.
     """
     from volt.kernels.cutting import BYTES, GPT2, UNICODE
     from volt.kernels.unit_values import ID_SIZE, numbering
@@ -53,7 +53,7 @@ def learner_of(tables: Tables, rendering: Rendering | None) -> Learner:
     )  # fmt: skip
 
 
-def numbering_learner() -> Learner:
+def numbering_learner() -> UnitEncoder:
     """A learner for which each unit stands for its number, in the order in which units are met."""
     from volt.kernels.unit_values import numbering
 
@@ -76,7 +76,7 @@ def _cut(vocabulary: Vocabulary) -> int:
     return cuts[name] if vocabulary.marker == "none" else cutting.NEVER
 
 
-def uses_classes(learner: Learner) -> bool:
+def uses_classes(learner: UnitEncoder) -> bool:
     """Whether the learner looks at the classes of characters."""
     from volt.kernels.cutting import BYTES, GPT2, UNICODE
 

@@ -19,7 +19,7 @@ from typing import Protocol
 from volt.errors import CorpusError
 
 
-class Decoder(Protocol):
+class Decompressor(Protocol):
     """What the compression libraries have in common: one decodes one member, up to its end."""
 
     @property
@@ -29,10 +29,10 @@ class Decoder(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-StartDecoder = Callable[[], Decoder]
+StartDecoder = Callable[[], Decompressor]
 
 
-def _zstd() -> Decoder:
+def _zstd() -> Decompressor:
     import zstandard
 
     return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()

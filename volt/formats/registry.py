@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = {
     "subword-nmt": "volt.formats.subword_nmt",
-    "sentencepiece": "volt.formats.sentencepiece",
-    "huggingface": "volt.formats.huggingface",
+    "sentencepiece": "volt.formats.sentencepiece.model_file",
+    "huggingface": "volt.formats.huggingface.writing",
     "tiktoken": "volt.formats.tiktoken",
     "fairseq": "volt.formats.lists.fairseq",
     "marian": "volt.formats.lists.marian",

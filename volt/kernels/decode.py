@@ -20,7 +20,7 @@ _BYTE = np.uint64(0xFF)
 _SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
 
 
-class Texts(NamedTuple):
+class TextTable(NamedTuple):
     """rows: (2 · n_pieces,) uint64, the first 15 bytes of each piece's text, then their number or LONG;
     starts: (n_pieces + 1,) int64, where each text starts in bytes;  bytes: (… + PADDING,) uint8, all texts."""
 
@@ -31,7 +31,7 @@ class Texts(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def expand_lines(
-    ids: IntArray, offsets: LongArray, first: int, texts: Texts, drops: int, out: IntArray, ends: LongArray
+    ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: IntArray, ends: LongArray
 ) -> int:
     """Write the texts of lines, from line `first` on, until there is no room for another; return the next line.
 

@@ -79,7 +79,7 @@ def _compile_encode() -> None:
     data.flags.writeable = False
     rows, state = np.zeros(32, np.uint64), np.zeros(units.N_SLOTS_OF_STATE, np.int64)
     lines, strange = np.zeros(units.LINES, np.int64), np.zeros((units.LINES, 2), np.int64)
-    table = table_rows.Table(rows, flags, longs, flags, longs, flags, longs)
+    table = table_rows.UnitRows(rows, flags, longs, flags, longs, flags, longs)
     rule = units.Rule(10, False, 1 << 32, False, False, False)
     units.encode_units(data, 0, rule, table, numbering(), flags, lines, strange, rows, state)
     units.learn_again(data, table, numbering(), longs[:0], longs[:0], 0)

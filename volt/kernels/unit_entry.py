@@ -12,8 +12,8 @@ from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.cutting import APART, LONGEST, OPEN, cut_unit
 from volt.kernels.memory import PADDING, load64, store64
-from volt.kernels.unit_rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
-from volt.kernels.unit_values import Learner, learn_word, learn_words
+from volt.kernels.unit_rows import FIRST, UnitRows, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_values import UnitEncoder, learn_word, learn_words
 
 N_UNITS, N_VALUES, N_PENDING, N_SLOTS_USED = range(4)  # slots of `state`: how much of the table is used
 PENDING, IRREGULAR, UNSURE = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # in place of a number of bytes
@@ -26,7 +26,7 @@ _EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @inlined
-def _has_room(length: int, table: Table, learner: Learner, state: LongArray) -> Any:
+def _has_room(length: int, table: UnitRows, learner: UnitEncoder, state: LongArray) -> Any:
     """Whether a unit of so many bytes can be entered next; its words need room of their own."""
     number, n_values = state[N_UNITS], (2 * min(length, LONGEST) + 2) * learner.widest
     return (
@@ -38,7 +38,7 @@ def _has_room(length: int, table: Table, learner: Learner, state: LongArray) -> 
 
 @inlined
 def _enter(
-    data: IntArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_unsure: bool, table: Table,
+    data: IntArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_unsure: bool, table: UnitRows,
     state: LongArray,
 ) -> None:  # fmt: skip
     """Fill the row of a unit whose values, n bytes, are behind those in use; n below 0: it is pending. If it is unsure,
@@ -59,7 +59,7 @@ def _enter(
 
 @borrowing
 def _word_row(
-    data: IntArray, start: Any, length: Any, marked: bool, table: Table, learner: Learner, state: LongArray
+    data: IntArray, start: Any, length: Any, marked: bool, table: UnitRows, learner: UnitEncoder, state: LongArray
 ) -> Any:
     """The row of a word, entered if it is new: empty, or pending, if it cannot be learned here; NO_ROW for want of
     room."""
@@ -78,7 +78,7 @@ def _word_row(
 
 @borrowing
 def _join_words(
-    data: IntArray, first: bool, n_words: int, size: int, table: Table, learner: Learner, state: LongArray
+    data: IntArray, first: bool, n_words: int, size: int, table: UnitRows, learner: UnitEncoder, state: LongArray
 ) -> int:
     """Write the values of a unit's words behind those in use; how many bytes, or _PENDING, _NO_ROOM."""
     starts, ends, is_pending = learner.cutter.starts, learner.cutter.ends, False
@@ -111,7 +111,7 @@ def _join_words(
 
 @borrowing
 def enter_unit(
-    data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: Table, learner: Learner,
+    data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, learner: UnitEncoder,
     state: LongArray,
 ) -> Any:  # fmt: skip
     """Enter a unit, which is pending if it cannot be learned here; its row, NO_ROW if there is no room."""

@@ -16,8 +16,8 @@ from volt.kernels.compiling import inlined, releasing
 from volt.kernels.cutting import OPEN, cut_unit
 from volt.kernels.memory import load64, prefetch, separators, store64, trailing_zeros
 from volt.kernels.unit_entry import IRREGULAR, N_SLOTS_USED, NO_ROW, UNSURE, enter_unit
-from volt.kernels.unit_rows import FIRST, Table, find_row, home_slot, slot_shift, unit_key
-from volt.kernels.unit_values import Learner, learn_words
+from volt.kernels.unit_rows import FIRST, UnitRows, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_values import UnitEncoder, learn_words
 
 # Slots of `state`: how much of the table is used (see volt.kernels.unit_entry), where to go on, what was found.
 POSITION, START, BEHIND_BREAK, FLAG, AT, LINE, STRANGE, N_STRANGE, N_SLOTS_OF_STATE = range(N_SLOTS_USED, 12)
@@ -99,7 +99,9 @@ def _find_units(
 
 
 @inlined
-def _look_up(data: IntArray, ring: LongArray, tail: Any, table: Table, learner: Learner, state: LongArray) -> Any:
+def _look_up(
+    data: IntArray, ring: LongArray, tail: Any, table: UnitRows, learner: UnitEncoder, state: LongArray
+) -> Any:
     """The place of the row of the unit that has waited longest; a new one is entered. NO_ROW if there is no room."""
     low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
     start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
@@ -125,7 +127,7 @@ def _is_sure(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
 
 
 @inlined
-def _write(source: Any, i: Any, n: Any, table: Table, out: IntArray, at: Any) -> None:
+def _write(source: Any, i: Any, n: Any, table: UnitRows, out: IntArray, at: Any) -> None:
     """Write n bytes of values, from the i-th on."""
     while i < n:
         store64(out, at + i, load64(table.values, source + i))
@@ -151,7 +153,7 @@ def _end_line(
 
 @releasing
 def encode_units(
-    data: IntArray, stop: int, rule: Rule, table: Table, learner: Learner, out: IntArray,
+    data: IntArray, stop: int, rule: Rule, table: UnitRows, learner: UnitEncoder, out: IntArray,
     line_ends: LongArray, strange: LongArray, ring: LongArray, state: LongArray,
 ) -> int:  # fmt: skip
     """Write what the units of data[:stop] stand for; new ones are added to the table.
@@ -222,7 +224,7 @@ def encode_units(
 
 @releasing
 def learn_again(
-    data: IntArray, table: Table, learner: Learner, numbers: LongArray, sizes: LongArray, used: int
+    data: IntArray, table: UnitRows, learner: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
 ) -> int:  # fmt: skip
     """Try to learn pending units when more is known of their characters; how many bytes of values there are then.
 

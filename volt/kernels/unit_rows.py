@@ -23,7 +23,7 @@ _LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64) 
 _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
 
 
-class Table(NamedTuple):
+class UnitRows(NamedTuple):
     """Room for n units, in more than n slots. rows: (4 · n_slots,) uint64;  bytes: (room,) uint8, all units' bytes;
     starts: (n + 1,) int64, where each unit's start;  firsts: (n,) uint8, which stand first in their line, where that is
     marked;  value_starts: (n,) int64, where each unit's values start;  values: (room,) uint8, text or int32;
@@ -68,7 +68,7 @@ def home_slot(low: Any, high: Any, shift: Any) -> Any:
 
 
 @borrowing
-def same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: Any) -> bool:
+def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
     """Whether a unit is the one with this number: long ones may share a key."""
     at = np.uint64(table.starts[number])
     if np.uint64(table.starts[number + _U1]) - at != length:
@@ -80,7 +80,7 @@ def same_bytes(data: IntArray, start: Any, length: Any, table: Table, number: An
 
 
 @inlined
-def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: Table) -> Any:
+def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
     """The row of the unit with this key, searched for from a slot on; or the free one where it belongs."""
     rows = table.rows
     while True:
@@ -126,7 +126,7 @@ def rebuild(rows: LongArray, old: LongArray) -> None:
 
 
 @borrowing
-def complete(table: Table, numbers: LongArray, sizes: LongArray) -> None:
+def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
     """Enter how many bytes the values of the units with these numbers take, or IRREGULAR; value_starts says where."""
     for i in range(len(numbers)):
         number = numbers[i]

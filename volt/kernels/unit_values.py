@@ -31,7 +31,7 @@ from volt.kernels.words import encode_word
 ID_SIZE = 4  # bytes of an id, an atom or a number
 
 
-class Learner(NamedTuple):
+class UnitEncoder(NamedTuple):
     """What a unit stands for. sampled: whether atoms are wanted, each 2 · symbol, + 1 for the last of a word
     merges, kept, parts: see volt.kernels.words;  room, pieces: memory to work in
     starts: (n + 1,) int64: symbol s is rendered as rendered[starts[s]:starts[s + 1]], (…,) uint8, 8 bytes longer than
@@ -48,19 +48,19 @@ class Learner(NamedTuple):
     rendered: IntArray
     widest: int
 
-    def for_thread(self) -> "Learner":
+    def for_thread(self) -> "UnitEncoder":
         """The same with memory of its own."""
         starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
         cutter = self.cutter._replace(starts=starts, ends=ends)
         return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
-def numbering() -> Learner:
+def numbering() -> UnitEncoder:
     """A learner for which each unit stands for its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs)
     merges = Merges(np.zeros(8, np.uint64), ints, ints)
-    learner = Learner(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
+    learner = UnitEncoder(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
     return learner.for_thread()
 
 
@@ -85,7 +85,9 @@ def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, s
 
 
 @borrowing
-def learn_word(data: IntArray, start: int, end: int, marked: bool, learner: Learner, values: IntArray, at: int) -> int:
+def learn_word(
+    data: IntArray, start: int, end: int, marked: bool, learner: UnitEncoder, values: IntArray, at: int
+) -> int:
     """Write what a word stands for to values[at:], uint8; how many bytes, −1 if Python must do it.
 
     marked: whether it has a "▁" more in front
@@ -120,7 +122,7 @@ def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
 
 
 @borrowing
-def learn_words(data: IntArray, first: bool, n_words: int, learner: Learner, values: IntArray, at: int) -> int:
+def learn_words(data: IntArray, first: bool, n_words: int, learner: UnitEncoder, values: IntArray, at: int) -> int:
     """The same for all words of a unit that has been cut."""
     cutter, began = learner.cutter, at
     for word in range(n_words):

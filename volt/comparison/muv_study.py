@@ -26,8 +26,8 @@ from volt.choose.criteria import Length, muv
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import Parameters, size_steps
 from volt.choose.sweep import EntropyCurve, muv_search
+from volt.comparison.cost import Cost
 from volt.learn.candidates import Candidates
-from volt.system_costs import Cost
 
 Longs = NDArray[np.int64]
 

@@ -10,13 +10,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.choose.criteria import Length, source_shares
-from volt.comparison import SystemResult
-from volt.measures import Cuts, Measures, Text, character_entropy, compared, measure
-from volt.sources import Source, are_aligned
-from volt.systems import System
+from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
+from volt.comparison.named_texts import NamedText, are_aligned
+from volt.comparison.systems import System
 
 Longs = NDArray[np.int64]
 Part = tuple[Sequence[str], Text, Cuts]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemResult:
+    """One vocabulary, measured.
+
+    name: "volt knee", "muv-search", "bpe 8000", "sentencepiece unigram 8000", "wordpiece 8000", "file PATH" …
+    family: volt, muv-search, bpe, sentencepiece bpe, sentencepiece unigram, wordpiece, file
+    size: tokens, special ones not counted;  rule, why, on_edge: how the size was chosen
+    n_scaffolding: tokens that merges make and the vocabulary does not keep (None where the notion has no meaning)
+    seconds: wall time to obtain it from the counted words;  memory_mb: greatest resident memory above that before
+    cost_note: what these two cover, above all what is shared with other rows
+    shares: of each source in the vocabulary: the mean, over the tokens used, of the source's part of a token's count
+    """
+
+    name: str
+    family: str
+    size: int
+    rule: str
+    why: str
+    on_edge: bool
+    n_scaffolding: int | None
+    seconds: float | None
+    memory_mb: float | None
+    cost_note: str
+    training: Measures
+    heldout: Measures | None
+    by_source: dict[str, Measures]
+    heldout_by_source: dict[str, Measures]
+    shares: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +59,7 @@ class MeasuredText:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Texts:
+class MeasuredTexts:
     """All texts. aligned, heldout_aligned: whether the sources have equally many lines, so that pieces compare."""
 
     sources: tuple[MeasuredText, ...]
@@ -39,12 +68,14 @@ class Texts:
     length: Length = "type"
 
 
-def measured_texts(sources: Sequence[Source], heldout: Sequence[Source], *, length: Length = "type") -> Texts:
+def measured_texts(
+    sources: Sequence[NamedText], heldout: Sequence[NamedText], *, length: Length = "type"
+) -> MeasuredTexts:
     """Put each source beside the held-out text of its name.
 
     >>> from volt.count.word_counts import WordCounts
-    >>> source = Source("en", WordCounts.from_pairs({"low": 2}))
-    >>> texts = measured_texts([source], [Source("en", WordCounts.from_pairs({"lower": 1}))])
+    >>> source = NamedText("en", WordCounts.from_pairs({"low": 2}))
+    >>> texts = measured_texts([source], [NamedText("en", WordCounts.from_pairs({"lower": 1}))])
     >>> texts.sources[0].words, texts.sources[0].heldout.word_counts
     (('low', 'lower'), array([0, 1]))
     """
@@ -56,21 +87,21 @@ def measured_texts(sources: Sequence[Source], heldout: Sequence[Source], *, leng
         places = {word: place for place, word in enumerate(words)}
         texts = (_text(found[name], places) if name in found else None for found in (training, other))
         parts.append(MeasuredText(name, words, *texts))
-    return Texts(tuple(parts), are_aligned(sources), are_aligned(heldout), length)
+    return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length)
 
 
-def _text(source: Source, places: dict[str, int]) -> Text:
+def _text(source: NamedText, places: dict[str, int]) -> Text:
     counts = np.zeros(len(places), np.int64)
     counts[[places[word] for word in source.counts.words]] = source.counts.counts
     return Text(counts, source.n_characters, source.counts.n_lines)
 
 
-def cut_texts(system: System, texts: Texts) -> dict[str, Cuts]:
+def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
     """Every distinct word of each source that the system has a vocabulary for, cut once."""
     return {part.name: system.cut(part.words, part.name) for part in texts.sources if system.can_cut(part.name)}
 
 
-def measure_system(system: System, texts: Texts, *, cuts: dict[str, Cuts]) -> SystemResult:
+def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts]) -> SystemResult:
     """Measure a system on what `cut_texts` found."""
     training: dict[str, Part] = {
         part.name: (part.words, part.training, cuts[part.name]) for part in texts.sources if part.training is not None
@@ -101,11 +132,11 @@ def measure_system(system: System, texts: Texts, *, cuts: dict[str, Cuts]) -> Sy
     )
 
 
-def _by_source(parts: dict[str, Part], system: System, texts: Texts, *, aligned: bool) -> dict[str, Measures]:
+def _by_source(parts: dict[str, Part], system: System, texts: MeasuredTexts, *, aligned: bool) -> dict[str, Measures]:
     return compared({name: _measured([part], system, texts) for name, part in parts.items()}, aligned=aligned)
 
 
-def _measured(parts: Iterable[Part], system: System, texts: Texts) -> Measures:
+def _measured(parts: Iterable[Part], system: System, texts: MeasuredTexts) -> Measures:
     parts = list(parts)
     words = list(chain.from_iterable(words for words, _, _ in parts))
     atoms = character_entropy(words, np.concatenate([text.word_counts for _, text, _ in parts]))

@@ -5,7 +5,7 @@ and the rest is made all the same.
 
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}{d}": 5 for a in "lst" for b in "aeiou" for c in "nrdw" for d in ("", "er", "est")}
->>> comparison = compare([Source("en", WordCounts.from_pairs(words))], systems=["bpe:30", "bpe:9000"])
+>>> comparison = compare([NamedText("en", WordCounts.from_pairs(words))], systems=["bpe:30", "bpe:9000"])
 >>> [system.name for system in comparison.systems][:2], comparison.systems[-1].name, comparison.problems[-1]
 (['volt knee', 'volt muv'], 'bpe 30', 'bpe:9000: the corpus gives only 223 tokens; give more text, or ask for fewer')
 """
@@ -25,18 +25,14 @@ from volt.choose.search import SearchResult, default_sizes, search
 from volt.choose.size_steps import Parameters
 from volt.choose.sweep import muv_search
 from volt.comparison import Comparison as Comparison
-from volt.comparison import SystemResult as SystemResult
-from volt.comparison import corpus_facts, made_now
-from volt.count.word_counts import WordCounts, mix
-from volt.errors import CandidateError, ConfigError, VoltError
-from volt.learn.bpe import learn_bpe
-from volt.learn.candidates import Candidates
-from volt.measures import Cuts
-from volt.measuring import Texts, cut_texts, measure_system, measured_texts
-from volt.muv_study import grid_argmax, muv_study
-from volt.sources import Source, match_names, read_sources, unseen_characters
-from volt.system_costs import Cost, measured
-from volt.systems import (
+from volt.comparison.cost import Cost, measured
+from volt.comparison.measures import Cuts
+from volt.comparison.measuring import MeasuredTexts, cut_texts, measure_system, measured_texts
+from volt.comparison.measuring import SystemResult as SystemResult
+from volt.comparison.muv_study import grid_argmax, muv_study
+from volt.comparison.named_texts import NamedText, match_names, read_sources, unseen_characters
+from volt.comparison.result import corpus_facts, made_now
+from volt.comparison.systems import (
     DEFAULT_SYSTEMS,
     Cutter,
     Spec,
@@ -47,8 +43,12 @@ from volt.systems import (
     parse_spec,
     trained_system,
     volt_systems,
-)  # fmt: skip
-from volt.token_table import sample_cuts, token_table
+)
+from volt.comparison.token_table import sample_cuts, token_table
+from volt.count.word_counts import WordCounts, mix
+from volt.errors import CandidateError, ConfigError, VoltError
+from volt.learn.bpe import learn_bpe
+from volt.learn.candidates import Candidates
 
 N_CANDIDATES = 30_000
 Report = Callable[[str], object]
@@ -107,9 +107,9 @@ class _Work:
 
 
 def compare(
-    sources: Sequence[str | Source],
+    sources: Sequence[str | NamedText],
     *,
-    heldout: Sequence[str | Source] = (),
+    heldout: Sequence[str | NamedText] = (),
     systems: Sequence[str] = DEFAULT_SYSTEMS,
     sizes: Sequence[int] | None = None,
     select: str = "knee",
@@ -122,8 +122,10 @@ def compare(
 ) -> Comparison:
     """Compare VOLT's vocabularies under every rule with other systems, on training and held-out text.
 
-    sources, heldout: NAME=FILE or FILE (see volt.sources), or Sources already counted; sizes are searched jointly
-    systems: what stands beside VOLT (see volt.systems);  n_candidates: merges to learn, fewer where there are no more
+    sources, heldout: NAME=FILE or FILE (see volt.comparison.named_texts), or NamedTexts
+        already counted; sizes are searched jointly
+    systems: what stands beside VOLT (see volt.comparison.systems)
+    n_candidates: merges to learn, fewer where there are no more
     temperature: rescales the sources for learning only, measures are of the texts as they are
     separate: also a vocabulary of its own for each source;  samples: lines to show at every size (default: some of the
     sources');  report: called with what is being done
@@ -162,10 +164,10 @@ def compare(
     )  # fmt: skip
 
 
-def _read(texts: Sequence[str | Source]) -> tuple[Source, ...]:
+def _read(texts: Sequence[str | NamedText]) -> tuple[NamedText, ...]:
     """Sources by name; raises ConfigError if a name comes twice."""
     files = iter(read_sources([text for text in texts if isinstance(text, str)]))
-    found = tuple(text if isinstance(text, Source) else next(files) for text in texts)
+    found = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
     names = [source.name for source in found]
     if len(set(names)) < len(names):
         raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a name of its own")
@@ -252,7 +254,7 @@ def _muv_search_system(found: _Found) -> System:
     )  # fmt: skip
 
 
-def _separate(sources: Sequence[Source], options: _Options, work: _Work) -> list[System]:
+def _separate(sources: Sequence[NamedText], options: _Options, work: _Work) -> list[System]:
     """One system in which each source has a vocabulary of its own, found in the same way."""
     found = {}
     for source in sources:
@@ -278,7 +280,7 @@ def _chosen(found: _Found) -> System:
     return next(system for system in _volt(found) if system.name == name)
 
 
-def _results(systems: Sequence[System], texts: Texts, work: _Work) -> Iterator[SystemResult]:
+def _results(systems: Sequence[System], texts: MeasuredTexts, work: _Work) -> Iterator[SystemResult]:
     cuts: dict[Cutter, dict[str, Cuts]] = {}
     for system in systems:
         with work.phase("measure", system.name), work.tolerated(system.name):
@@ -287,7 +289,7 @@ def _results(systems: Sequence[System], texts: Texts, work: _Work) -> Iterator[S
             yield measure_system(system, texts, cuts=cuts[system.cut])
 
 
-def _samples(given: Sequence[str], sources: Sequence[Source], result: SearchResult) -> list[tuple[str, str]]:
+def _samples(given: Sequence[str], sources: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
     """Lines as given, or some of the sources', or words if there are no lines."""
     if given:
         return [("sample", line) for line in given]

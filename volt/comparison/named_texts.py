@@ -36,7 +36,7 @@ _SAMPLE_BLOCK = 1 << 20  # bytes read for samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class NamedText:
     """A text by its name. files: what it was read from;  lines: a few of it, to show how they are cut."""
 
     name: str
@@ -48,7 +48,7 @@ class Source:
     def n_characters(self) -> int:
         """Characters of all words, repetitions included.
 
-        >>> Source("en", WordCounts.from_pairs({"low": 2, "a": 1})).n_characters
+        >>> NamedText("en", WordCounts.from_pairs({"low": 2, "a": 1})).n_characters
         7
         """
         table = self.counts.table
@@ -101,7 +101,9 @@ def _stem(path: str) -> str:
     return name
 
 
-def read_sources(arguments: Sequence[str], *, progress: Progress | None = None, **options: Any) -> tuple[Source, ...]:
+def read_sources(
+    arguments: Sequence[str], *, progress: Progress | None = None, **options: Any
+) -> tuple[NamedText, ...]:
     """Count the words of each source; options are those of `count_words`. Sources come sorted as they are given.
 
     Raises ConfigError if names clash, CorpusError if one cannot be read or has no words.
@@ -117,7 +119,7 @@ def read_sources(arguments: Sequence[str], *, progress: Progress | None = None, 
     for name, path in source_paths(arguments).items():
         counts = count_words(path, progress=progress, **options)
         files = expand(path)
-        found.append(Source(name, counts, tuple(files), sample_lines(files[0])))
+        found.append(NamedText(name, counts, tuple(files), sample_lines(files[0])))
     return tuple(found)
 
 
@@ -133,17 +135,17 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def match_names(names: Sequence[str], heldout: Sequence[Source]) -> tuple[tuple[Source, ...], list[str]]:
+def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
     """The held-out texts under the names of the sources, where they can be told, and what to say where they cannot.
 
     One text for one source needs no name. Texts of other names stay as they are: they count in the whole alone.
 
-    >>> match_names(["en", "de"], [Source("fr", WordCounts.from_pairs({"le": 1}))])[1][0]
+    >>> match_names(["en", "de"], [NamedText("fr", WordCounts.from_pairs({"le": 1}))])[1][0]
     "held-out 'fr' has the name of no source (en, de): it is measured, but compared with none; write NAME=FILE"
     """
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
         only = heldout[0]
-        return (Source(names[0], only.counts, only.files, only.lines),), []
+        return (NamedText(names[0], only.counts, only.files, only.lines),), []
     known, given = ", ".join(names), [source.name for source in heldout]
     tail = "it is measured, but compared with none; write NAME=FILE"
     notes = [f"held-out {name!r} has the name of no source ({known}): {tail}" for name in given if name not in names]
@@ -152,11 +154,11 @@ def match_names(names: Sequence[str], heldout: Sequence[Source]) -> tuple[tuple[
     return tuple(heldout), notes
 
 
-def unseen_characters(seen: Sequence[Source], heldout: Source) -> str | None:
+def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
     """A sentence on the characters of a held-out text that the sources lack, if they are more than a few.
 
-    >>> greek = Source("el", WordCounts.from_pairs({"και": 2}))
-    >>> print(unseen_characters([Source("en", WordCounts.from_pairs({"a": 1}))], greek))
+    >>> greek = NamedText("el", WordCounts.from_pairs({"και": 2}))
+    >>> print(unseen_characters([NamedText("en", WordCounts.from_pairs({"a": 1}))], greek))
     held-out 'el': 100.0 % of its characters (3 distinct, mostly GREEK) do not occur in the training text; a vocabulary
     without byte fallback writes them as unknown
     """
@@ -179,10 +181,10 @@ def unseen_characters(seen: Sequence[Source], heldout: Source) -> str | None:
     )
 
 
-def are_aligned(sources: Sequence[Source]) -> bool:
+def are_aligned(sources: Sequence[NamedText]) -> bool:
     """Whether there are several sources of as many lines each, as translations of each other have.
 
-    >>> are_aligned([Source("en", WordCounts.from_pairs({"low": 2}))])
+    >>> are_aligned([NamedText("en", WordCounts.from_pairs({"low": 2}))])
     False
     """
     n_lines = {source.counts.n_lines for source in sources}

@@ -20,13 +20,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt import page_tables
-from volt.charts import CONFIG, specifications, write_charts
+from volt.comparison.page import tables as page_tables
+from volt.comparison.page.charts import CONFIG, specifications, write_charts
+from volt.comparison.page.slider import slider_data
 from volt.files.atomic import write_atomic
-from volt.page_data import slider_data
 
 if TYPE_CHECKING:
-    from volt.comparing import Comparison
+    from volt.comparison.result import Comparison
 
 TITLES = {
     "entropy": "Entropy over vocabulary size, with what every rule picks",
@@ -98,7 +98,7 @@ def visible(text: object) -> str:
 
 
 def _read(name: str) -> str:
-    return files("volt").joinpath("page_files", name).read_text(encoding="utf-8")
+    return files("volt.comparison.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache

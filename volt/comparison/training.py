@@ -3,9 +3,9 @@
 A process of its own makes the cost comparable (nothing else is in it, and the library is loaded before the clock
 starts) and keeps a library that ends the process, as some do on bad input, from ending a report.
 
-Called as `python -m volt.system_training KIND SIZE WORDS FOLDER`, it trains, writes the library's own file into FOLDER,
-and prints the cost as JSON. Settings are each library's defaults but for these: no normalisation, all characters, no
-special tokens but the unknown one, so that all systems see the same words.
+Called as `python -m volt.comparison.training KIND SIZE WORDS FOLDER`, it trains, writes the library's own file into
+FOLDER, and prints the cost as JSON. Settings are each library's defaults but for these: no normalisation, all
+characters, no special tokens but the unknown one, so that all systems see the same words.
 
 >>> sorted(TRAINERS)
 ['spm-bpe', 'spm-unigram', 'wordpiece']
@@ -21,9 +21,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from volt.comparison.cost import Cost, measured
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, MissingLibraryError
-from volt.system_costs import Cost, measured
 
 SENTENCEPIECE_FILE, WORDPIECE_FILE = "trained.model", "trained.json"
 MAX_WORD = 1_000  # characters; WordPiece calls longer words unknown

@@ -23,8 +23,8 @@ Terminal table, Markdown, JSON and the HTML page all come from one `Comparison`;
                     counts: [size] → {token number as string: count}}
     problems        sentences: what could not be made, and why; the rest was made all the same
 
-Measures, Curve, GridRow, Argmax, CostRow: the fields of the dataclasses of these names in volt.measures and
-volt.muv_study, spelled the same.
+Measures, Curve, GridRow, Argmax, CostRow: the fields of the dataclasses of these names in volt.comparison.measures and
+volt.comparison.muv_study, spelled the same.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ import numpy as np
 
 from volt.choose.report import as_data as search_data
 from volt.choose.search import SearchResult
-from volt.measures import Measures
-from volt.muv_study import Study
-from volt.sources import Source, are_aligned
-from volt.token_table import SampleCuts, TokenTable
+from volt.comparison.measuring import SystemResult
+from volt.comparison.muv_study import Study
+from volt.comparison.named_texts import NamedText, are_aligned
+from volt.comparison.token_table import SampleCuts, TokenTable
 
 _LIBRARIES = ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers")
 
@@ -76,36 +76,6 @@ class CorpusFacts:
     fingerprint: str
     temperature: float
     aligned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SystemResult:
-    """One vocabulary, measured.
-
-    name: "volt knee", "muv-search", "bpe 8000", "sentencepiece unigram 8000", "wordpiece 8000", "file PATH" …
-    family: volt, muv-search, bpe, sentencepiece bpe, sentencepiece unigram, wordpiece, file
-    size: tokens, special ones not counted;  rule, why, on_edge: how the size was chosen
-    n_scaffolding: tokens that merges make and the vocabulary does not keep (None where the notion has no meaning)
-    seconds: wall time to obtain it from the counted words;  memory_mb: greatest resident memory above that before
-    cost_note: what these two cover, above all what is shared with other rows
-    shares: of each source in the vocabulary: the mean, over the tokens used, of the source's part of a token's count
-    """
-
-    name: str
-    family: str
-    size: int
-    rule: str
-    why: str
-    on_edge: bool
-    n_scaffolding: int | None
-    seconds: float | None
-    memory_mb: float | None
-    cost_note: str
-    training: Measures
-    heldout: Measures | None
-    by_source: dict[str, Measures]
-    heldout_by_source: dict[str, Measures]
-    shares: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +162,7 @@ def _samples(samples: SampleCuts) -> dict[str, Any]:
     }
 
 
-def corpus_facts(sources: Sequence[Source], temperature: float) -> CorpusFacts:
+def corpus_facts(sources: Sequence[NamedText], temperature: float) -> CorpusFacts:
     """What is to be known of these sources."""
     counts = reduce(add, (source.counts for source in sources))
     parts = tuple(

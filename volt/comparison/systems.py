@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import SizeStep
 from volt.choose.vocabulary_at import vocabulary_at
+from volt.comparison.cost import Cost, measured
+from volt.comparison.measures import Cuts
+from volt.comparison.training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.candidates import Candidates
-from volt.measures import Cuts
-from volt.system_costs import Cost, measured
-from volt.system_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -79,7 +79,7 @@ class System:
     tokens: those that count as types, special ones left out;  lengths: (n,) int64 characters
     cut: distinct words, and the name of the source that they come from → Cuts into numbers of `tokens`
     size: as VOLT counts it: tokens less byte tokens;  step_muv: Eq. 1 against the step before on its size axis, if any
-    sources: those that it can cut, None for any;  the other fields: see volt.comparison.SystemResult
+    sources: those that it can cut, None for any;  the other fields: see volt.comparison.measuring.SystemResult
     """
 
     name: str

@@ -1,0 +1,16 @@
+"""Systems side by side: measures on training and held-out text, costs, a study of MUV, and the page that shows them.
+
+`volt.compare` is the way in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
+
+if TYPE_CHECKING:
+    from volt.comparison.named_texts import NamedText as NamedText
+    from volt.comparison.result import Comparison as Comparison
+
+__getattr__, __dir__, __all__ = lazy(__name__, {"named_texts": ("NamedText",), "result": ("Comparison",)})
