@@ -13,6 +13,7 @@ import pytest
 from typer.main import get_command
 
 import volt
+from volt.kernels.ready import compile_kernels
 from volt_cli.__main__ import app
 from volt_cli.console import loading
 
@@ -69,7 +70,7 @@ def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     path = tmp_path_factory.mktemp("startup") / "small.volt"
     vocabulary = volt.Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
     vocabulary.save(path)
-    volt.Encoder(vocabulary).encode_text(b"low\n")
+    compile_kernels("encode")
     return modules(*VOLT, "encode", "-m", str(path), text="low low\n")
 
 

@@ -7,15 +7,15 @@ plan that meets all these windows exists, the shares themselves, so a whole one 
 """
 
 import numpy as np
-from numba import njit
 
 from volt.kernels.arrays import LongArray
+from volt.kernels.compiling import compiled
 
 UNIT = 1 << 60
 NEVER = 1 << 62
 
 
-@njit(cache=True)
+@compiled
 def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: LongArray) -> None:
     """Fill `turns` with the sources of the next samples and move `lags` on.
 
@@ -43,7 +43,7 @@ def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: Long
         left -= 1
 
 
-@njit(cache=True)
+@compiled
 def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int) -> int:
     """How many more samples pass until a source is owed `need` more units; `left` counts the current sample too."""
     samples, left = 0, left - 1

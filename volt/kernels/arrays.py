@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from volt.kernels.compiling import borrowing
+from volt.kernels.compiling import borrowing, compiled
 
 FlagArray = NDArray[Any]  # of uint8
 IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
@@ -31,7 +30,7 @@ def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: in
         target[at + i - start] = source[i]
 
 
-@njit(cache=True)
+@compiled
 def grown(array: LongArray, length: int) -> LongArray:
     """A longer copy of an array (of any type); the new part is zero."""
     longer = np.zeros(length, array.dtype)

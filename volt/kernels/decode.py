@@ -7,9 +7,9 @@ place in memory is looked at and nothing is compared but for room.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.compiling import compiled_inlined, compiled_releasing
 from volt.kernels.memory import PADDING, load64, store64
 
 SHORT = 15  # bytes that fit into a row
@@ -29,7 +29,7 @@ class TextTable(NamedTuple):
     bytes: IntArray
 
 
-@njit(cache=True, nogil=True)
+@compiled_releasing
 def expand_lines(
     ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: IntArray, ends: LongArray
 ) -> int:
@@ -75,12 +75,12 @@ def expand_lines(
     return len(offsets) - 1
 
 
-@njit(cache=True, inline="always")
+@compiled_inlined
 def _length(rows: LongArray, number: int) -> int:
     return int(np.int64(rows[(np.uint64(number) << _ONE) + _ONE] >> np.uint64(56)))
 
 
-@njit(cache=True, nogil=True)
+@compiled_releasing
 def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
     """Read whole numbers with spaces between them, line by line; return −1, or where the first byte is that is wrong.
 

@@ -8,23 +8,24 @@ never more than half full, so a probe ends soon.
 """
 
 import numpy as np
-from numba import njit
+
+from volt.kernels.compiling import compiled, compiled_inlined
 
 
-@njit(cache=True, inline="always")
+@compiled_inlined
 def pair_key(left: int, right: int) -> int:
     """One key for two token numbers, each below 2**31."""
     return int((np.int64(left) << 32) | np.int64(right))
 
 
-@njit(cache=True, inline="always")
+@compiled_inlined
 def slot_of(key: int, mask: int) -> int:
     """The slot where the search for a key starts (Fibonacci hashing)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return int(np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask)))
 
 
-@njit(cache=True)
+@compiled
 def table_size(n_keys: int) -> int:
     """The number of slots, a power of two, of a table for so many keys."""
     n_slots = 8

@@ -14,9 +14,9 @@ new, and their lists are complete, and from left to right, once the merge is don
 """
 
 import numpy as np
-from numba import njit
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown
+from volt.kernels.compiling import compiled, compiled_inlined, compiled_releasing
 from volt.kernels.hashing import pair_key, slot_of, table_size
 from volt.kernels.texts import Texts, append_text, compare_texts, ends_with
 
@@ -32,7 +32,7 @@ PAIR = 0
 POSITION = 1
 
 
-@njit(cache=True)
+@compiled
 def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: Texts) -> bool:
     """Whether `pair` comes before `other`: by count, then by the left string, then by the right one."""
     if count != other_count:
@@ -44,7 +44,7 @@ def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongAr
     return order > 0
 
 
-@njit(cache=True)
+@compiled
 def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: Texts) -> int:
     """Add a pair, with its present count, to a heap of `size` entries that has room for it; the new size."""
     i, count = size, pairs[pair, COUNT]
@@ -59,7 +59,7 @@ def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: Texts)
     return size + 1
 
 
-@njit(cache=True)
+@compiled
 def _pop(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> int:
     """Remove the first of a heap's `size` entries; the new size."""
     pair, count = heap[size - 1, PAIR], heap[size - 1, COUNT]
@@ -77,7 +77,7 @@ def _pop(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> int:
     return size - 1
 
 
-@njit(cache=True)
+@compiled
 def _best(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> tuple[int, int]:
     """The best pair, taken off the heap (−1: none is left), and the heap's new size. Outdated entries are refreshed."""
     while size > 0:
@@ -93,7 +93,7 @@ def _best(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> tuple[i
     return -1, size
 
 
-@njit(cache=True)
+@compiled
 def _link_words(words: Words) -> IntArray:
     """The table of positions, (n_symbols, 4): symbol, next and previous position in the word (−1: none), word."""
     at = np.empty((len(words.symbols), 4), np.int32)
@@ -107,7 +107,7 @@ def _link_words(words: Words) -> IntArray:
     return at
 
 
-@njit(cache=True)
+@compiled
 def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
     """A copy of a table's first rows with room for more; the new rows are zero."""
     new = np.zeros((room, table.shape[1]), table.dtype)
@@ -117,7 +117,7 @@ def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
     return new
 
 
-@njit(cache=True, inline="always")
+@compiled_inlined
 def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
     """The number of the pair with this key; `n_pairs`, the next free one, if the key is new."""
     mask = len(slots) - 1
@@ -130,7 +130,7 @@ def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int
     return int(slots[slot]) - 1
 
 
-@njit(cache=True)
+@compiled
 def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
     """A table of the keys of the pairs, at most half full once they fill their room."""
     slots = np.zeros(table_size(len(pairs)), np.int32)
@@ -139,7 +139,7 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
     return slots
 
 
-@njit(cache=True)
+@compiled
 def _place(found: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
     """Write the occurrences of new pairs (−1: none) to the pool from `first` on, grouped by pair, in the order given;
     where the pool is free afterwards."""
@@ -160,7 +160,7 @@ def _place(found: IntArray, n_found: int, first: int, pool: IntArray, pairs: Lon
     return end
 
 
-@njit(cache=True)
+@compiled
 def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntArray, found: IntArray) -> int:
     """Write the pair at each position (−1: none) to `found` and sum the counts of pairs; how many there are."""
     n_pairs = 0
@@ -174,7 +174,7 @@ def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntA
     return n_pairs
 
 
-@njit(cache=True)
+@compiled
 def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
     """All pairs of the words, how many there are, the pool of their positions and where it is free."""
     pairs = np.zeros((min(n_atoms * n_atoms, len(at)) + 1, 5), np.int64)  # most rows stay untouched, so cost nothing
@@ -184,7 +184,7 @@ def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArra
     return _resized(pairs, n_pairs, 2 * n_pairs + 1), n_pairs, pool, pool_end
 
 
-@njit(cache=True, inline="always")
+@compiled_inlined
 def _known_pair(
     role: int, token: int, key: int, stamp: int, n_pairs: int, known: LongArray, pairs: LongArray, slots: IntArray
 ) -> int:
@@ -197,7 +197,7 @@ def _known_pair(
     return pair
 
 
-@njit(cache=True)
+@compiled
 def _merge(
     pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
     found: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
@@ -239,7 +239,7 @@ def _merge(
     return replaced, n_found, n_pairs
 
 
-@njit(cache=True)
+@compiled
 def _push_found(
     found: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: Texts
 ) -> tuple[LongArray, int]:
@@ -253,7 +253,7 @@ def _push_found(
     return heap, size
 
 
-@njit(cache=True)
+@compiled
 def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: Texts) -> tuple[LongArray, int]:
     """A heap of the pairs that occur often enough, and its size."""
     heap, size = np.zeros((n_pairs + 1, 2), np.int64), 0
@@ -263,7 +263,7 @@ def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: Texts) ->
     return heap, size
 
 
-@njit(cache=True, nogil=True)
+@compiled_releasing
 def learn(
     words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray,
     n_merges: int, min_count: int, progress: LongArray,

@@ -10,10 +10,9 @@ over each applicable merge with a given probability, anew at every step.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
-from volt.kernels.compiling import borrowing, inlined
+from volt.kernels.compiling import borrowing, compiled, inlined
 from volt.kernels.pair_table import N_FIRST, NO_RANK, Merges, rank_of
 
 NO_MERGE = -1
@@ -56,7 +55,7 @@ def room_of(n: int) -> Room:
     return Room(word, positions, np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
 
 
-@njit(cache=True)
+@compiled
 def room_for(n: int) -> Room:
     """The same for compiled code."""
     word = Word(
@@ -172,7 +171,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
     return n_done, size
 
 
-@njit(cache=True)
+@compiled
 def line_state(seed: int, line: int) -> int:
     """Where the generator of a line starts: a function of the seed and the line's number alone."""
     state = np.full(1, seed)

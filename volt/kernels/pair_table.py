@@ -8,10 +8,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.compiling import inlined
+from volt.kernels.compiling import compiled, inlined
 
 NO_RANK = 0xFFFFFF  # above every rank
 MOST = (1 << 21) - 1  # tokens, and merges
@@ -61,7 +60,7 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
     return np.int64(found - _U1) & NO_RANK
 
 
-@njit(cache=True)
+@compiled
 def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merges:
     """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges."""
     n_slots = 8
@@ -79,7 +78,7 @@ def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merge
     return Merges(pairs, results.astype(np.int32), first_ranks)
 
 
-@njit(cache=True)
+@compiled
 def _fill(pairs: LongArray, lefts: IntArray, rights: IntArray) -> bool:
     """Enter all pairs into an empty table; False if it must be larger."""
     for rank in range(len(lefts)):

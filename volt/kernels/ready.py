@@ -7,7 +7,6 @@ True
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,9 +18,11 @@ def is_compiled(job: Job) -> bool:
     """Whether the loops that a job runs are compiled in this process, or cached on disk by an earlier one."""
     from numba import config
 
+    from volt.kernels.caching import is_on_disk
+
     if vars(config)["DISABLE_JIT"]:
         return True
-    return all(kernel.signatures or _is_cached(kernel) for kernel in _kernels(job))
+    return all(kernel.signatures or is_on_disk(kernel) for kernel in _kernels(job))
 
 
 def _kernels(job: Job) -> list[Any]:
@@ -33,13 +34,6 @@ def _kernels(job: Job) -> list[Any]:
     if job == "search":
         return [bpe.learn, pairs.ranked_merges, encode.encode_words, encode.trace]
     return [pairs.ranked_merges, encode.encode_words, units.encode_units]
-
-
-def _is_cached(kernel: Any) -> bool:
-    """Whether the cache folder holds an index of the kernel that is not older than its source."""
-    source = Path(kernel.py_func.__code__.co_filename)
-    found = Path(str(kernel.stats.cache_path)).glob(f"{source.stem}.{kernel.py_func.__name__}-*.nbi")
-    return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
 
 
 def compile_kernels(job: Job) -> None:

@@ -10,9 +10,8 @@ Ties between merges are broken by strings, so the learner must join and compare 
 
 from typing import NamedTuple
 
-from numba import njit
-
 from volt.kernels.arrays import IntArray, LongArray, copy_into, grown
+from volt.kernels.compiling import compiled
 
 
 class Texts(NamedTuple):
@@ -22,7 +21,7 @@ class Texts(NamedTuple):
     starts: LongArray
 
 
-@njit(cache=True)
+@compiled
 def compare_texts(texts: Texts, a: int, b: int) -> int:
     """−1, 0 or 1 as token a's string sorts before, with, or after token b's, by code point."""
     i, a_end = texts.starts[a], texts.starts[a + 1]
@@ -35,7 +34,7 @@ def compare_texts(texts: Texts, a: int, b: int) -> int:
     return int(i < a_end) - int(j < b_end)
 
 
-@njit(cache=True)
+@compiled
 def append_text(texts: Texts, token: int, left: int, right: int) -> Texts:
     """The texts with the strings of `left` and `right`, joined, as those of the new last `token`; grown if need be."""
     starts, chars = texts.starts, texts.chars
@@ -50,7 +49,7 @@ def append_text(texts: Texts, token: int, left: int, right: int) -> Texts:
     return Texts(chars, starts)
 
 
-@njit(cache=True)
+@compiled
 def ends_with(texts: Texts, token: int, ending: IntArray) -> bool:
     """Whether a token's string ends with these code points (never, if there are none)."""
     offset = texts.starts[token + 1] - len(ending)

@@ -5,10 +5,9 @@ into the two parts that they were merged from.
 """
 
 import numpy as np
-from numba import njit
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, copy_into, grown
-from volt.kernels.compiling import borrowing, inlined
+from volt.kernels.compiling import borrowing, compiled_releasing, inlined
 from volt.kernels.merging import (
     NO_MERGE,
     Room,
@@ -55,7 +54,7 @@ def encode_word(
     return n_out
 
 
-@njit(cache=True, nogil=True)
+@compiled_releasing
 def encode_words(
     symbols: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray,
     dropout: float, state: LongArray,
@@ -81,7 +80,7 @@ def encode_words(
     return out[:n_out], piece_ends
 
 
-@njit(cache=True, nogil=True)
+@compiled_releasing
 def encode_sampled(
     atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
     first_line: int,
@@ -111,7 +110,7 @@ def encode_sampled(
     return out[:n_out], piece_ends
 
 
-@njit(cache=True, nogil=True)
+@compiled_releasing
 def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
     """Encode every word with all merges and note when each replacement happens as the merges are added one by one.
 
