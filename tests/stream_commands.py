@@ -44,7 +44,7 @@ class Done(NamedTuple):
 
 def expected(n: int, **options: Any) -> list[str]:
     """The first n lines of the configuration, from Python."""
-    from volt.stream.stream import Stream
+    from volt.stream.running.stream import Stream
 
     with Stream.from_config("stream.yaml", **options) as stream:
         return list(islice(stream, n))

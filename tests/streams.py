@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from volt.stream.batch import Batch, LineFault
+from volt.stream.transforms.batch import Batch, LineFault
 
 
 @contextmanager

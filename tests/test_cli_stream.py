@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from stream_commands import CONFIG, DEADLINE, Done, Run, Start, expected, read_lines
 
-from volt.stream.recipes import RECIPES
-from volt.stream.state import load_state
+from volt.stream.examples.recipes import RECIPES
+from volt.stream.running.state import load_state
 
 # What comes out
 

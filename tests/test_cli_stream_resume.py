@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stream_commands import CONFIG, DEADLINE, Run, Start, expected, finish, read_lines, wait_for
 
-from volt.stream.state import load_state
+from volt.stream.running.state import load_state
 
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])

@@ -12,7 +12,7 @@ from streams import Drop, Pair, Repeat, deadline, numbered
 
 from volt.errors import StreamError
 from volt.stream import Schedule, Source, Stream, audit, plan, traces
-from volt.stream.auditing import deviation
+from volt.stream.checking.audit import deviation
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -45,7 +45,7 @@ def test_audits_prove_exact_cover(tmp_path: Path, world: int, block_lines: int) 
 
 def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that reads the lines of another, and an order that gives a line twice, are counted."""
-    from volt.stream import auditing
+    from volt.stream.checking import audit as auditing
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
     right = auditing.block_slices
@@ -60,7 +60,7 @@ def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_audits_find_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that are not those of the file are told, where content is read."""
-    from volt.stream import auditing
+    from volt.stream.checking import audit as auditing
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 9))])
     monkeypatch.setattr(auditing, "_file_lines", lambda source: iter([b"other"]))

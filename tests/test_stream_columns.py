@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.batch import Batch, LineFault
-from volt.stream.columns import map_text
-from volt.stream.fields import Fields, map_fields
+from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.columns import map_text
+from volt.stream.transforms.fields import Fields, map_fields
 
 VALUE = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=6)
 LINES = st.lists(st.lists(VALUE, min_size=1, max_size=4).map("\t".join), max_size=8)

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.choice import Choice, Variant
-from volt.stream.config import Configuration, load_config, parse_config
-from volt.stream.config_yaml import parse
-from volt.stream.filters import Length, SkipBlank
-from volt.stream.policy import Policy
-from volt.stream.recipes import RECIPES, write_recipe
-from volt.stream.registry import TRANSFORMS
-from volt.stream.schedule import Schedule
-from volt.stream.schema import first_option, json_schema, transform_schema
-from volt.stream.schema_text import as_text
-from volt.stream.transforms import Copy, Lower, Multiply, Tag, Title
+from volt.stream.config.build import Configuration, load_config, parse_config
+from volt.stream.config.schema import first_option, json_schema, transform_schema
+from volt.stream.config.schema_text import as_text
+from volt.stream.config.yaml import parse
+from volt.stream.examples.recipes import RECIPES, write_recipe
+from volt.stream.mixing.schedule import Schedule
+from volt.stream.reading.faults import Policy
+from volt.stream.transforms.case_and_tags import Copy, Lower, Multiply, Tag, Title
+from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.filters import Length, SkipBlank
+from volt.stream.transforms.registry import TRANSFORMS
 
 FULL = """\
 seed: 3
@@ -78,7 +78,7 @@ def test_the_arguments_are_those_of_a_stream() -> None:
     """Every field of a configuration is an argument of Stream."""
     import inspect
 
-    from volt.stream.stream import Stream
+    from volt.stream.running.stream import Stream
 
     assert {field.name for field in fields(Configuration)} <= set(inspect.signature(Stream).parameters)
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from volt.stream.recipes import write_recipe
-from volt.stream.stream import Stream
+from volt.stream.examples.recipes import write_recipe
+from volt.stream.running.stream import Stream
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "stream"
 DEADLINE = 60  # seconds

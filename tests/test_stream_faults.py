@@ -13,7 +13,7 @@ from streams import Crash, deadline, numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream import Checks, Policy, Source, Stream
-from volt.stream.subwords import Encode
+from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
 WORKERS = pytest.mark.parametrize("n_workers", [0, 2])

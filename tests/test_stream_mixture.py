@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.mixture import Mixture
-from volt.stream.schedule import UNIT, Schedule, Weight, shares_of
+from volt.stream.mixing.mixture import Mixture
+from volt.stream.mixing.schedule import UNIT, Schedule, Weight, shares_of
 
 values = st.one_of(st.floats(0.001, 1000), st.sampled_from([0.0, 1.0, 1e-6, 0.1, 1 / 3]))
 

@@ -14,9 +14,9 @@ from streams import Crash, Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
 from volt.stream import Batch, Checks, LineFault, Policy, Source
-from volt.stream.batch import Transform, signature
-from volt.stream.pipeline import compute_block
-from volt.stream.source import OpenSource, open_source
+from volt.stream.reading.source import OpenSource, open_source
+from volt.stream.running.blocks import compute_block
+from volt.stream.transforms.batch import Transform, signature
 
 
 def opened(tmp_path: Path, *transforms: Transform, n: int = 20, **options: object) -> OpenSource:

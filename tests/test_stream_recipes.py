@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from volt.errors import ConfigError, OutputError
-from volt.stream.config import load_config
-from volt.stream.recipe_data import sentence_pairs
-from volt.stream.recipes import RECIPES, write_recipe
-from volt.stream.stream import Stream
+from volt.stream.config.build import load_config
+from volt.stream.examples.data import sentence_pairs
+from volt.stream.examples.recipes import RECIPES, write_recipe
+from volt.stream.running.stream import Stream
 from volt.vocabulary import Vocabulary
 
 N = 700

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.order import Slice, read_order
-from volt.stream.policy import Policy
-from volt.stream.shards import SMALL, open_shard, read_piece, split_lines
-from volt.stream.source import OpenSource, Source, addresses, block_slices, open_source, place_of, read_block
+from volt.stream.reading.faults import Policy
+from volt.stream.reading.order import Slice, read_order
+from volt.stream.reading.shards import SMALL, open_shard, read_piece, split_lines
+from volt.stream.reading.source import OpenSource, Source, addresses, block_slices, open_source, place_of, read_block
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
@@ -134,7 +134,7 @@ def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
-    monkeypatch.setattr("volt.stream.shards._cut", None)  # what reads the file
+    monkeypatch.setattr("volt.stream.reading.shards._cut", None)  # what reads the file
     assert open_shard(str(path), split_lines=10, cache=cache) == first
     monkeypatch.undo()
     path.write_bytes(gzip.compress(TEXT + b"more\n"))

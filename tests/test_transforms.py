@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.batch import Batch, LineFault, Transform
-from volt.stream.choice import Choice, Variant
-from volt.stream.documents import Documents
-from volt.stream.registry import TRANSFORMS
-from volt.stream.transforms import (
+from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.case_and_tags import (
     Append,
     Copy,
     KeepFields,
@@ -27,6 +24,9 @@ from volt.stream.transforms import (
     has_case,
     titled,
 )
+from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.documents import Documents
+from volt.stream.transforms.registry import TRANSFORMS
 
 FIELD = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=20)
 ROW = st.lists(FIELD, min_size=2, max_size=4)
@@ -213,7 +213,7 @@ def test_choice_follows_its_weights() -> None:
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 1 << 32))
 def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[int], seed: int) -> None:
     """With variants that drop, repeat and keep lines, origins never fall, and repeats stand together."""
-    from volt.stream.filters import Regex
+    from volt.stream.transforms.filters import Regex
 
     choice = Choice((Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),))))
     batch = Batch([str(number) for number in numbers], np.arange(len(numbers)) + 100)

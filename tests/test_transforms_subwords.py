@@ -16,9 +16,9 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
-from volt.stream.batch import Batch, LineFault, Transform
-from volt.stream.sentencepiece import SpmDecode, SpmEncode
-from volt.stream.subwords import Decode, Encode
+from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
+from volt.stream.transforms.subwords import Decode, Encode
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary

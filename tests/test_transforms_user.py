@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from volt.errors import ConfigError
-from volt.stream.batch import Batch, LineFault
-from volt.stream.user_code import User
+from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.user_code import User
 
 CODE = '''\
 """Functions for tests."""

@@ -34,7 +34,7 @@ def preview(
     seed: Seed = None,
 ) -> None:
     """Show the first lines, and what each transform made of them."""
-    from volt.stream.tracing import traces
+    from volt.stream.checking.trace import traces
     from volt_cli.stream_show import trace_panel
 
     if samples < 1 or first < 0:
@@ -57,7 +57,7 @@ def trace(
     as_json: Json = False,
 ) -> None:
     """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
-    from volt.stream.tracing import traces
+    from volt.stream.checking.trace import traces
     from volt_cli.stream_show import trace_panel
 
     if number < 0:
@@ -83,7 +83,7 @@ def plan(
 
     Exit status 1 if it is slower than --demand.
     """
-    from volt.stream import planning
+    from volt.stream.checking import plan as planning
     from volt_cli.stream_show import plan_table
 
     if seconds <= 0 or (demand is not None and demand <= 0):
@@ -131,7 +131,7 @@ def audit(
 
     Exit status 1 if not.
     """
-    from volt.stream import auditing
+    from volt.stream.checking import audit as auditing
     from volt_cli.stream_show import audit_table
 
     if epochs < 1 or world < 1:
@@ -156,10 +156,10 @@ def schema(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema, for editors.")] = False,
 ) -> None:
     """Document every key of a configuration."""
-    from volt.stream import schema as documented
-    from volt.stream.config_errors import near
-    from volt.stream.registry import TRANSFORMS
-    from volt.stream.schema_text import as_text
+    from volt.stream.config import schema as documented
+    from volt.stream.config.problems import near
+    from volt.stream.config.schema_text import as_text
+    from volt.stream.transforms.registry import TRANSFORMS
 
     for name in names or []:
         if name not in TRANSFORMS:
@@ -177,7 +177,7 @@ def example(
     out: Annotated[Path | None, typer.Option("-o", "--output", help="A folder; default: the example's name.")] = None,
 ) -> None:
     """Write a working configuration, with data made on the spot."""
-    from volt.stream.recipes import RECIPES, write_recipe
+    from volt.stream.examples.recipes import RECIPES, write_recipe
 
     if name is None:
         for known, recipe in RECIPES.items():

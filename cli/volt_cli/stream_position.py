@@ -17,7 +17,7 @@ from volt.errors import ConfigError, StreamError
 from volt_cli.console import say
 
 if TYPE_CHECKING:
-    from volt.stream.stream import Stream
+    from volt.stream.running.stream import Stream
 
 _READ_SIZE = 1 << 16
 
@@ -92,7 +92,7 @@ class Positions:
 
     def save(self, n_left: int) -> int:
         """Write the state, if there is where to; the position that it stands for. n_left: lines that have left."""
-        from volt.stream.state import save_state
+        from volt.stream.running.state import save_state
 
         at = self._position(n_left)
         if self._path is None or at == self._saved:

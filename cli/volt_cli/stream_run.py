@@ -19,7 +19,7 @@ from volt_cli.stream_output import Outlet, Signals
 from volt_cli.stream_position import Consumer, Positions
 
 if TYPE_CHECKING:
-    from volt.stream.stream import Stream
+    from volt.stream.running.stream import Stream
 
 Config = Annotated[Path, typer.Argument(help="A YAML file; `volt stream schema` documents it.")]
 Seed = Annotated[int | None, typer.Option(help="Instead of the configuration's.")]
@@ -30,8 +30,8 @@ World = Annotated[int | None, typer.Option(help="How many processes share the st
 
 def open_stream(config: Path, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
     """The stream of a configuration; options that are None are the configuration's, or the environment's."""
-    from volt.stream.ranks import from_environment
-    from volt.stream.stream import Stream
+    from volt.stream.running.ranks import from_environment
+    from volt.stream.running.stream import Stream
 
     if (rank is None) != (world is None):
         raise ConfigError("--rank and --world go together; give both or none")
@@ -93,7 +93,7 @@ def _restored(
     stream: Stream, consumer: Consumer, state: Path | None, from_state: Path | None, resume: bool
 ) -> Positions:
     """Put the stream where the last run, and its consumer, left off."""
-    from volt.stream.state import load_state
+    from volt.stream.running.state import load_state
 
     source = from_state or (state if resume and state is not None and state.exists() else None)
     if source is not None:

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from volt.stream.auditing import Audit
-    from volt.stream.planning import Plan
-    from volt.stream.tracing import Step, Trace
+    from volt.stream.checking.audit import Audit
+    from volt.stream.checking.plan import Plan
+    from volt.stream.checking.trace import Step, Trace
 
 _TAB = "  ⇥  "
 

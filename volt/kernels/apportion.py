@@ -1,4 +1,4 @@
-"""Whose turn it is: the compiled loop of `volt.stream.mixture`.
+"""Whose turn it is: the compiled loop of `volt.stream.mixing.mixture`.
 
 A source's j-th sample may come once more than j − 1 samples are owed to it, and must come before more than j are; of
 the sources whose next sample may come, the one that must come first is served (earliest deadline first). A fractional

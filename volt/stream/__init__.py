@@ -17,41 +17,41 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.stream.auditing import Audit as Audit
-    from volt.stream.auditing import audit as audit
-    from volt.stream.batch import Batch as Batch
-    from volt.stream.batch import LineFault as LineFault
-    from volt.stream.batch import Transform as Transform
-    from volt.stream.checks import Checks as Checks
-    from volt.stream.mixture import Mixture as Mixture
-    from volt.stream.planning import Plan as Plan
-    from volt.stream.planning import plan as plan
-    from volt.stream.policy import Policy as Policy
-    from volt.stream.ranks import from_environment as from_environment
-    from volt.stream.schedule import Schedule as Schedule
-    from volt.stream.source import Source as Source
-    from volt.stream.state import load_state as load_state
-    from volt.stream.state import save_state as save_state
-    from volt.stream.stream import Stream as Stream
-    from volt.stream.summary import Summary as Summary
-    from volt.stream.tracing import Trace as Trace
-    from volt.stream.tracing import traces as traces
+    from volt.stream.checking.audit import Audit as Audit
+    from volt.stream.checking.audit import audit as audit
+    from volt.stream.checking.plan import Plan as Plan
+    from volt.stream.checking.plan import plan as plan
+    from volt.stream.checking.trace import Trace as Trace
+    from volt.stream.checking.trace import traces as traces
+    from volt.stream.mixing.mixture import Mixture as Mixture
+    from volt.stream.mixing.schedule import Schedule as Schedule
+    from volt.stream.reading.checks import Checks as Checks
+    from volt.stream.reading.faults import Policy as Policy
+    from volt.stream.reading.source import Source as Source
+    from volt.stream.running.ranks import from_environment as from_environment
+    from volt.stream.running.state import load_state as load_state
+    from volt.stream.running.state import save_state as save_state
+    from volt.stream.running.stream import Stream as Stream
+    from volt.stream.running.summary import Summary as Summary
+    from volt.stream.transforms.batch import Batch as Batch
+    from volt.stream.transforms.batch import LineFault as LineFault
+    from volt.stream.transforms.batch import Transform as Transform
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "auditing": ("Audit", "audit"),
-        "batch": ("Batch", "LineFault", "Transform"),
-        "checks": ("Checks",),
-        "mixture": ("Mixture",),
-        "planning": ("Plan", "plan"),
-        "policy": ("Policy",),
-        "ranks": ("from_environment",),
-        "schedule": ("Schedule",),
-        "source": ("Source",),
-        "state": ("load_state", "save_state"),
-        "stream": ("Stream",),
-        "summary": ("Summary",),
-        "tracing": ("Trace", "traces"),
+        "checking.audit": ("Audit", "audit"),
+        "checking.plan": ("Plan", "plan"),
+        "checking.trace": ("Trace", "traces"),
+        "mixing.mixture": ("Mixture",),
+        "mixing.schedule": ("Schedule",),
+        "reading.checks": ("Checks",),
+        "reading.faults": ("Policy",),
+        "reading.source": ("Source",),
+        "running.ranks": ("from_environment",),
+        "running.state": ("load_state", "save_state"),
+        "running.stream": ("Stream",),
+        "running.summary": ("Summary",),
+        "transforms.batch": ("Batch", "LineFault", "Transform"),
     },
 )

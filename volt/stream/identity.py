@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from volt.errors import ConfigError
-from volt.stream.source import OpenSource, Source
-from volt.stream.state import fingerprint
+from volt.stream.reading.source import OpenSource, Source
+from volt.stream.running.state import fingerprint
 
 
 def check_options(sources: Sequence[Source | OpenSource], *, ends: str, n_workers: int, start_method: str) -> None:

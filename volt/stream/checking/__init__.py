@@ -1,0 +1,1 @@
+"""Looking at a stream before and after it runs: what it will give, what it gave, and why."""

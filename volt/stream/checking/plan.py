@@ -1,0 +1,103 @@
+"""What a stream will do, before it does it: epochs per source at line N, memory, and how fast it is here.
+
+>>> import tempfile
+>>> from volt.stream.reading.source import Source
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+...     found = plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01)
+>>> found.sources["letters"].lines, found.sources["letters"].epochs
+(12.0, 4.0)
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from volt.errors import StreamError
+from volt.stream.mixing.schedule import UNIT, shares_of
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.blocks import Block, compute_block
+from volt.stream.running.stream import Stream
+
+LINE_BYTES = 120  # what Python adds to a line that it holds by itself, with its place in two lists
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """lines: of the stream that are this source's by line N;  n_lines: in its files;  yield_: lines out per line in, as
+    its first block shows;  epochs: how often its files are read for that;  block_lines: lines per block.
+    """
+
+    lines: float
+    n_lines: int
+    yield_: float
+    epochs: float
+    block_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """at: line N;  memory: bytes, an estimate of the most that parent and workers hold of the data;  lines_per_second:
+    measured here, None if the stream ended at once.
+    """
+
+    at: int
+    sources: dict[str, SourcePlan]
+    memory: int
+    lines_per_second: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return asdict(self)
+
+
+def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
+    """Plan a stream up to line `at`, measuring its speed for so many seconds.
+
+    Raises StreamError if a first block cannot be computed.
+    """
+    weights = [source.source.weight for source in stream.sources]
+    owed = [units / UNIT for units in shares_of(weights).owed(at)]
+    first = [compute_block(source, 0, 0, stream.policy) for source in stream.sources]
+    sources = {
+        source.name: _source_plan(source, lines, block)
+        for source, lines, block in zip(stream.sources, owed, first, strict=True)
+    }
+    return Plan(at, sources, memory_bound(stream), measure(stream, seconds=seconds))
+
+
+def _source_plan(source: OpenSource, lines: float, block: Block) -> SourcePlan:
+    if block.error:
+        raise StreamError(block.error)
+    share = block.n_lines / block.n_read
+    epochs = lines / share / source.n_lines if share else float("inf")
+    return SourcePlan(lines, source.n_lines, share, epochs, source.block_lines)
+
+
+def memory_bound(stream: Stream) -> int:
+    """Bytes that the stream's data take at most, about: blocks in use, ready and in work, the last as Python lines."""
+    blocks = [_block_bytes(source) for source in stream.sources]
+    lines = [source.block_lines * LINE_BYTES for source in stream.sources]
+    n_workers = stream.n_workers
+    in_use = sum(blocks) + sum(lines)
+    ahead = sum(blocks) + 2 * n_workers * max(blocks)
+    in_work = max(1, n_workers) * (3 * max(blocks) + 2 * max(lines))
+    return in_use + ahead * bool(n_workers) + in_work
+
+
+def _block_bytes(source: OpenSource) -> int:
+    return min(source.block_lines, source.n_lines) * source.n_bytes // source.n_lines
+
+
+def measure(stream: Stream, *, seconds: float) -> float | None:
+    """Lines per second over so many seconds, workers' start and first blocks left out."""
+    with stream.rehearsal() as rehearsal:
+        blocks, n = rehearsal.blocks(), 0
+        if next(blocks, None) is None:
+            return None
+        start, first = time.perf_counter(), rehearsal.n
+        while time.perf_counter() - start < seconds and next(blocks, None) is not None:
+            n = rehearsal.n - first
+        return n / (time.perf_counter() - start) if n else None

@@ -1,0 +1,108 @@
+"""Where a line of the stream comes from, and what each transform made of it.
+
+>>> import tempfile
+>>> from volt.stream.reading.source import Source
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+...     found = next(traces(Stream([Source("letters", (file.name,), shuffle="none")]), [4]))
+>>> found.source, found.line, found.epoch, found.text
+('letters', 2, 1, 'b')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from volt.errors import StreamError
+from volt.stream.reading.source import OpenSource, RawBlock, place_of
+from volt.stream.running.blocks import trace_block
+from volt.stream.running.state import State
+from volt.stream.running.stream import Stream
+from volt.stream.transforms.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A transform: the lines with this origin that went in, and those that came out."""
+
+    name: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Line n of the stream. path, line: of the source line that it was made from (lines from 1);  raw: that line as it
+    was read;  block, offset: place in the epoch of the source;  steps: transforms in order;  text: the line itself.
+    """
+
+    n: int
+    source: str
+    path: str
+    line: int
+    epoch: int
+    block: int
+    offset: int
+    raw: str
+    steps: tuple[Step, ...]
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The trace as JSON values."""
+        return asdict(self)
+
+
+def traces(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | None = None) -> Iterator[Trace]:
+    """Trace lines by their numbers, from 0; the stream itself stays where it is.
+
+    Lines are found from the start, or from a state before them, since filters decide how far a source gets.
+    Raises StreamError if the stream ends before a line.
+    """
+    block_of = lru_cache(maxsize=8)(_traced_block)
+    with stream.rehearsal() as rehearsal:
+        if state is not None:
+            rehearsal.restore(state)
+        for n in numbers:
+            _move(rehearsal, n)
+            place = rehearsal.place()
+            if place is None:
+                raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")
+            source, cursor = rehearsal.sources[place[0]], place[1]
+            batch, raw, steps = block_of(source, cursor.epoch, cursor.block)
+            yield _trace(n, source, (cursor.epoch, cursor.block, cursor.offset), batch, raw, steps)
+
+
+def _move(stream: Stream, n: int) -> None:
+    if n < stream.n:
+        stream.restore(State(0, {}, stream.configuration).to_json())
+    stream.skip(n - stream.n)
+
+
+_Steps = list[tuple[str, Batch, Batch]]
+
+
+def _traced_block(source: OpenSource, epoch: int, block: int) -> tuple[Batch, RawBlock, _Steps]:
+    steps: _Steps = []
+    batch, raw = trace_block(source, epoch, block, lambda *step: steps.append(step))
+    return batch, raw, steps
+
+
+def _trace(
+    n: int, source: OpenSource, where: tuple[int, int, int], batch: Batch, raw: RawBlock, steps: _Steps
+) -> Trace:
+    epoch, block, offset = where
+    origin = int(batch.origins[offset])
+    path, line = place_of(source, raw.slices, origin)
+    read = origin if raw.order is None else int(np.flatnonzero(raw.order == origin)[0])
+    told = tuple(Step(name, _with(before, origin), _with(after, origin)) for name, before, after in steps)
+    text = raw.lines[read].decode(errors="replace")
+    return Trace(n, source.name, path, line, epoch, block, offset, text, told, batch.lines[offset])
+
+
+def _with(batch: Batch, origin: int) -> tuple[str, ...]:
+    return tuple(batch.lines[index] for index in np.flatnonzero(batch.origins == origin).tolist())

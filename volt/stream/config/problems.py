@@ -1,0 +1,96 @@
+"""Faults of a configuration → one message that names file, line and key of each, and the key that may have been meant.
+
+>>> from volt.stream.config.yaml import parse
+>>> document = parse("sources:\\n  wmt: {wieght: 2}", path="stream.yaml")
+>>> raise as_error([Problem(("sources", "wmt", "wieght"), "unknown key; did you mean weight?")], document)
+Traceback (most recent call last):
+    ...
+volt.errors.ConfigError: stream.yaml:2: sources.wmt.wieght: unknown key; did you mean weight?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from volt.errors import ConfigError
+from volt.stream.config.yaml import Document, Place
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, and where."""
+
+    place: Place
+    message: str
+
+
+def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
+    """All problems as one error, in the order of their lines."""
+    first = {problem.place: problem for problem in reversed(list(problems))}  # of two at one place
+    listed = sorted(first.values(), key=lambda problem: document.line(problem.place))
+    return ConfigError("\n".join(_told(problem, document) for problem in listed))
+
+
+def _told(problem: Problem, document: Document) -> str:
+    where = dotted(problem.place)
+    return f"{document.path}:{document.line(problem.place)}: {where}{': ' * bool(where)}{problem.message}"
+
+
+def dotted(place: Place) -> str:
+    """A place as people read it; items count from 1.
+
+    >>> dotted(("sources", "wmt", "transforms", 0, "lower"))
+    'sources.wmt.transforms[1].lower'
+    """
+    return "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """A hint at the known name that was meant, or at all of them.
+
+    >>> near("wieght", ["weight", "path"]), near("x", ["weight", "path"])
+    ('did you mean weight?', 'choose from weight, path')
+    """
+    found = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {found[0]}?" if found else f"choose from {', '.join(known)}"
+
+
+def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, document: Document) -> Iterator[Problem]:
+    """What pydantic found, in plain words; `at` is the place of the value that it checked."""
+    from volt.stream.config.schema import known_keys
+
+    for found in error.errors(include_url=False):
+        inner = found["loc"]
+        place = (*at, *_real(inner, at, document))
+        if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            hint = near(str(inner[-1]), known_keys(schema, inner[:-1]))
+            yield Problem((*at, *_real(inner[:-1], at, document), str(inner[-1])), f"unknown key; {hint}")
+        elif found["type"] in ("missing", "missing_argument"):
+            yield Problem(place, f"key {inner[-1]!r} is missing; give it")
+        elif found["type"] == "too_short":
+            yield Problem(place, "is empty; give at least one")
+        elif found["type"] in ("model_type", "dataclass_type", "dict_type"):
+            yield Problem(place, f"should be a mapping of keys to values, not {_shown(found['input'])}")
+        else:
+            expected = found["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
+            yield Problem(place, f"{expected}, not {_shown(found['input'])}")
+
+
+def _real(inner: Place, at: Place, document: Document) -> Place:
+    """A place without pydantic's tags of alternatives, which the file does not hold."""
+    real: Place = ()
+    for key in inner:
+        if (*at, *real, key) in document.lines:
+            real = (*real, key)
+    return real
+
+
+def _shown(value: object) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

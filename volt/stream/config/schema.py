@@ -1,0 +1,228 @@
+"""What a configuration may hold: the models that check it, and the documentation that is read off them.
+
+Transforms document themselves: their dataclasses are the models of their options. A step is the name of a transform,
+or one key, the name, with its options; options that are no mapping are the value of the first one, so that
+`- multiply: 3` is `- multiply: {n: 3}`.
+
+>>> transform_schema("multiply")["properties"]["n"]["description"]
+'How many fields hold the text of field 0.'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+
+from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
+from volt.stream.transforms.registry import TRANSFORMS
+
+STEPS = "steps"  # how the schema marks a list of transforms
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class ScheduleOptions(_Model):
+    """A weight that changes while the stream runs."""
+
+    points: list[tuple[int, float]]
+    """[sample, weight] pairs with rising samples, the first 0; after the last point the weight stays."""
+    kind: Literal["steps", "linear"] = "steps"
+    """steps: hold a weight until the next point; linear: move towards it."""
+
+
+def _is_mapping(value: object) -> str:
+    return "schedule" if isinstance(value, dict) else "number"
+
+
+def _is_list(value: object) -> str:
+    return "list" if isinstance(value, list) else "path"
+
+
+Weight = Annotated[
+    Annotated[float, Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")], Discriminator(_is_mapping)
+]
+Paths = Annotated[
+    Annotated[str, Tag("path")] | Annotated[list[str], Field(min_length=1), Tag("list")], Discriminator(_is_list)
+]
+Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
+
+
+class SourceOptions(_Model):
+    """Where lines come from, and what happens to them."""
+
+    path: Paths
+    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2), folders or globs, relative to the configuration file."""
+    weight: Weight = 1.0
+    """Its share of the stream, relative to the weights of the other sources."""
+    transforms: Steps = []
+    """What to do with its lines, in this order."""
+    shuffle: Literal["lines", "outputs", "none"] = "lines"
+    """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as documents need
+    it, and permute what comes out; none: read the files in order."""
+    epochs: int | None = None
+    """How often to read it before it ends; for ever by default."""
+    block_lines: int = BLOCK_LINES
+    """The most lines of a block, the unit of work and of shuffling; what memory is needed grows with it."""
+    block_bytes: int = BLOCK_BYTES
+    """The most bytes of a block, on the average."""
+    split_lines: int | None = SPLIT_LINES
+    """Lines per piece, the unit that an epoch permutes; null keeps files whole."""
+    min_fields: int = 0
+    """A line with fewer fields is unfit."""
+    max_fields: int | None = None
+    """A line with more fields is unfit."""
+    max_chars: int | None = None
+    """A longer line is unfit."""
+    blank: bool = True
+    """false: a line of white space is unfit."""
+
+
+class ErrorOptions(_Model):
+    """What to do with unfit lines: invalid UTF-8, missing fields, what a transform cannot take."""
+
+    on_fault: Literal["raise", "skip", "quarantine"] = "raise"
+    """raise: stop with the line's place; skip: leave it out and count; quarantine: also write it to a file."""
+    quarantine: str | None = None
+    """The file for quarantined lines, as JSON lines with place and reason."""
+    max_faults: int | None = None
+    """Stop when more lines are unfit."""
+    max_share: float | None = None
+    """Stop when a greater share of the lines read is unfit (judged from 1,000 lines on)."""
+
+
+class StreamOptions(_Model):
+    """A stream: sources, each with its transforms, mixed by weight."""
+
+    sources: dict[str, SourceOptions] = Field(min_length=1)
+    """The sources by name."""
+    seed: int = 0
+    """All that is random follows from it."""
+    ends: Literal["stop", "drop"] = "stop"
+    """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
+    workers: int = Field(0, ge=0)
+    """Processes that compute ahead; 0: none but the stream's own. Their number does not change the output."""
+    transforms: Steps = []
+    """What to do with the lines of every source, after its own transforms."""
+    errors: ErrorOptions = ErrorOptions()
+    """What to do with unfit lines."""
+    cache: str | None = None
+    """The folder for line indices and split files; by default in the user's cache folder."""
+
+
+class VariantOptions(_Model):
+    """One of the variants of `choice`."""
+
+    weight: float
+    """How often, relative to the other variants."""
+    transforms: Steps = []
+    """What happens to the line; nothing by default."""
+
+
+class ChoiceOptions(_Model):
+    """Send each line through one of several variants, drawn by their weights."""
+
+    variants: list[VariantOptions] = Field(min_length=1)
+    """The variants, each with a weight and its transforms."""
+
+
+@lru_cache
+def options_of(name: str) -> TypeAdapter[Any]:
+    """What checks the options of a transform."""
+    model: type[Any] = ChoiceOptions if name == "choice" else TRANSFORMS[name]
+    return TypeAdapter(model)
+
+
+def first_option(name: str) -> str:
+    """The option that a transform takes without its name.
+
+    >>> first_option("regex"), first_option("copy")
+    ('pattern', 'from')
+    """
+    return str(next(iter(options_of(name).json_schema()["properties"])))
+
+
+@lru_cache
+def transform_schema(name: str) -> dict[str, Any]:
+    """The JSON schema of a transform's options; what is inherited is documented where it was declared."""
+    schema = options_of(name).json_schema(ref_template="#/$defs/{model}")
+    for base in TRANSFORMS[name].__mro__[1:]:
+        if dataclasses.is_dataclass(base):
+            for key, option in TypeAdapter(base).json_schema()["properties"].items():
+                schema["properties"][key].setdefault("description", option.get("description"))
+    return schema
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a whole configuration, for editors and other programs.
+
+    >>> json_schema()["properties"]["sources"]["description"]
+    'The sources by name.'
+    """
+    schema = StreamOptions.model_json_schema()
+    definitions = schema["$defs"]
+    for name in TRANSFORMS:
+        own = deepcopy(transform_schema(name))
+        definitions |= own.pop("$defs", {})
+        definitions[name] = own
+    definitions["step"] = {"oneOf": [_step(name) for name in TRANSFORMS], "description": "A transform or filter."}
+    for steps in _marked(schema):
+        del steps["kind"]
+        steps["items"] = {"$ref": "#/$defs/step"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _step(name: str) -> dict[str, Any]:
+    """A step is the name alone, or the name with options or the first option."""
+    options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}, transform_schema(name)["properties"][first_option(name)]]
+    named = {"type": "object", "properties": {name: {"anyOf": options}}, "required": [name]}
+    return {"anyOf": [{"const": name}, {**named, "additionalProperties": False}]}
+
+
+def _marked(node: object) -> Iterator[dict[str, Any]]:
+    """Every list of transforms in a schema."""
+    if isinstance(node, dict):
+        if node.get("kind") == STEPS:
+            yield node
+        for inner in list(node.values()):
+            yield from _marked(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _marked(inner)
+
+
+def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
+    """The keys that a schema knows at a place, whose tags of alternatives it steps over.
+
+    >>> known_keys(StreamOptions.model_json_schema(), ("sources", "wmt", "weight", "schedule"))
+    ['points', 'kind']
+    """
+    nodes = [schema]
+    for key in place:
+        nodes = list(_inside(schema, nodes, key)) or nodes
+    return [key for node in _resolved(schema, nodes) for key in node.get("properties", {})]
+
+
+def _resolved(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The nodes with references and alternatives followed."""
+    for node in nodes:
+        if "$ref" in node:
+            yield from _resolved(schema, [schema["$defs"][node["$ref"].rpartition("/")[2]]])
+        yield from _resolved(schema, node.get("oneOf", []) + node.get("anyOf", []))
+        yield node
+
+
+def _inside(schema: dict[str, Any], nodes: list[dict[str, Any]], key: str | int) -> Iterator[dict[str, Any]]:
+    for node in _resolved(schema, nodes):
+        if key in node.get("properties", {}):
+            yield node["properties"][key]
+        elif isinstance(node.get("additionalProperties"), dict):
+            yield node["additionalProperties"]
+        elif isinstance(key, int) and "items" in node:
+            yield node["items"]

@@ -1,0 +1,1 @@
+"""Working examples that volt stream example writes."""

@@ -1,0 +1,109 @@
+"""Weights → which source gives each sample, so that at every prefix each source's count is within one of its share.
+
+It is an apportionment, not a draw: sources take turns as evenly as whole samples can, under schedules too. Where a
+mixture stands is told by the samples dealt so far, so any sample's turn follows from a saved state at once.
+
+>>> mixture = Mixture((2.0, 1.0))
+>>> mixture.turns(6).tolist(), mixture.counts.tolist()
+([0, 0, 1, 0, 0, 1], [4, 2])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import StreamError
+from volt.stream.mixing.schedule import UNIT, Shares, Weight, shares_of
+
+
+@dataclass(slots=True)
+class Mixture:
+    """Deals turns. counts: (n_sources,) turns dealt to each source so far.
+
+    ended: sources that get no more turns. When one ends, the others' shares are renormalised and what they were owed
+    starts anew: `since` is the sample, `base` the counts at that moment.
+    """
+
+    weights: Sequence[Weight]
+    counts: NDArray[np.int64] = None  # type: ignore[assignment]
+    ended: frozenset[int] = frozenset()
+    since: int = 0
+    base: NDArray[np.int64] = None  # type: ignore[assignment]
+    _shares: Shares = field(init=False)
+
+    def __post_init__(self) -> None:
+        zeros = np.zeros(len(self.weights), np.int64)
+        self.counts = zeros.copy() if self.counts is None else np.array(self.counts, np.int64)
+        self.base = zeros if self.base is None else np.array(self.base, np.int64)
+        self._shares = shares_of([0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)])
+
+    @property
+    def n(self) -> int:
+        """Samples dealt so far."""
+        return int(self.counts.sum())
+
+    def owed(self, n: int | None = None) -> list[float]:
+        """Samples that each source has been owed so far (or will have been by sample n), by its share.
+
+        >>> Mixture((3.0, 1.0), counts=np.array([7, 3])).owed()
+        [7.5, 2.5]
+        """
+        return [int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)]
+
+    def shares(self) -> list[float]:
+        """Each source's share of the next sample.
+
+        >>> Mixture((3.0, 1.0)).shares()
+        [0.75, 0.25]
+        """
+        stretch, _ = self._shares.lengths(self.n)
+        return [units / UNIT for units in self._shares.units[stretch].tolist()]
+
+    def turns(self, n: int) -> NDArray[np.int64]:
+        """Deal n turns: (n,) int64, the source of each."""
+        turns = self.peek(n)
+        self.advance(turns)
+        return turns
+
+    def advance(self, turns: NDArray[np.int64]) -> None:
+        """Count turns that have been taken."""
+        self.counts += np.bincount(turns, minlength=len(self.counts))
+
+    def peek(self, n: int) -> NDArray[np.int64]:
+        """The next n turns, not yet dealt."""
+        if len(self.ended) == len(self.weights) - 1:
+            return np.full(n, next(i for i in range(len(self.weights)) if i not in self.ended))
+        from volt.kernels.apportion import apportion  # compiled code, which a single source can do without
+
+        first, lengths = self._shares.lengths(self.n)
+        turns = np.empty(n, np.int64)
+        apportion(self._lags(), self._shares.units[first:], lengths, turns)
+        return turns
+
+    def end(self, source: int) -> Mixture | None:
+        """The mixture of the other sources from here on, or None if none is left or none has a weight.
+
+        >>> Mixture((3.0, 1.0)).end(0).turns(2).tolist()
+        [1, 1]
+        """
+        ended = self.ended | {source}
+        if len(ended) == len(self.weights):
+            return None
+        return Mixture(self.weights, self.counts, ended, since=self.n, base=self.counts)
+
+    def _units(self, n: int | None = None) -> list[int]:
+        """UNITs that each source has been owed since `since`."""
+        now, then = self._shares.owed(self.n if n is None else n), self._shares.owed(self.since)
+        return [b - a for a, b in zip(then, now, strict=True)]
+
+    def _lags(self) -> NDArray[np.int64]:
+        """What is owed and not yet dealt, in units; less than one sample either way."""
+        dealt = (self.counts - self.base).tolist()
+        lags = [owed - UNIT * got for owed, got in zip(self._units(), dealt, strict=True)]
+        if any(abs(lag) > UNIT for lag in lags):
+            raise StreamError(f"counts {self.counts.tolist()} do not follow from the weights; take another state")
+        return np.array(lags, np.int64)

@@ -1,0 +1,352 @@
+"""`Stream`: sources, mixed, as lines without end; exact, repeatable, and resumable at any line.
+
+Line n is a pure function of the sources, their transforms, the seed and n. Blocks of each source are computed in
+workers or here; the mixture says whose turn it is; what is kept of the past is a few numbers per source.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+...     with Stream([Source("letters", (file.name,), epochs=2)], seed=1) as stream:
+...         first = [next(iter(stream)) for _ in range(2)]
+...         state = stream.state()
+...         rest = list(stream)
+...     with Stream([Source("letters", (file.name,), epochs=2)], seed=1) as stream:
+...         stream.restore(state)
+...         list(stream) == rest, sorted(first + rest)
+(True, ['a', 'a', 'b', 'b', 'c', 'c'])
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from volt.errors import StreamError
+from volt.stream.identity import check_options, fingerprints
+from volt.stream.mixing.mixture import Mixture
+from volt.stream.reading.faults import Policy, Tally
+from volt.stream.reading.source import OpenSource, Source, open_source
+from volt.stream.running.ranks import check_rank
+from volt.stream.running.recall import Recall, advanced
+from volt.stream.running.state import Cursor, State, refuse_difference
+from volt.stream.running.summary import Summary, source_summaries
+from volt.stream.running.supply import Supply
+from volt.stream.running.taps import Tap, mixed
+from volt.stream.running.workers import StartMethod
+
+Ends = Literal["stop", "drop"]
+WINDOW = 1 << 16  # turns planned at a time
+_WATCH = 1 << 13  # lines between two looks at the workers
+
+
+class Stream:
+    """An iterable of lines; each iterator goes on where the last one stopped.
+
+    sources: with distinct names;  seed: of all randomness;  ends: what happens when a source with `epochs` ends: "stop"
+    ends the stream, "drop" goes on with the others, their shares renormalised;  policy: for unfit lines;  rank, world:
+    give this process its own blocks of every source;  n_workers: processes that compute ahead, 0 for none;
+    start_method: "spawn", or "fork" if no thread is running;  cache: the folder for indices and split files;  recall:
+    how many lines back `state(at=…)` can go.
+
+    Raises StreamError if a source cannot be opened, ConfigError if options are at odds.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source | OpenSource],
+        *,
+        seed: int = 0,
+        ends: Ends = "stop",
+        policy: Policy | None = None,
+        rank: int = 0,
+        world: int = 1,
+        n_workers: int = 0,
+        start_method: StartMethod = "spawn",
+        cache: str | os.PathLike[str] | None = None,
+        recall: int = 1 << 23,
+    ) -> None:
+        check_options(sources, ends=ends, n_workers=n_workers, start_method=start_method)
+        self.rank, self.world = check_rank(rank, world)
+        self.seed, self.ends, self.policy = seed, ends, policy or Policy()
+        self.sources = tuple(self._opened(source, cache) for source in sources)
+        workers = {"n_workers": n_workers, "start_method": start_method}
+        self._supply = Supply(self.sources, self.policy, rank=rank, world=world, **workers)  # type: ignore[arg-type]
+        self._mixture = Mixture([source.source.weight for source in self.sources])
+        self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
+        self._stand_at(State(0, {}, self.configuration))
+
+    def _opened(self, source: Source | OpenSource, cache: str | os.PathLike[str] | None) -> OpenSource:
+        if isinstance(source, OpenSource):
+            return source
+        folder = None if cache is None else Path(cache)
+        return open_source(source, seed=self.seed, cache=folder, policy=self.policy)
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
+        """The stream that a YAML file describes (see volt.stream.config.build).
+
+        options: as of `Stream`; they override what the file says.
+        """
+        from volt.stream.config.build import load_config
+
+        told: Any = load_config(Path(path))
+        options = {**{field.name: getattr(told, field.name) for field in fields(told)}, **options}
+        return cls(options.pop("sources"), **options)
+
+    @property
+    def n_workers(self) -> int:
+        """Processes that compute ahead."""
+        return self._supply.n_workers
+
+    @property
+    def n(self) -> int:
+        """Lines given so far, over all runs."""
+        return sum(tap.cursor.lines for tap in self._taps) + self._given
+
+    @cached_property
+    def configuration(self) -> dict[str, Any]:
+        """Fingerprints, by name, of all that the lines depend on; a state belongs to one configuration."""
+        sources = {source.name: fingerprints(source) for source in self.sources}
+        return {"seed": self.seed, "ends": self.ends, "rank": self.rank, "world": self.world, "sources": sources}
+
+    def __iter__(self) -> Iterator[str]:
+        """Lines without line ends. A line counts as given when it is handed out."""
+        while (size := self._next(None)) is not None:
+            run, lines = self._run, self._data(size).decode().split("\n")
+            for start in range(0, size, _WATCH):
+                for line in lines[start : min(start + _WATCH, size)]:
+                    if self._run != run:
+                        raise StreamError("the stream was read or moved by another hand; make a new iterator")
+                    self._given += 1
+                    yield line
+                self._expect()
+
+    def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
+        """The same lines, many at a time: bytes of whole lines with line ends, as fast as they come.
+
+        limit: how many lines at most. The lines of a block count as given when it is handed out.
+        """
+        left = limit
+        while (left is None or left > 0) and (size := self._next(left)) is not None:
+            data = self._data(size)
+            self._given = size
+            left = None if left is None else left - size
+            yield data
+
+    def skip(self, n: int) -> int:
+        """Pass over n lines, which are computed but not handed out; how many there were before the end."""
+        left = n
+        while left > 0 and (size := self._next(left)) is not None:
+            self._given = size
+            left -= size
+        return n - left
+
+    def place(self) -> tuple[int, Cursor] | None:
+        """Where the next line comes from: the number of its source, and the place in it. None at the end."""
+        if self._next(1) is None:
+            return None
+        source = int(self._turns[0])
+        return source, self._taps[source].cursor
+
+    def state(self, *, at: int | None = None) -> dict[str, Any]:
+        """Where the stream stands, as JSON values; `at` an earlier line n, as far as `recall` goes back.
+
+        Raises StreamError if `at` is ahead or too long ago.
+        """
+        settled = self._state()
+        if at is not None and at <= settled.n:
+            return (settled if at == settled.n else self._recall.at(at, n=settled.n)).to_json()
+        given = self._given if at is None else at - settled.n
+        if given > self._given:
+            raise StreamError(f"line {at} is ahead of the stream, which has given {self.n}; ask for an earlier one")
+        return advanced(settled, self._turns[:given]).to_json()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken, whatever the number of workers then and now.
+
+        Raises StreamError if it is no state, or of a stream that differs; what differs is named.
+        """
+        found = State.from_json(state)
+        refuse_difference(found.configuration, self.configuration)
+        self._stand_at(found)
+
+    def summary(self) -> Summary:
+        """What has been given so far."""
+        n, seconds = self.n, time.monotonic() - self._started if self._started else 0.0
+        cursors = list(advanced(self._state(), self._turns[: self._given]).cursors.values())
+        sizes = [tap.size for tap in self._taps]
+        return Summary(
+            n,
+            n - self._first,
+            seconds,
+            self._tally.n_read,
+            self._tally.n_faults,
+            dict(self._tally.reasons),
+            dict(self._fields),
+            source_summaries(self.sources, cursors, self._mixture, sizes=sizes),
+            tuple(fault.path for source in self.sources for fault in source.faults),
+        )
+
+    def rehearsal(self) -> Stream:
+        """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
+        on_fault = "raise" if self.policy.on_fault == "raise" else "skip"
+        options = {"seed": self.seed, "ends": self.ends, "rank": self.rank, "world": self.world, "recall": 0}
+        workers = {"n_workers": self.n_workers, "start_method": self._supply.start_method}
+        return Stream(self.sources, policy=Policy(on_fault), **options, **workers)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """End the workers. The stream may be read on; it then starts new ones."""
+        self._settle()
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # how it stands
+
+    def _stand_at(self, state: State) -> None:
+        """Take a state for the present one; blocks in the making are dropped."""
+        self._release()
+        names = [source.name for source in self.sources]
+        self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
+        weights, counts = self._mixture.weights, np.array([tap.cursor.lines for tap in self._taps])
+        ended = frozenset(map(names.index, state.ended))
+        base = np.array([state.base.get(name, 0) for name in names])
+        self._mixture = Mixture(weights, counts, ended, state.since, base)
+        self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
+        self._tally = Tally(self.policy, state.n_read, state.n_faults, dict(state.reasons))
+        self._turns, self._given = np.empty(0, np.int64), 0
+        self._run += 1
+        self._fields, self._first, self._started = Counter[int](), state.n, 0.0
+        self._recall.clear()
+
+    def _state(self) -> State:
+        names, mixture = [tap.name for tap in self._taps], self._mixture
+        return State(
+            n=sum(tap.cursor.lines for tap in self._taps),
+            cursors={tap.name: tap.cursor for tap in self._taps},
+            configuration=self.configuration,
+            since=mixture.since,
+            base=dict(zip(names, mixture.base.tolist(), strict=True)),
+            ended=tuple(names[index] for index in sorted(mixture.ended)),
+            n_read=self._tally.n_read,
+            n_faults=self._tally.n_faults,
+            reasons=dict(self._tally.reasons),
+        )
+
+    def _settle(self) -> None:
+        """Count the lines given since the last time as taken from their sources."""
+        given, self._given = self._given, 0
+        if given:
+            turns, self._turns = self._turns[:given], self._turns[given:]
+            self._recall.add(self._state(), turns)
+            self._mixture.advance(turns)
+            for tap, n in zip(self._taps, np.bincount(turns, minlength=len(self._taps)).tolist(), strict=True):
+                tap.drain(n)
+
+    # how it goes on
+
+    def _next(self, most: int | None) -> int | None:
+        """How many lines can be given at once, at least one and at most `most`; None at the end of the stream."""
+        self._settle()
+        self._run += 1
+        if not self._started:
+            self._start()
+        while not self._over:
+            if size := self._reach(most):
+                return size
+            if not self._open(source := int(self._turns[0])):
+                self._end(source)
+        self._release()
+        return None
+
+    def _start(self) -> None:
+        """Start the clock and, at the very beginning, count the shards that were left out."""
+        self._started = time.monotonic()
+        for source in self.sources if self._first == 0 else ():
+            self._tally.charge(n_read=0, faults=source.faults)
+
+    def _reach(self, most: int | None) -> int:
+        """For how many turns the blocks in use suffice."""
+        lefts = [tap.left for tap in self._taps]
+        bound = sum(lefts) + 1 if most is None else min(sum(lefts) + 1, most)
+        if len(self._turns) < min(bound, WINDOW):
+            self._turns = self._mixture.peek(max(WINDOW, bound) if self._alone else WINDOW)
+        turns = self._turns[:bound]
+        bound, needs = len(turns), np.bincount(turns, minlength=len(lefts)).tolist()
+        for source, need in enumerate(needs):
+            if need > lefts[source]:
+                bound = min(bound, int(np.flatnonzero(turns == source)[lefts[source]]))
+        return bound
+
+    @property
+    def _alone(self) -> bool:
+        return len(self._mixture.ended) == len(self._taps) - 1
+
+    def _open(self, source: int) -> bool:
+        """Put the next block of a source in use, if there is one. Raises StreamError if the block holds an error."""
+        with self._releasing():
+            cursors, shares = [tap.cursor for tap in self._taps], self._mixture.shares()
+            taken = self._supply.take(source, cursors=cursors, shares=shares)
+        if taken is None:
+            return False
+        (address, block), tap = taken, self._taps[source]
+        again = tap.block is None and tap.cursor.offset > 0  # what a restored state has begun
+        if block.error:
+            self._release()
+            raise StreamError(block.error)
+        tap.fill(address, block, offset=tap.cursor.offset if again else 0)
+        if not again:
+            self._tally.charge(n_read=block.n_read, faults=block.faults)
+            self._fields.update(block.fields)
+        if tap.n_empty > self.sources[source].n_blocks:
+            raise StreamError(f"source {tap.name!r}: no line of an epoch passes its transforms; loosen its filters")
+        return True
+
+    def _end(self, source: int) -> None:
+        """A source has no more lines: stop, or go on without it."""
+        mixture = self._mixture.end(source)
+        if mixture is None or self.ends == "stop":
+            self._over = True
+        else:
+            self._mixture, self._turns = mixture, np.empty(0, np.int64)
+
+    def _data(self, size: int) -> bytes:
+        """The next lines as bytes, each with its line end."""
+        return mixed(self._taps, self._turns[:size])
+
+    # who computes
+
+    def _expect(self) -> None:
+        with self._releasing():
+            self._supply.expect(self._mixture.shares())
+
+    @contextmanager
+    def _releasing(self) -> Iterator[None]:
+        """After an error of the workers there are none, so that reading on starts new ones."""
+        try:
+            yield
+        except StreamError:
+            self._release()
+            raise
+
+    def _release(self) -> None:
+        """End the workers; blocks in use stay, so what comes next is found from their addresses."""
+        if self._supply.close():
+            for tap in self._taps:
+                tap.block = None

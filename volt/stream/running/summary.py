@@ -1,0 +1,77 @@
+"""What a stream has given so far, in numbers: for the end of a run, and for whoever asks in between.
+
+>>> Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2).lines_per_second
+20.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from volt.stream.mixing.mixture import Mixture
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.state import Cursor
+from volt.stream.running.taps import epochs_read
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """A source's part. lines: given;  requested: what its weight asks for, by now;  epochs: how often it has been read,
+    as far as the block in use goes;  ended: whether it has no more.
+    """
+
+    lines: int
+    requested: float
+    epochs: float
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """n: position in the stream;  n_lines: given since it was opened or restored, in `seconds`;  n_read, n_faults:
+    lines of the sources that went in and that were unfit, by the kind of fault in `reasons`;  fields: number of fields
+    → lines, in a sample of 256 lines of each block;  left_out: files that could not be read.
+    """
+
+    n: int
+    n_lines: int
+    seconds: float
+    n_read: int
+    n_faults: int
+    reasons: dict[str, int] = field(default_factory=dict)
+    fields: dict[int, int] = field(default_factory=dict)
+    sources: dict[str, SourceSummary] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def lines_per_second(self) -> float:
+        """Lines given per second, 0 before any time has passed."""
+        return self.n_lines / self.seconds if self.seconds > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON values.
+
+        >>> Summary(n=1, n_lines=1, seconds=0.5, n_read=1, n_faults=0, fields={2: 1}).to_json()["fields"]
+        {'2': 1}
+        """
+        fields = {str(number): count for number, count in sorted(self.fields.items())}
+        rounded = {"seconds": round(self.seconds, 3), "lines_per_second": round(self.lines_per_second, 1)}
+        return {**asdict(self), **rounded, "fields": fields, "left_out": list(self.left_out)}
+
+
+def source_summaries(
+    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, *, sizes: Sequence[int]
+) -> dict[str, SourceSummary]:
+    """Each source's part, by name, at cursors. sizes: lines that the blocks in use yield, 0 where that is not known."""
+    owed = mixture.owed(sum(cursor.lines for cursor in cursors))
+    return {
+        source.name: SourceSummary(
+            lines=cursor.lines,
+            requested=round(owed[index], 6),
+            epochs=round(epochs_read(source, cursor, size=size), 6),
+            ended=index in mixture.ended,
+        )
+        for index, (source, cursor, size) in enumerate(zip(sources, cursors, sizes, strict=True))
+    }

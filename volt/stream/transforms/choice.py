@@ -1,0 +1,94 @@
+"""Random choice: each line goes through one of several variants, drawn by weight.
+
+Lines keep their places, whatever the variants drop, repeat or join.
+
+>>> from volt.stream.transforms.case_and_tags import Lower, Title
+>>> noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(0,)),)), Variant(0.01, (Title(),))))  # Figure 2
+>>> noise(Batch.of(["A\\tB", "C\\tD"]), np.random.default_rng(0)).lines
+['A\\tB', 'C\\tD']
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError
+from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.fields import Step
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(Step):
+    """What may happen to a line, and how likely that is."""
+
+    weight: float
+    """How often, relative to the other variants; 0.95, 0.04 and 0.01 are as good as 95, 4 and 1."""
+    transforms: tuple[Transform, ...] = ()
+    """The transforms to apply; none leave the line as it is."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise ConfigError(f"weight: {self.weight}; give a number from 0 up")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Step):
+    """Send each line through one of several variants, drawn by their weights."""
+
+    name: ClassVar[str] = "choice"
+    variants: tuple[Variant, ...]
+    """The variants, each with a weight and its transforms."""
+
+    def __post_init__(self) -> None:
+        if not sum(variant.weight for variant in self.variants) > 0:
+            raise ConfigError("choice: the weights of the variants sum to 0; give one of them a weight")
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        bounds = np.cumsum([variant.weight for variant in self.variants])
+        drawn = np.searchsorted(bounds, rng.random(len(batch)) * bounds[-1], side="right")
+        changed = [
+            through(batch, np.flatnonzero(drawn == number), variant.transforms, rng)
+            for number, variant in enumerate(self.variants)
+            if variant.transforms
+        ]
+        idle = [number for number, variant in enumerate(self.variants) if not variant.transforms]
+        return _merged(batch, np.isin(drawn, idle), changed)
+
+
+def through(batch: Batch, chosen: Indices, transforms: tuple[Transform, ...], rng: np.random.Generator) -> Batch:
+    """The chosen lines after some transforms; origins are then indices in `batch`.
+
+    >>> through(Batch.of(["a", "b"]), np.array([1]), (), np.random.default_rng(0))
+    Batch(lines=['b'], origins=array([1]))
+    """
+    part = Batch(batch.take(chosen).lines, chosen)
+    for transform in transforms:
+        try:
+            part = transform(part, rng)
+        except LineFault as fault:
+            raise LineFault({int(part.origins[index]): reason for index, reason in fault.reasons.items()}) from None
+    return part
+
+
+def _merged(batch: Batch, stays: NDArray[np.bool_], parts: list[Batch]) -> Batch:
+    """The lines that stay and those of the parts, in the order of their indices in the batch."""
+    lines = list(batch.lines)
+    if all(len(np.unique(part.origins)) == len(part) for part in parts):  # every line became one line, or none
+        for part in parts:
+            for index, line in zip(part.origins.tolist(), part.lines, strict=True):
+                lines[index] = line
+            stays[part.origins] = True
+        whole = batch.with_lines(lines)
+        return whole if stays.all() else whole.take(stays)
+    kept = np.flatnonzero(stays)
+    pool = [lines[index] for index in kept.tolist()] + [line for part in parts for line in part.lines]
+    origins = np.concatenate([kept, *(part.origins for part in parts)])
+    order = np.argsort(origins, kind="stable")
+    return Batch([pool[index] for index in order.tolist()], batch.origins[origins[order]])

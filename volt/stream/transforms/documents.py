@@ -1,0 +1,91 @@
+"""Pseudo-documents: consecutive lines with the same document id become one line, under limits.
+
+Lines must come in their order in the file: give their source `shuffle: outputs`, so that the documents are shuffled and
+not the lines. Where a document is cut (by a limit, or by the end of a piece of the file) the next one starts.
+
+>>> lines = ["a b\\tA B\\t1", "c\\tC\\t1", "d\\tD\\t2"]
+>>> Documents(separator="<sep>")(Batch.of(lines), np.random.default_rng(0)).lines
+['a b <sep> c\\tA B <sep> C\\t1', 'd\\tD\\t2']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from volt.errors import ConfigError
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.fields import Fields, Step, check_field, check_fields, check_text_option, joined, rows_of
+
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Documents(Step):
+    """Join consecutive lines of one document into one line; other fields are those of its first line."""
+
+    name: ClassVar[str] = "documents"
+    id_field: int = 2
+    """The field with the document's id; a line whose id is empty stands alone."""
+    fields: Fields = (0, 1)
+    """The fields to join."""
+    separator: str = "<sep>"
+    """What stands between two joined lines, with a space on either side; may be empty (then one space)."""
+    max_tokens: int = 250
+    """The most words (or pieces: what spaces separate) of a joined field, separators not counted."""
+    max_lines: int | None = None
+    """The most lines of a document; no limit by default."""
+    probability: float = 1.0
+    """The probability with which a line that may start a document does; otherwise it stays alone."""
+    sample_length: bool = False
+    """Draw the limit of each document uniformly from 1 to max_tokens, so that lengths vary."""
+
+    def __post_init__(self) -> None:
+        check_fields(self.fields)
+        check_field(self.id_field, option="id_field")
+        check_text_option(self.separator, option="separator")
+        if not 0 <= self.probability <= 1:
+            raise ConfigError(f"probability: {self.probability}; give a number from 0 to 1")
+        if self.max_tokens < 1 or (self.max_lines is not None and self.max_lines < 1):
+            raise ConfigError(f"max_tokens is {self.max_tokens} and max_lines {self.max_lines}; give 1 or more")
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        rows = rows_of(batch, fields=(*self.fields, self.id_field))
+        joins = (rng.random(len(rows)) < self.probability).tolist()
+        limits = [self.max_tokens] * len(rows)
+        if self.sample_length:
+            limits = rng.integers(1, self.max_tokens, size=len(rows), endpoint=True).tolist()
+        starts = self._starts(rows, joins=joins, limits=limits)
+        documents = [self._joined(rows[start:end]) for start, end in pairwise([*starts, len(rows)])]
+        return Batch(joined(documents), batch.origins[np.array(starts, np.int64)])
+
+    def _starts(self, rows: Rows, *, joins: list[bool], limits: list[int]) -> list[int]:
+        """Where documents start."""
+        starts: list[int] = []
+        totals: list[int] = []
+        for index, row in enumerate(rows):
+            lengths = [len(row[field].split()) for field in self.fields]
+            grown = [total + length for total, length in zip(totals, lengths, strict=False)]
+            if starts and joins[starts[-1]] and self._may_follow(rows, starts[-1], index, limits, max(grown)):
+                totals = grown
+            else:
+                starts.append(index)
+                totals = lengths
+        return starts
+
+    def _may_follow(self, rows: Rows, start: int, index: int, limits: list[int], n_tokens: int) -> bool:
+        """Whether line `index` may join the document that starts at `start`, which would then have `n_tokens`."""
+        same = rows[start][self.id_field] == rows[index][self.id_field] != ""
+        return same and n_tokens <= limits[start] and (self.max_lines is None or index - start < self.max_lines)
+
+    def _joined(self, rows: Rows) -> list[str]:
+        """One row of several."""
+        first = rows[0]
+        if len(rows) > 1:
+            separator = f" {self.separator} " if self.separator else " "
+            for field in self.fields:
+                first[field] = separator.join([row[field] for row in rows])
+        return first

@@ -1,0 +1,41 @@
+"""Every transform that a configuration can name.
+
+>>> sorted(TRANSFORMS)[:4], TRANSFORMS["lower"](fields=(0,))
+(['append', 'bitext', 'choice', 'copy'], Lower(fields=(0,), if_cased=None))
+"""
+
+from __future__ import annotations
+
+from volt.stream.transforms.batch import Transform
+from volt.stream.transforms.case_and_tags import Append, Copy, KeepFields, Lower, Multiply, Repeat, Tag, Title, Upper
+from volt.stream.transforms.choice import Choice
+from volt.stream.transforms.documents import Documents
+from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
+from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
+from volt.stream.transforms.subwords import Decode, Encode
+from volt.stream.transforms.user_code import User
+
+TRANSFORMS: dict[str, type[Transform]] = {
+    "append": Append,
+    "lower": Lower,
+    "upper": Upper,
+    "title": Title,
+    "tag": Tag,
+    "copy": Copy,
+    "multiply": Multiply,
+    "repeat": Repeat,
+    "keep_fields": KeepFields,
+    "skip_blank": SkipBlank,
+    "bitext": Bitext,
+    "match": Match,
+    "regex": Regex,
+    "length": Length,
+    "ratio": Ratio,
+    "choice": Choice,
+    "documents": Documents,
+    "encode": Encode,
+    "decode": Decode,
+    "spm_encode": SpmEncode,
+    "spm_decode": SpmDecode,
+    "user": User,
+}

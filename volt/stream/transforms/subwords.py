@@ -1,0 +1,138 @@
+"""Vocabularies inside the stream: fields ⇄ pieces or ids, the same every time or sampled anew in every epoch.
+
+`Encode` and `Decode` take a VOLT vocabulary (or any file that `volt import` reads); sampling is BPE-dropout.
+volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
+
+>>> import numpy as np, tempfile
+>>> from volt.vocabulary import Vocabulary
+>>> with tempfile.NamedTemporaryFile(suffix=".volt") as file:
+...     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")).save(file.name)
+...     Encode(vocabulary=Path(file.name))(Batch.of(["low low\\tlo"]), np.random.default_rng(0)).lines
+['lo w</w> lo w</w>\\tl o</w>']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from volt.errors import ConfigError, VocabularyError
+from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.columns import map_text
+from volt.stream.transforms.fields import Fields, Step, check_fields, check_values, joined, rows_of
+
+if TYPE_CHECKING:
+    from volt.encode.encoder import Encoder
+
+Form = Literal["pieces", "ids"]
+
+
+@dataclass(frozen=True, slots=True)
+class Encode(Step):
+    """Encode fields with a VOLT vocabulary: pieces or ids with a space between two."""
+
+    name: ClassVar[str] = "encode"
+    vocabulary: Path
+    """A vocabulary file, VOLT's or another's (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
+    fields: Fields | None = None
+    """The fields to encode; by default 0 and, where a line has it, 1."""
+    to: Form = "pieces"
+    """What to write."""
+    dropout: float = 0.0
+    """BPE-dropout: the probability of passing over a merge, drawn anew each time a line comes by."""
+
+    def __post_init__(self) -> None:
+        check_fields(self.fields)
+        if not 0 <= self.dropout <= 1:
+            raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        encoder, seed = _encoder(str(self.vocabulary)), int(rng.integers(1 << 63)) if self.dropout else None
+
+        def encode(text: bytes) -> bytes:
+            return encoder.encode_text(text, form=self.to, dropout=self.dropout, seed=seed, n_threads=1)
+
+        return map_text(batch, encode, fields=self.fields)
+
+    def prepare(self) -> None:
+        """Load the vocabulary now. Raises VocabularyError or CorpusError if it cannot be."""
+        _encoder(str(self.vocabulary))
+
+    def signature(self) -> dict[str, Any]:
+        """The options, with the vocabulary's fingerprint for its place."""
+        return {
+            "type": "Encode",
+            "vocabulary": _encoder(str(self.vocabulary)).vocabulary.fingerprint,
+            "fields": self.fields and list(self.fields),
+            "to": self.to,
+            "dropout": self.dropout,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Decode(Step):
+    """Decode fields that hold pieces or ids of a VOLT vocabulary back into text."""
+
+    name: ClassVar[str] = "decode"
+    vocabulary: Path
+    """The vocabulary that encoded them."""
+    fields: Fields = (0, 1)
+    """The fields to decode."""
+    from_: Form = "pieces"
+    """What the fields hold."""
+
+    def __post_init__(self) -> None:
+        check_fields(self.fields)
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        encoder = _encoder(str(self.vocabulary))
+
+        def decode(value: str) -> str:
+            pieces = [piece for piece in value.split(" ") if piece]
+            return encoder.decode(pieces) if self.from_ == "pieces" else encoder.decode_ids(map(int, pieces))
+
+        return decoded(batch, decode, fields=self.fields)
+
+    def prepare(self) -> None:
+        """Load the vocabulary now. Raises VocabularyError or CorpusError if it cannot be."""
+        _encoder(str(self.vocabulary))
+
+    def signature(self) -> dict[str, Any]:
+        """The options, with the vocabulary's fingerprint for its place."""
+        fingerprint = _encoder(str(self.vocabulary)).vocabulary.fingerprint
+        return {"type": "Decode", "vocabulary": fingerprint, "fields": list(self.fields), "from": self.from_}
+
+
+def decoded(batch: Batch, decode: Callable[[str], str], *, fields: Fields) -> Batch:
+    """Each field through `decode`. Raises LineFault for what it refuses, and for text that would break a line.
+
+    >>> decoded(Batch.of(["6 1"]), lambda value: str(int(value)), fields=(0,))
+    Traceback (most recent call last):
+        ...
+    volt.stream.transforms.batch.LineFault: 1 unfit lines, the first at index 0: field 0 cannot be read:
+    invalid literal for int() with base 10: '6 1'
+    """
+    rows, bad = rows_of(batch, fields=fields), dict[int, str]()
+    for index, row in enumerate(rows):
+        for field in fields:
+            try:
+                row[field] = decode(row[field])
+            except (ValueError, IndexError, VocabularyError) as error:
+                bad.setdefault(index, f"field {field} cannot be read: {error}")
+    if bad:
+        raise LineFault(bad)
+    check_values([[row[field] for field in fields] for row in rows])
+    return batch.with_lines(joined(rows))
+
+
+@lru_cache(maxsize=8)
+def _encoder(path: str) -> Encoder:
+    from volt.encode.encoder import Encoder
+    from volt.formats.registry import read_vocabulary
+
+    return Encoder(read_vocabulary(Path(path)))
