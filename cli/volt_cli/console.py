@@ -70,7 +70,7 @@ class Phases:
 def _bar() -> Progress:
     from volt_cli.bars import bar
 
-    return bar()
+    return bar(messages())
 
 
 @contextmanager
