@@ -51,7 +51,7 @@ _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a system's name asks for. kind: one of the names above, or "file";  size: None for the chosen vocabulary's."""
+    """What a name asks for. kind: one of the names above, or "file";  size: None for the chosen vocabulary's."""
 
     kind: str
     size: int | None = None

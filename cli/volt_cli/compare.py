@@ -6,7 +6,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ N_SAMPLES = 20  # lines of --sample that are shown
 class ReportOptions:
     """What is written, and where."""
 
-    PANEL: ClassVar[str] = "Reports"
+    PANEL = "Reports"
 
     out: Annotated[
         Path | None,
@@ -58,7 +58,7 @@ class ReportOptions:
 class LearningOptions:
     """What the vocabularies are learned from."""
 
-    PANEL: ClassVar[str] = "Learning"
+    PANEL = "Learning"
 
     candidates: Annotated[int, typer.Option(metavar="N", help="Merges to learn.")] = 30_000
     temperature: Annotated[

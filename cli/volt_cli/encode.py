@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,7 +26,7 @@ CACHE_WORDS = 1 << 20
 class SamplingOptions:
     """How pieces are drawn at random."""
 
-    PANEL: ClassVar[str] = "Sampling"
+    PANEL = "Sampling"
 
     dropout: Annotated[float, typer.Option(metavar="P", help="Probability of passing over a merge.")] = 0.0
     seed: Annotated[int | None, typer.Option(metavar="N", help="What dropout draws from; it needs one.")] = None
@@ -36,7 +36,7 @@ class SamplingOptions:
 class SpeedOptions:
     """How fast, and in how much memory."""
 
-    PANEL: ClassVar[str] = "Speed"
+    PANEL = "Speed"
 
     threads: Annotated[int | None, typer.Option(metavar="N", help="How many threads; default: one for each core.")] = (
         None

@@ -1,12 +1,10 @@
 """Options that belong together: declared once, as the fields of a frozen dataclass, and taken by commands as one value.
 
->>> import typer
 >>> from dataclasses import dataclass
->>> from typing import ClassVar
 >>> @dataclass(frozen=True)
 ... class Sound:
-...     PANEL: ClassVar[str] = "Sound"
-...     volume: Annotated[int, typer.Option(help="From 0 to 11.")] = 5
+...     PANEL = "Sound"
+...     volume: Annotated[int, OptionInfo(help="From 0 to 11.")] = 5
 >>> def play(song: str, sound: Sound) -> None:
 ...     output.append((song, sound.volume))
 >>> output = []
@@ -27,6 +25,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_args, get_type_hints
+
+from typer.models import OptionInfo
 
 Command = Callable[..., None]
 
@@ -67,7 +67,7 @@ def _of_group(group: Any) -> Iterator[Parameter]:
 
 def _in_panel(hint: Any, panel: str) -> Any:
     """An annotation with typer's option, which the help shows under this heading."""
-    kind, option = get_args(hint)
-    option = copy(option)
+    kind, declared = get_args(hint)
+    option: OptionInfo = copy(declared)
     option.rich_help_panel = panel
     return Annotated[kind, option]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -79,7 +79,7 @@ World = Annotated[int | None, typer.Option(metavar="N", help="How many processes
 class SizeOptions:
     """Which sizes are tried, and what picks one."""
 
-    PANEL: ClassVar[str] = "Sizes"
+    PANEL = "Sizes"
 
     sizes: Sizes = ""
     select: Select = "knee"
@@ -89,7 +89,7 @@ class SizeOptions:
 class CountOptions:
     """How a corpus is read, cut into words and counted."""
 
-    PANEL: ClassVar[str] = "Reading and counting"
+    PANEL = "Reading and counting"
 
     normalizer: Annotated[
         str,
@@ -124,7 +124,7 @@ class CountOptions:
 class CandidateOptions:
     """Where the merges come from that a vocabulary can have."""
 
-    PANEL: ClassVar[str] = "Candidates"
+    PANEL = "Candidates"
 
     candidates: Annotated[
         str,
@@ -144,7 +144,7 @@ class CandidateOptions:
 class SpecialOptions:
     """Tokens with a meaning of their own."""
 
-    PANEL: ClassVar[str] = "Special tokens"
+    PANEL = "Special tokens"
 
     special: Annotated[
         list[str] | None, typer.Option("--special", metavar="TOKEN", help="A token that is never split; may repeat.")
@@ -160,7 +160,7 @@ class SpecialOptions:
 class TransportOptions:
     """The transport problem of each size."""
 
-    PANEL: ClassVar[str] = "Transport"
+    PANEL = "Transport"
 
     length: Annotated[Literal["type", "occurrence"], typer.Option(help="What Eq. 2 takes the mean length of.")] = "type"
     mass: Annotated[Literal["tokens", "characters"], typer.Option(help="What a token's marginal is a share of.")] = (

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,7 +40,7 @@ def open_stream(config: Path, *, rank: int | None = None, world: int | None = No
 class StateOptions:
     """Where a run begins, and what it leaves behind for the next one."""
 
-    PANEL: ClassVar[str] = "State"
+    PANEL = "State"
 
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the state here, every so often and at the end.")

@@ -82,8 +82,8 @@ def _remedy(kind: object) -> str:
     """What to do with a tokenizer whose pieces no merges make."""
     if kind == "Unigram":
         return (
-            "no merges make its pieces; give the merges of the sentencepiece .model that it comes from to volt.replay_bpe, "
-            "or train a BPE tokenizer"
+            "no merges make its pieces; give the merges of the sentencepiece .model that it comes from to "
+            "volt.replay_bpe, or train a BPE tokenizer"
         )
     if kind == "WordPiece":
         return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus with volt.search"
