@@ -46,7 +46,7 @@ def main() -> None:
     """Run a command; every failure that people can mend ends in one message, never in a traceback."""
     gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name="volt", standalone_mode=False)
         sys.stdout.flush()
     except TyperException as error:
         status = _told_usage(error)
@@ -75,7 +75,7 @@ def _told(text: str, status: int) -> int:
 
 def _told_usage(error: TyperException) -> int:
     """Print what is wrong with a command line, and where it is documented; nothing if the help has been printed."""
-    context, text = getattr(error, "ctx", None), error.format_message()
+    context, text = getattr(error, "ctx", None), error.format_message().replace("Value error, ", "")
     if text:
         _told(text, error.exit_code)
     if text and context is not None:
