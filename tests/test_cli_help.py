@@ -67,11 +67,10 @@ def test_the_examples_run(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
     (tmp_path / "heldout.txt").write_text(text[:10_000], encoding="utf-8")
     (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(text.encode()))
-    for command, examples in EXAMPLES.items():
+    for examples in EXAMPLES.values():
         for example in examples:
             shell = re.sub(r"(?<![./\w])volt (?=[a-z])", f"{sys.executable} -m volt_cli ", example)
-            if command in ("stream run", "stream plan"):
-                shell = shell.replace("--demand 900", "--demand 1 --seconds 0.2")  # this machine may be busy
+            shell = shell.replace("--demand 900", "--demand 1")  # this machine may be busy
             done = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, timeout=120)
             assert done.returncode == 0, (example, done.stderr.decode())
 

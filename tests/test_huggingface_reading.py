@@ -83,7 +83,7 @@ def test_trained_files_are_read_and_agree(kind, tmp_path):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*volt search"),
+        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*volt.search"),
         (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'.*volt.replay_bpe"),
         (lambda data: data.update(version="9.0"), "version '9.0'"),
         (lambda data: data.pop("model"), "'model' is missing"),

@@ -11,7 +11,7 @@ EXAMPLES = {
         "volt encode -m corpus.volt corpus.txt -o corpus.pieces",
     ),
     "search": (
-        "volt search corpus.txt --normalizer nfkc -o corpus.volt",
+        "volt search corpus.txt --sizes 500:4000:500 -o corpus.volt",
         "zcat corpus.txt.gz | volt search - --select fixed:1000 --json -o small.volt > small.json",
     ),
     "encode": (

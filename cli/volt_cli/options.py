@@ -162,8 +162,10 @@ class TransportOptions:
 
     PANEL = "Transport"
 
-    length: Annotated[Literal["type", "occurrence"], typer.Option(help="What Eq. 2 takes the mean length of.")] = "type"
-    mass: Annotated[Literal["tokens", "characters"], typer.Option(help="What a token's marginal is a share of.")] = (
+    length: Annotated[
+        Literal["type", "occurrence"], typer.Option(help="Whether Eq. 2 averages over types or their occurrences.")
+    ] = "type"
+    mass: Annotated[Literal["tokens", "characters"], typer.Option(help="What token marginals are shares of.")] = (
         "tokens"
     )
     epsilon: Annotated[float, typer.Option(metavar="X", help="Entropy regularisation ε.")] = 1.0
