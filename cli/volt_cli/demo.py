@@ -43,7 +43,7 @@ def demo(
     with phases.phase("search"):
         result = search(candidates, select=select)
     console, encoder = console_beside(out), Encoder(result.vocabulary)
-    console.print(report.as_text(result, seconds=phases.seconds), soft_wrap=True)
+    console.print(report.as_text(result, seconds=phases.seconds))
     sentence = "Subclasses override __getattr__ only if they understand the consequences."
     pieces = encoder.encode(sentence)
     console.print(f"\n[dim]encode[/]  {' '.join(pieces)}\n[dim]decode[/]  {encoder.decode(pieces)}", highlight=False)

@@ -68,7 +68,7 @@ def _show(data: dict[str, Any], line: str) -> None:
     for name, value in data.items():
         if name == "provenance":
             for key, entry in value.items():
-                table.add_row(key, Text(_plain(entry)))
+                table.add_row(key.replace("_", " "), Text(_plain(entry)))
         elif name in ("most_frequent", "longest"):
             table.add_row(
                 name.replace("_", " "), Text("  ".join(f"{_visible(token)} {count:,}" for token, count in value))
@@ -85,6 +85,8 @@ def _show(data: dict[str, Any], line: str) -> None:
 def _plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -13,7 +13,7 @@ REMEDIES = {
     r"\berrors='replace' or 'skip'": "--encoding-errors replace or skip",
     r"\berrors='(\w+)'": r"--encoding-errors \1",
     r"\bpretokenizer='bytes'": "--level bytes",
-    r"\b(marker|pretokenizer|separator)='([^']*)'": r"--\1 \2",
+    r"\b(marker|pretokenizer|separator|fields|column)='([^']*)'": r"--\1 \2",
     r"\b(?:count|learn) with (?=--)": "search with ",
     r", counted with (?=--)": " with volt search ",
     r"\bsizes=range\((\d+), (\d+), (\d+)\)": r"--sizes \1:\2:\3",
@@ -27,9 +27,9 @@ REMEDIES = {
     r"\bvolt\.formats\.check\b": "--check",
     r"\bn_merges\b": "--candidates",
     r"^system '([^']*)':": r"--with \1:",
-    r"^epsilon is\b": "--epsilon is",
+    r"^(epsilon|dropout) is\b": r"--\1 is",
 }
-_NAMES = re.compile(r"\b(row_tau|column_tau|min_share|max_iters|min_count|min_pair_count)\b")
+_NAMES = re.compile(r"\b(row_tau|column_tau|min_share|max_iters|min_count|min_pair_count|cache_words)\b")
 
 
 def in_options(message: str) -> str:

@@ -90,7 +90,7 @@ def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
 def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
     from volt.report import as_text
 
-    console_beside(target).print(as_text(result, seconds=phases.seconds), soft_wrap=True)
+    console_beside(target).print(as_text(result, seconds=phases.seconds))
     say_written(target, f"{result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
 
 
