@@ -78,9 +78,8 @@ def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: R
 def test_encode_then_decode_gives_the_text_back(run: Run) -> None:
     """decode(encode(text)) is the text, through pieces, ids and subword-nmt's convention."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    for options in ([], ["--ids"], ["--separator", "@@"]):
-        asked = ["--output", "ids"] if options == ["--ids"] else options
-        encoded = run("encode", "-m", "v.volt", *asked, "corpus.txt").stdout
+    for options in ([], ["--form", "ids"], ["--separator", "@@"]):
+        encoded = run("encode", "-m", "v.volt", *options, "corpus.txt").stdout
         assert encoded.count(b"\n") == TEXT.count("\n")
         assert run("decode", "-m", "v.volt", *options, stdin=encoded).stdout.decode() == TEXT
 
@@ -112,14 +111,14 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     """With a folder as output each file has its own; a second call says that they are there."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     (tmp_path / "more.txt").write_text("low lower\n")
-    done = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--output", "npy").stderr.decode()
+    done = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
     assert "more.txt.npy: 1 lines" in " ".join(done.split())
     assert listed(tmp_path / "out") == [
         ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.offsets.npy", "more.txt.npy", "more.txt.offsets.npy"
     ]  # fmt: skip
-    again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--output", "npy").stderr.decode()
+    again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
     assert again.count("was there already") == 2
-    assert b"has no place in a stream" in run("encode", "-m", "v.volt", "more.txt", "--output", "npy", status=2).stderr
+    assert b"has no place in a stream" in run("encode", "-m", "v.volt", "more.txt", "--form", "npy", status=2).stderr
 
 
 def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
@@ -155,10 +154,10 @@ def test_candidates_from_subword_nmt_codes(run: Run, tmp_path: Path) -> None:
 def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
     """`volt inspect` shows sizes, provenance and tokens, and the pieces of a text, as text and as JSON."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    shown = run("inspect", "v.volt", "the", "cat").stdout.decode()
+    shown = run("inspect", "-m", "v.volt", "the", "cat").stdout.decode()
     assert "fingerprint" in shown
     assert "the</w>" in shown
-    data = json.loads(run("inspect", "v.volt", "the cat", "--json").stdout)
+    data = json.loads(run("inspect", "-m", "v.volt", "the cat", "--json").stdout)
     assert "".join(data["pieces"]) == "the</w>cat</w>"
 
 
@@ -203,18 +202,18 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         (["--sizes", "1k"], 2, "START:STOP:STEP"),
         (["--candidates", "5000"], 1, "gives only"),
         (["--candidates", "nowhere.model"], 1, "nowhere.model: cannot be read"),
-        (["--epsilon", "0"], 2, "epsilon is 0"),
-        (["--epsilon", "nan"], 2, "epsilon is nan"),
-        (["--row-tau", "0"], 2, "row_tau is 0"),
-        (["--column-tau", "1.5"], 2, "column_tau is 1.5"),
-        (["--min-share", "-1"], 2, "min_share is -1"),
+        (["--epsilon", "0"], 2, "--epsilon is 0"),
+        (["--epsilon", "nan"], 2, "--epsilon is nan"),
+        (["--row-tau", "0"], 2, "--row-tau is 0"),
+        (["--column-tau", "1.5"], 2, "--column-tau is 1.5"),
+        (["--min-share", "-1"], 2, "--min-share is -1"),
         (["--select", "best"], 2, "unknown rule 'best'"),
         (["--select", "fixed:3"], 1, "size 3 is below"),
-        (["--mass", "bytes"], 2, "unknown mass"),
-        (["--marker", "infix"], 2, "unknown marker"),
+        (["--mass", "bytes"], 2, "'bytes' is not one of 'tokens', 'characters'"),
+        (["--marker", "infix"], 2, "'infix' is not one of 'suffix', 'prefix', 'none'"),
         (["--pretokenizer", "regex:["], 2, "invalid pre-tokenizer regex"),
         (["--normalizer", "nfd"], 2, "nfd"),
-        (["--encoding-errors", "guess"], 2, "strict, replace or skip"),
+        (["--encoding-errors", "guess"], 2, "'guess' is not one of 'strict', 'replace', 'skip'"),
         (["--special", "two words"], 2, "white space"),
         (["-o", "nowhere/v.volt"], 1, "nowhere/v.volt: cannot be written"),
     ],

@@ -59,18 +59,18 @@ def test_the_tables_go_to_stdout(run: Run) -> None:
 
 
 def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
-    """With --json -, stdout is the comparison as JSON, whatever -q says."""
-    data = json.loads(run("a.en", *OURS, "--heldout", "b.en", "--json", "-").stdout)
+    """With --json, stdout is the comparison as JSON, whatever -q says."""
+    data = json.loads(run("a.en", *OURS, "--heldout", "b.en", "--json").stdout)
     assert [system["name"] for system in data["systems"]][-2:] == ["bpe 40", "bpe 60"]
     assert data["systems"][0]["heldout"]["n_words"] == len(TEXT[:300].split())
-    assert data.keys() == json.loads(run("a.en", *OURS, "--json", "-", "-q").stdout).keys()
+    assert data.keys() == json.loads(run("a.en", *OURS, "--json", "-q").stdout).keys()
 
 
 def test_files_hold_the_same_result(run: Run) -> None:
-    """JSON and Markdown are written where asked, from one result; -q prints nothing."""
-    done = run("a.en", "a.xx", *OURS, "--json", "r.json", "--markdown", "r.md", "-q")
-    assert done == Done("", "")
-    data, text = json.loads(Path("r.json").read_text()), Path("r.md").read_text()
+    """JSON is printed and Markdown written where asked, from one result; -q prints nothing else."""
+    done = run("a.en", "a.xx", *OURS, "--json", "--markdown", "r.md", "-q")
+    assert done.stderr == ""
+    data, text = json.loads(done.stdout), Path("r.md").read_text()
     for system in data["systems"]:
         assert f"{system['training']['n_pieces']:,}" in text
     assert data["signature"] in text
@@ -83,7 +83,7 @@ def test_options_reach_the_comparison(run: Run) -> None:
     data = json.loads(
         run(
             *("left=a.en", "right=a.xx", "--heldout", "left=b.en", "--sizes", "40:80:20", "--select", "fixed:60"),
-            *("--candidates", "70", "--temperature", "2", "--separate", "--sample", "lines.txt", "--json", "-", *OURS),
+            *("--candidates", "70", "--temperature", "2", "--separate", "--sample", "lines.txt", "--json", *OURS),
         ).stdout
     )
     assert [source["name"] for source in data["corpus"]["sources"]] == ["left", "right"]
@@ -106,7 +106,7 @@ def test_options_reach_the_comparison(run: Run) -> None:
         (("a.en", "--sizes", "9"), 2, "START:STOP:STEP"),
         (("en=a.en", "en=a.xx"), 2, "given twice"),
         (("a.en", "--temperature", "-1"), 2, "temperature"),
-        (("a.en", "--json", "nowhere/r.json"), 1, "cannot be written"),
+        (("a.en", "--json", "-o", "-"), 2, "--json and --output would both write to stdout"),
         (("a.en", "--markdown", "nowhere/r.md"), 1, "cannot be written"),
         (("a.en", "-o", "nowhere/r.html"), 1, "cannot be written"),
         (("a.en", "--plots", "a.xx"), 2, "give a folder"),

@@ -23,7 +23,7 @@ def exported(run: Run, name: str, *options: str) -> Path:  # noqa: F811
     if name == "tiktoken":
         complete(Path("v.volt"))
     out = {"sentencepiece": "out.model", "huggingface": "out", "marian": "out.yml"}.get(name, "out.txt")
-    done = run("export", "v.volt", "--to", name, "-o", out, "--closed", *options)
+    done = run("export", "-m", "v.volt", "--to", name, "-o", out, "--closed", *options)
     assert f"wrote {out}".encode() in done.stderr
     return Path(out)
 
@@ -44,7 +44,7 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:  # noqa:
     merges = ["--merges", "v.volt"] if name in LISTS else []
     run("import", str(out), "-o", "again.volt", *merges)
     run("import", str(out), "-o", "named.volt", "--from", name, *merges)
-    run("export", "v.volt", "--to", "tokens", "-o", "all", "--closed")
+    run("export", "-m", "v.volt", "--to", "tokens", "-o", "all", "--closed")
     run("import", "all", "--from", "tokens", "--merges", "v.volt", "-o", "closed.volt")
     pieces = [run("encode", "-m", f"{model}.volt", "corpus.txt").stdout for model in ("again", "named", "closed")]
     assert pieces[0] == pieces[1] == pieces[2]
@@ -56,15 +56,15 @@ def test_foreign_files_are_models(name: str, run: Run) -> None:  # noqa: F811
     out = str(exported(run, name))
     pieces = run("encode", "-m", out, "corpus.txt").stdout
     assert run("decode", "-m", out, stdin=pieces).stdout.decode() == TEXT
-    assert json.loads(run("inspect", out, "the", "cat", "--json").stdout)["pieces"]
-    run("export", out, "--to", "tokens", "-o", "tokens.txt")
+    assert json.loads(run("inspect", "-m", out, "the", "cat", "--json").stdout)["pieces"]
+    run("export", "-m", out, "--to", "tokens", "-o", "tokens.txt")
     assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
 
 
 def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:  # noqa: F811
     """What a format does differently is told on stderr; stdout stays empty."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    done = run("export", "v.volt", "--to", "fairseq", "-o", "dict.txt")
+    done = run("export", "-m", "v.volt", "--to", "fairseq", "-o", "dict.txt")
     assert done.stdout == b""
     assert b"note: ids from 4 up equal VOLT's" in done.stderr
 
@@ -74,7 +74,7 @@ def test_check_prints_agreement(text: list[str], run: Run) -> None:  # noqa: F81
     """--check compares TEXT, or text made of the vocabulary, and exits 0 where all lines agree."""
     pytest.importorskip("subword_nmt")
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    done = run("export", "v.volt", *text, "--to", "subword-nmt", "-o", "codes", "--check", "--closed")
+    done = run("export", "-m", "v.volt", *text, "--to", "subword-nmt", "-o", "codes", "--check", "--closed")
     assert b"lines have equal pieces" in done.stdout
     if text:
         n = TEXT.count("\n")
@@ -95,7 +95,7 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module, "write", corrupted)
     options = ["--to", "subword-nmt", "-o", "codes", "--check", "--closed"]
-    done = run("export", "v.volt", "corpus.txt", *options, status=1)
+    done = run("export", "-m", "v.volt", "corpus.txt", *options, status=1)
     assert b"  ours " in done.stdout
     assert b"  theirs " in done.stdout
     assert f"0 of {TEXT.count(chr(10))}".encode() in done.stdout
@@ -104,7 +104,7 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
 def test_wrong_usage_is_told_and_nothing_is_written(run: Run, tmp_path: Path) -> None:  # noqa: F811
     """Unknown formats, TEXT without --check, --check of a list, lists without merges: exit 1 or 2, no file."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    export = ["export", "v.volt", "-o", "x"]
+    export = ["export", "-m", "v.volt", "-o", "x"]
     assert b"did you mean marian" in run(*export, "--to", "marina", status=2).stderr
     assert b"add --check" in run(*export, "corpus.txt", "--to", "tokens", status=2).stderr
     assert b"no library" in run(*export, "--to", "tokens", "--check", status=2).stderr
@@ -121,5 +121,5 @@ def test_a_missing_library_is_told_with_the_pip_command(run: Run, monkeypatch: p
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):
         monkeypatch.setitem(sys.modules, name, None)
-    done = run("export", "v.volt", "--to", "subword-nmt", "-o", "codes", "--check", status=1)
+    done = run("export", "-m", "v.volt", "--to", "subword-nmt", "-o", "codes", "--check", status=1)
     assert b"pip install" in done.stderr

@@ -186,7 +186,16 @@ def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monke
         select="fixed:88888",
     )
     told = "\n".join(found.problems)
-    for expected in ("pip install", "bpe:99999", "broken.volt", "--sizes", "fixed:88888", "'el'", "GREEK", "'xx'"):
+    for expected in (
+        "pip install",
+        "bpe:99999",
+        "broken.volt",
+        "sizes: this corpus",
+        "fixed:88888",
+        "'el'",
+        "GREEK",
+        "'xx'",
+    ):
         assert expected in told
     assert [system.name for system in found.systems][-1] == "bpe 50"
     assert len(found.systems) == 6

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import volt.decoder
+import volt.encode.decoder
 from volt.encode.decoder import Decoder, decode
 from volt.errors import CorpusError, VocabularyError
 from volt.text.byte_alphabet import ALPHABET
@@ -214,12 +214,12 @@ def test_threads_share_a_decoder_and_processes_are_sent_it() -> None:
 
 
 def test_the_command_reads_ids_of_several_files(tmp_path: Path) -> None:
-    """`volt decode --ids` gives the text of all files, and names file and line of what is no id."""
+    """`volt decode --form ids` gives the text of all files, and names file and line of what is no id."""
     vocabulary = Vocabulary((), ("a</w>", "b"))
     vocabulary.save(tmp_path / "v.volt")
     (tmp_path / "a.ids").write_bytes(b"5 4 4\r\n\n4")
     (tmp_path / "b.ids").write_bytes(b"4\n" * 300_000 + b"4 99\n")
-    command = [sys.executable, "-m", "volt_cli", "decode", "--ids", "-m", "v.volt"]
+    command = [sys.executable, "-m", "volt_cli", "decode", "--form", "ids", "-m", "v.volt"]
     done = subprocess.run([*command, "a.ids", "a.ids"], cwd=tmp_path, capture_output=True, timeout=300)
     assert done.stdout == b"ba a\n\na\n" * 2
     done = subprocess.run([*command, "b.ids"], cwd=tmp_path, capture_output=True, timeout=300)

@@ -178,7 +178,7 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_is_not(tmp_path):
     """Tokens that are split back cannot be carried: nothing is written, the way out is named, and it is exact."""
     full = learn(LINES, "suffix", "whitespace")
     pruned = replace(full, tokens=tuple(dict.fromkeys([*full.atoms, *full.tokens[::3]])))
-    with pytest.raises(VocabularyError, match=r"pruned.*split back.*--closed"):
+    with pytest.raises(VocabularyError, match=r"pruned.*split back.*closed\(\)"):
         huggingface.write(pruned, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert huggingface.write(pruned.closed(), tmp_path / "out") == []
@@ -190,7 +190,7 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_is_not(tmp_path):
     ("vocabulary", "text"),
     [
         (Vocabulary((("a", "b"),), ("a", "ab")), "'b', which is no token"),
-        (Vocabulary((), ("▁a"[0],), marker="prefix", pretokenizer=PreTokenizer("gpt2")), "--marker none"),
+        (Vocabulary((), ("▁a"[0],), marker="prefix", pretokenizer=PreTokenizer("gpt2")), "marker='none'"),
     ],
 )
 def test_what_cannot_be_held_is_refused(vocabulary, text, tmp_path):

@@ -286,9 +286,9 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"marker": "suffix", "merges": (), "tokens": ("a",)}, "--marker prefix"),
-        ({"pretokenizer": PreTokenizer("metaspace")}, "--marker none"),
-        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "--pretokenizer metaspace"),
+        ({"marker": "suffix", "merges": (), "tokens": ("a",)}, "marker='prefix'"),
+        ({"pretokenizer": PreTokenizer("metaspace")}, "marker='none'"),
+        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "pretokenizer='metaspace'"),
         ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),
         ({"merges": (("<", "s"), ("<s", ">")), "tokens": ("<",)}, "rename the special token"),
         ({"merges": (), "tokens": ("\0",)}, r"U\+0000"),

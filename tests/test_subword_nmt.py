@@ -229,7 +229,7 @@ def test_what_is_lost_is_named(change, named):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"marker": "prefix", "merges": (), "tokens": ("a",)}, "--marker suffix"),
+        ({"marker": "prefix", "merges": (), "tokens": ("a",)}, "marker='suffix'"),
         ({"merges": (), "tokens": ()}, "no token"),
         ({"merges": (), "tokens": (" ",)}, "' '"),
         ({"merges": (), "tokens": ("a", "\u2028</w>")}, r"u2028"),

@@ -8,35 +8,31 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError
-from volt_cli import compare, decode, demo, encode, export, imports, inspect, search, stream
+from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, stream
 from volt_cli.console import messages
+from volt_cli.remedies import in_options
 
-app = typer.Typer(
-    name="volt",
-    help="Find the subword vocabulary that a corpus deserves, and apply it.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-app.command("search")(search.search)
-app.command("encode")(encode.encode)
-app.command("decode")(decode.decode)
-app.command("inspect")(inspect.inspect)
-app.command("export")(export.export)
-app.command("import")(imports.import_)
-app.command("compare")(compare.compare)
-app.command("demo")(demo.demo)
+app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
+commands.add(app, "search", search.search)
+commands.add(app, "encode", encode.encode)
+commands.add(app, "decode", decode.decode)
+commands.add(app, "inspect", inspect.inspect)
+commands.add(app, "export", export.export)
+commands.add(app, "import", imports.import_)
+commands.add(app, "compare", compare.compare)
+commands.add(app, "demo", demo.demo)
 app.add_typer(stream.app)
 
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
     if version:
@@ -50,27 +46,41 @@ def main() -> None:
     """Run a command; every failure that people can mend ends in one message, never in a traceback."""
     gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
     try:
-        app()
+        status = app(prog_name="volt", standalone_mode=False)
         sys.stdout.flush()
+    except TyperException as error:
+        status = _told_usage(error)
     except VoltError as error:
-        messages().print(f"[bold red]error[/] {_escaped(str(error))}")
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
+        status = _told(in_options(str(error)), 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
-        messages().print("[bold red]interrupted[/]")
-        sys.exit(130)
+        status = 130
     except BrokenPipeError:
         _silence_stdout()
-        sys.exit(1)
+        status = 1
     except OSError as error:
         _silence_stdout()
-        messages().print(f"[bold red]error[/] {_escaped(error.strerror or str(error))}: {error.filename or 'stdout'}")
-        sys.exit(1)
+        status = _told(f"{error.strerror or error}: {error.filename or 'stdout'}", 1)
+    if status == 130:
+        messages().print("[bold red]interrupted[/]")
+    sys.exit(status)
 
 
-def _escaped(text: str) -> str:
+def _told(text: str, status: int) -> int:
+    """Print an error; the exit status."""
     from rich.markup import escape
 
-    return escape(text)
+    messages().print(f"[bold red]error[/] {escape(text)}")
+    return status
+
+
+def _told_usage(error: TyperException) -> int:
+    """Print what is wrong with a command line, and where it is documented; nothing if the help has been printed."""
+    context, text = getattr(error, "ctx", None), error.format_message().replace("Value error, ", "")
+    if text:
+        _told(text, error.exit_code)
+    if text and context is not None:
+        messages().print(f"[dim]{context.command_path} --help tells how it is used[/]")
+    return error.exit_code
 
 
 def _silence_stdout() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
-
-from volt_cli.console import messages
 
 
 class _Rate(ProgressColumn):
@@ -18,9 +17,9 @@ class _Rate(ProgressColumn):
         return Text(f"{speed:,.0f} {unit}/s", style="dim")
 
 
-def bar() -> Progress:
-    """An empty display on stderr, gone when it ends; `volt_cli.console.Phases` adds a row for each phase."""
+def bar(console: Console) -> Progress:
+    """An empty display on a console, gone when it ends; `volt_cli.console.Phases` adds a row for each phase."""
     return Progress(
         TextColumn("{task.description}"), BarColumn(), _Rate(), TimeElapsedColumn(),
-        console=messages(), transient=True,
+        console=console, transient=True,
     )  # fmt: skip

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volt.errors import ConfigError, CorpusError
-from volt_cli.console import messages, output, prepare_kernels, say
+from volt_cli.console import messages, prepare_kernels
+from volt_cli.options import Json, Quiet, SizeOptions
+from volt_cli.places import (
+    check_one_for_stdout,
+    check_place,
+    console_beside,
+    is_stdout,
+    say_written,
+    write_bytes,
+    written,
+)
 from volt_cli.search import parse_sizes
 
 if TYPE_CHECKING:
@@ -19,55 +30,88 @@ if TYPE_CHECKING:
 N_SAMPLES = 20  # lines of --sample that are shown
 
 
+@dataclass(frozen=True)
+class ReportOptions:
+    """What is written, and where."""
+
+    PANEL = "Reports"
+
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="The report as one HTML page, or - for stdout."),
+    ] = None
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="The tables as Markdown, or - for stdout.")] = (
+        None
+    )
+    plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The charts, as PNG and SVG.")] = None
+    sample: Annotated[Path | None, typer.Option(metavar="FILE", help="Lines to show, cut at every size.")] = None
+    as_json: Json = False
+    quiet: Quiet = False
+
+    @property
+    def claims(self) -> dict[str, bool]:
+        """What is to go to stdout in place of the tables."""
+        return {"json": self.as_json, "output": is_stdout(self.out), "markdown": is_stdout(self.markdown)}
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """What the vocabularies are learned from."""
+
+    PANEL = "Learning"
+
+    candidates: Annotated[int, typer.Option(metavar="N", help="Merges to learn.")] = 30_000
+    temperature: Annotated[
+        float, typer.Option(metavar="T", help="Rescale the texts' totals n to n^(1/T) for learning.")
+    ] = 1.0
+    separate: Annotated[
+        bool, typer.Option("--separate/--joint", help="Also a vocabulary of its own for each text.")
+    ] = False
+
+
 def compare(
     corpus: Annotated[
-        list[str], typer.Argument(help="Texts, NAME=FILE or FILE; a name such as a language's stands for its file.")
+        list[str],
+        typer.Argument(
+            metavar="CORPUS", help="Texts, NAME=FILE or FILE; a name such as a language's stands for its file."
+        ),
     ],
+    reports: ReportOptions,
+    sizing: SizeOptions,
+    learning: LearningOptions,
     heldout: Annotated[
         list[str] | None,
-        typer.Option("--heldout", help="Text to measure on alone, NAME=FILE or FILE; may repeat."),
+        typer.Option("--heldout", metavar="TEXT", help="Text to measure on alone, NAME=FILE or FILE; may repeat."),
     ] = None,
     systems: Annotated[
         list[str] | None,
         typer.Option(
             "--with",
+            metavar="SYSTEM",
             help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, or a file; may repeat.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="The report as one HTML page.")] = None,
-    as_json: Annotated[str, typer.Option("--json", help="Everything as JSON: a file, or - for stdout.")] = "",
-    markdown: Annotated[Path | None, typer.Option(help="The tables as Markdown.")] = None,
-    plots: Annotated[Path | None, typer.Option(help="A folder for the charts, as PNG and SVG.")] = None,
-    sizes: Annotated[str, typer.Option(help="START:STOP:STEP; default: about thirty round sizes.")] = "",
-    candidates: Annotated[int, typer.Option(help="Merges to learn.")] = 30_000,
-    select: Annotated[str, typer.Option(help="knee, muv, f95, renyi, tokens or fixed:N.")] = "knee",
-    temperature: Annotated[float, typer.Option(help="Rescale the texts' totals n to n^(1/T) for learning.")] = 1.0,
-    separate: Annotated[
-        bool, typer.Option("--separate/--joint", help="Also a vocabulary of its own for each text.")
-    ] = False,
-    sample: Annotated[Path | None, typer.Option(help="Lines to show, cut at every size.")] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no tables; errors only.")] = False,
 ) -> None:
-    """Compare VOLT's vocabularies with MUV-search, fixed BPE sizes, sentencepiece, WordPiece and files of yours.
+    """Compare VOLT's vocabularies with those of others.
 
-    Prints each one's size, cost, and measures on the training and the held-out text; -o writes a page to look at.
+    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and files of yours. Prints each one's size,
+    cost, and measures on the training and the held-out text; -o writes a page to look at.
     """
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
     from volt_cli.console import Phases
 
-    asked = parse_sizes(sizes)
-    lines = _sample_lines(sample) if sample else []
-    _check_targets(out, markdown, as_json, plots)
-    phases = Phases(quiet=quiet)
-    prepare_kernels(phases)
-    with nullcontext() if quiet else messages().status("count") as status:
+    asked = parse_sizes(sizing.sizes)
+    lines = _sample_lines(reports.sample) if reports.sample else []
+    _check_targets(reports)
+    prepare_kernels(Phases(quiet=reports.quiet))
+    with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
-            corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=select,
-            n_candidates=candidates, temperature=temperature, separate=separate, samples=lines,
-            report=status.update if status else None,
+            corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=sizing.select,
+            n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
+            samples=lines, report=status.update if status else None,
         )  # fmt: skip
-    _write(comparison, out, markdown, as_json, plots, quiet=quiet)
+    _write(comparison, reports)
 
 
 def _sample_lines(path: Path) -> list[str]:
@@ -80,51 +124,34 @@ def _sample_lines(path: Path) -> list[str]:
     return filled[:N_SAMPLES]
 
 
-def _check_targets(out: Path | None, markdown: Path | None, as_json: str, plots: Path | None) -> None:
+def _check_targets(reports: ReportOptions) -> None:
     """Refuse now what could not be written after minutes of work."""
-    from volt.files.atomic import check_writable
-
-    for path in (out, markdown, Path(as_json) if as_json not in ("", "-") else None):
-        if path is not None:
-            check_writable(path)
-    if plots is not None and plots.exists() and not plots.is_dir():
-        raise ConfigError(f"--plots {plots}: a file; give a folder")
+    check_one_for_stdout(**reports.claims)
+    for path in filter(None, (reports.out, reports.markdown)):
+        check_place(path)
+    if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
+        raise ConfigError(f"--plots {reports.plots}: a file; give a folder")
 
 
-def _write(
-    comparison: Comparison, out: Path | None, markdown: Path | None, as_json: str, plots: Path | None, *, quiet: bool
-) -> None:
+def _write(comparison: Comparison, reports: ReportOptions) -> None:
     from volt.comparison.report import as_markdown, as_text
 
     data = comparison.as_data()
-    if as_json == "-":
+    if reports.as_json:
         typer.echo(json.dumps(data, ensure_ascii=False))
-    elif not quiet:
-        output().print(as_text(data))
-    if as_json not in ("", "-"):
-        _write_text(Path(as_json), json.dumps(data, ensure_ascii=False) + "\n", quiet=quiet)
-    if markdown is not None:
-        _write_text(markdown, as_markdown(data), quiet=quiet)
-    if plots is not None:
+    elif not reports.quiet:
+        console_beside(reports.out, reports.markdown).print(as_text(data))
+    if reports.markdown is not None:
+        write_bytes(as_markdown(data).encode(), reports.markdown)
+    if reports.plots is not None:
         from volt.comparison.page.page import write_plots
 
-        write_plots(comparison, plots)
-        _wrote(plots, quiet=quiet)
-    if out is not None:
+        write_plots(comparison, reports.plots)
+    if reports.out is not None:
         from volt.comparison.page.page import write_page
 
-        write_page(comparison, out)
-        _wrote(out, quiet=quiet)
-
-
-def _write_text(path: Path, text: str, *, quiet: bool) -> None:
-    from volt.files.atomic import write_atomic
-
-    with write_atomic(path) as file:
-        file.write(text.encode())
-    _wrote(path, quiet=quiet)
-
-
-def _wrote(path: Path, *, quiet: bool) -> None:
-    if not quiet:
-        say(f"wrote {path}")
+        with written(reports.out) as path:
+            write_page(comparison, path)
+    if not reports.quiet:
+        for place in filter(None, (reports.markdown, reports.plots, reports.out)):
+            say_written(place)

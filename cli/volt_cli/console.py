@@ -26,17 +26,18 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 @cache
 def messages() -> Console:
-    """The console on stderr."""
+    """The console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def output() -> Console:
     """A console on stdout; wide enough for its tables where stdout is a file or pipe."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    is_terminal = sys.stdout.isatty()
+    return Console(highlight=False, width=None if is_terminal else 120, soft_wrap=not is_terminal)
 
 
 def say(message: str) -> None:
@@ -70,7 +71,7 @@ class Phases:
 def _bar() -> Progress:
     from volt_cli.bars import bar
 
-    return bar()
+    return bar(messages())
 
 
 @contextmanager

@@ -5,42 +5,47 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from volt_cli.lines import BLOCK_SIZE, open_output, read_lines
 from volt_cli.models import load_model
+from volt_cli.options import EncodingErrors, Files, Model, Separator
 
 if TYPE_CHECKING:
+    from volt.files.blocks import Errors
     from volt.vocabulary import Vocabulary
 
 
 def decode(
-    model: Annotated[Path, typer.Option("-m", "--model", help="A vocabulary file, VOLT's or another.")],
-    files: Annotated[list[str] | None, typer.Argument(help="Files, globs or folders; default: stdin.")] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; default: stdout.")] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Read ids instead of pieces.")] = False,
-    separator: Annotated[
-        str, typer.Option(help="What marks pieces that do not end a word, such as subword-nmt's @@.")
-    ] = "",
-    encoding_errors: Annotated[str, typer.Option(help="Lines that are not UTF-8: strict, replace or skip.")] = "strict",
+    model: Model,
+    files: Files = None,
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")
+    ] = Path("-"),
+    form: Annotated[Literal["pieces", "ids"], typer.Option(help="What is read.")] = "pieces",
+    separator: Separator = "",
+    encoding_errors: EncodingErrors = "strict",
 ) -> None:
-    """Undo `volt encode`."""
+    """Decode pieces or ids, line by line, to text.
+
+    This undoes `volt encode`.
+    """
     from volt.errors import ConfigError
 
     vocabulary = load_model(model)
-    if separator and (ids or vocabulary.marker != "suffix"):
+    if separator and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
     with open_output(out) as file:
-        if ids:
+        if form == "ids":
             file.writelines(_from_ids(vocabulary, files, errors=encoding_errors))
         else:
             file.writelines(_from_pieces(vocabulary, files, separator=separator, errors=encoding_errors))
     sys.stdout.flush()
 
 
-def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Any) -> Iterator[bytes]:
+def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Errors) -> Iterator[bytes]:
     """The text of files of ids, block by block."""
     from volt.encode.decoder import Decoder
     from volt.files.blocks import read_blocks
@@ -52,7 +57,7 @@ def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Any) -
             yield decoder.decode_text(block.data, place=block.place)
 
 
-def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: str) -> Iterator[bytes]:
+def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: Errors) -> Iterator[bytes]:
     """The text of files of pieces, line by line."""
     from volt.encode.decoder import decode
     from volt.text.markers import BYTE_TOKENS

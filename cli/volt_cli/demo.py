@@ -8,14 +8,19 @@ from typing import Annotated
 
 import typer
 
-from volt_cli.console import Phases, output, prepare_kernels, say
+from volt_cli.console import Phases, prepare_kernels, say
+from volt_cli.options import Select
+from volt_cli.places import check_place, console_beside, save, say_written
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Also write the vocabulary here.")] = None,
-    select: Annotated[str, typer.Option(help="knee, muv, f95, renyi, tokens or fixed:N.")] = "knee",
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Also write the vocabulary here, or to - (stdout)."),
+    ] = None,
+    select: Select = "knee",
 ) -> None:
-    """Search the documentation topics that ship with Python, and show what comes out."""
+    """Search a text that ships with Python: its documentation."""
     from pydoc_data.topics import topics
 
     from volt.choose import report
@@ -24,6 +29,8 @@ def demo(
     from volt.encode.encoder import Encoder
     from volt.learn.bpe import learn_bpe
 
+    if out:
+        check_place(out)
     phases = Phases()
     prepare_kernels(phases)
     say(f"corpus: the {len(topics)} documentation topics of this Python")
@@ -35,12 +42,12 @@ def demo(
         candidates = learn_bpe(counts)
     with phases.phase("search"):
         result = search(candidates, select=select)
-    console, encoder = output(), Encoder(result.vocabulary)
-    console.print(report.as_text(result, seconds=phases.seconds), soft_wrap=True)
+    console, encoder = console_beside(out), Encoder(result.vocabulary)
+    console.print(report.as_text(result, seconds=phases.seconds))
     sentence = "Subclasses override __getattr__ only if they understand the consequences."
     pieces = encoder.encode(sentence)
     console.print(f"\n[dim]encode[/]  {' '.join(pieces)}\n[dim]decode[/]  {encoder.decode(pieces)}", highlight=False)
     if out:
-        result.vocabulary.save(out)
-        say(f"wrote {out}")
+        save(result.vocabulary, out)
+        say_written(out)
     say("next: volt search YOUR_CORPUS.txt")

@@ -11,29 +11,38 @@ import typer
 from volt.errors import ConfigError
 from volt_cli.console import say
 from volt_cli.models import load_model
+from volt_cli.options import FORMATS, EncodingErrors, Model, Quiet, starting
+from volt_cli.places import is_stdout, say_written, written
+from volt_cli.remedies import in_options
 
 if TYPE_CHECKING:
+    from volt.files.blocks import Errors
     from volt.formats.check import Agreement
     from volt.vocabulary import Vocabulary
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A vocabulary file, VOLT's or another.")],
+    model: Model,
     to: Annotated[
-        str,
-        typer.Option(
-            "--to", help="subword-nmt, sentencepiece, huggingface, tiktoken, fairseq, marian, opennmt or tokens."
-        ),
+        str, typer.Option("--to", metavar="FORMAT", autocompletion=starting(FORMATS), help=f"{', '.join(FORMATS)}.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--output", help="Where to write.")],
-    text: Annotated[list[str] | None, typer.Argument(help="With --check: files, globs or folders to encode.")] = None,
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="PLACE", help="The file or folder to write, or - for stdout.")
+    ],
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="With --check: files, globs or folders to encode.")
+    ] = None,
     closed: Annotated[bool, typer.Option("--closed", help="Keep scaffolding as tokens.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Encode TEXT here and with the real library; fail if they differ.")
     ] = False,
-    encoding_errors: Annotated[str, typer.Option(help="Lines that are not UTF-8: strict, replace or skip.")] = "strict",
+    encoding_errors: EncodingErrors = "strict",
+    quiet: Quiet = False,
 ) -> None:
-    """Write a vocabulary in the format of another library, and say what it cannot carry."""
+    """Write a vocabulary for another library.
+
+    Says on stderr what the format cannot carry, or does differently.
+    """
     from volt.formats.registry import format_module, write_vocabulary
 
     module = format_module(to)
@@ -42,20 +51,28 @@ def export(
     if check and not hasattr(module, "peer"):
         raise ConfigError(f"--check: no library cuts text with {to} alone; leave it out")
     vocabulary = load_model(model)
-    vocabulary = _closed(vocabulary, to) if closed else vocabulary
-    for note in write_vocabulary(vocabulary, out, to=to):
-        say(f"note: {note}")
-    say(f"wrote {out}: {vocabulary.size:,} tokens for {to}")
-    if check and not _agrees(vocabulary, out, to, text, encoding_errors):
+    vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
+    with written(out) as path:
+        notes = write_vocabulary(vocabulary, path, to=to)
+        agreement = _compared(vocabulary, path, to, text, encoding_errors) if check else None
+    if not quiet:
+        for note in notes:
+            say(f"note: {in_options(note)}")
+        say_written(out, f"{vocabulary.size:,} tokens for {to}")
+    if agreement:
+        stream = sys.stderr if is_stdout(out) else sys.stdout
+        stream.buffer.write("\n".join(described(agreement)).encode(errors="backslashreplace") + b"\n")
+        stream.flush()
+    if agreement and not agreement.is_complete:
         raise typer.Exit(1)
 
 
-def _closed(vocabulary: Vocabulary, to: str) -> Vocabulary:
+def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
     """With scaffolding as tokens; in the order of the merges where the format cannot number tokens otherwise."""
     if to != "tiktoken":
         return vocabulary.closed()
     closed = vocabulary.closed(order="merges")
-    if closed.tokens[: vocabulary.size] != vocabulary.tokens:
+    if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
         say(
             "note: tiktoken numbers tokens in the order of the merges, so --closed gives other ids than MODEL has; "
             "volt import of the file has them too"
@@ -63,16 +80,13 @@ def _closed(vocabulary: Vocabulary, to: str) -> Vocabulary:
     return closed
 
 
-def _agrees(vocabulary: Vocabulary, path: Path, to: str, text: list[str] | None, errors: str) -> bool:
-    """Compare, print, and tell whether all lines agree."""
+def _compared(vocabulary: Vocabulary, path: Path, to: str, text: list[str] | None, errors: Errors) -> Agreement:
+    """How the real library, with the file at `path`, cuts lines beside this vocabulary."""
     from volt.formats.check import check, probe_lines
     from volt_cli.lines import read_lines
 
     lines = [line for block in read_lines(text, errors=errors) for line in block] if text else probe_lines(vocabulary)
-    agreement = check(vocabulary, path, to, lines)
-    sys.stdout.buffer.write("\n".join(described(agreement)).encode(errors="backslashreplace") + b"\n")
-    sys.stdout.flush()
-    return agreement.is_complete
+    return check(vocabulary, path, to, lines)
 
 
 def described(agreement: Agreement) -> list[str]:

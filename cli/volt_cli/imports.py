@@ -7,23 +7,37 @@ from typing import Annotated
 
 import typer
 
-from volt_cli.console import say
+from volt_cli.options import FORMATS, Quiet, starting
+from volt_cli.places import check_place, save, say_written
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(help="A file, or a folder for huggingface.")],
-    out: Annotated[Path, typer.Option("-o", "--output", help="Where to write the vocabulary.")],
-    format: Annotated[str, typer.Option("--from", help="Its format; default: told by the content.")] = "",
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder for huggingface.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
+    ],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            autocompletion=starting(FORMATS),
+            help="Its format; default: told by the content.",
+        ),
+    ] = "",
     merges: Annotated[
         Path | None,
-        typer.Option(help="For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary."),
+        typer.Option(
+            metavar="FILE", help="For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary."
+        ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Read a vocabulary of another library and write it as a VOLT vocabulary."""
-    from volt.files.atomic import check_writable
+    """Read a vocabulary of another library, and write it as VOLT's."""
     from volt.formats.registry import read_vocabulary
 
-    check_writable(out)
+    check_place(out)
     vocabulary = read_vocabulary(path, format=format or None, merges=merges)
-    vocabulary.save(out)
-    say(f"wrote {out}: {vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
+    save(vocabulary, out)
+    if not quiet:
+        say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")

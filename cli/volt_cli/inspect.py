@@ -10,18 +10,22 @@ import typer
 
 from volt_cli.console import loading, output
 from volt_cli.models import load_model
+from volt_cli.options import Json, Model
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A vocabulary file, VOLT's or another.")],
-    text: Annotated[list[str] | None, typer.Argument(help="Text to cut.")] = None,
-    n: Annotated[int, typer.Option("-n", help="How many tokens to list.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+    model: Model,
+    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text to cut.")] = None,
+    n: Annotated[int, typer.Option("-n", metavar="N", help="How many tokens to list.")] = 10,
+    as_json: Json = False,
 ) -> None:
-    """Show a vocabulary's sizes, provenance, longest and most frequent tokens, and how it cuts a text."""
+    """Show what is in a vocabulary, and how it cuts a text.
+
+    Prints sizes, settings, provenance, the most frequent and the longest tokens.
+    """
     line = " ".join(text or [])
     with loading():
         data = _data(model, line, n)
@@ -64,7 +68,7 @@ def _show(data: dict[str, Any], line: str) -> None:
     for name, value in data.items():
         if name == "provenance":
             for key, entry in value.items():
-                table.add_row(key, Text(_plain(entry)))
+                table.add_row(key.replace("_", " "), Text(_plain(entry)))
         elif name in ("most_frequent", "longest"):
             table.add_row(
                 name.replace("_", " "), Text("  ".join(f"{_visible(token)} {count:,}" for token, count in value))
@@ -81,6 +85,8 @@ def _show(data: dict[str, Any], line: str) -> None:
 def _plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -4,65 +4,41 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volt.errors import CandidateError, ConfigError
-from volt_cli.console import Phases, output, prepare_kernels, say
+from volt_cli.console import Phases, prepare_kernels
+from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
+from volt_cli.places import check_one_for_stdout, check_place, console_beside, is_stdout, save, say_written
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
+    from volt.text.special_tokens import SpecialTokens
 
 N_CANDIDATES = 30_000
 
 
 def search(
-    corpus: Annotated[list[str], typer.Argument(help="Files, globs, folders, or - for stdin; .gz .zst .xz are read.")],
+    corpus: Annotated[
+        list[str],
+        typer.Argument(metavar="CORPUS", help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too."),
+    ],
+    sizing: SizeOptions,
+    counting: CountOptions,
+    learning: CandidateOptions,
+    special: SpecialOptions,
+    transport: TransportOptions,
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write; default: CORPUS.volt, here.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write; default: CORPUS.volt, here.")
     ] = None,
-    candidates: Annotated[
-        str, typer.Option(help="Merges to learn, or a file of merges: subword-nmt codes, sentencepiece .model.")
-    ] = "",
-    sizes: Annotated[str, typer.Option(help="START:STOP:STEP; default: about thirty round sizes.")] = "",
-    select: Annotated[str, typer.Option(help="knee, muv, f95, renyi, tokens or fixed:N.")] = "knee",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no report; errors only.")] = False,
-    normalizer: Annotated[
-        str, typer.Option(help="none, nfc, nfkc, lowercase, nfc+lowercase, nfkc+lowercase.")
-    ] = "none",
-    pretokenizer: Annotated[
-        str, typer.Option(help="whitespace, unicode, gpt2, metaspace or regex:PATTERN.")
-    ] = "whitespace",
-    level: Annotated[
-        str, typer.Option(help="characters, or bytes with GPT-2's alphabet and pre-tokeniser.")
-    ] = "characters",
-    marker: Annotated[str, typer.Option(help="suffix (</w>), prefix (▁) or none; default: as the words need.")] = "",
-    fields: Annotated[str, typer.Option(help="Columns of tab-separated text, from 1: 2 or 1,2.")] = "",
-    column: Annotated[str, typer.Option(help="Text column of .jsonl or .parquet files.")] = "",
-    word_counts: Annotated[bool, typer.Option("--word-counts", help="The corpus is a table: word, count.")] = False,
-    encoding_errors: Annotated[str, typer.Option(help="Lines that are not UTF-8: strict, replace or skip.")] = "strict",
-    min_count: Annotated[int, typer.Option(help="Leave out words that occur less often.")] = 1,
-    min_pair_count: Annotated[int, typer.Option(help="Merge no pair that occurs less often.")] = 2,
-    user: Annotated[
-        list[str] | None, typer.Option("--special", help="A token that is never split; may repeat.")
-    ] = None,
-    unk: Annotated[str, typer.Option(help="Spelling of the unknown token.")] = "<unk>",
-    bos: Annotated[str, typer.Option(help="Spelling of the begin-of-sentence token.")] = "<s>",
-    eos: Annotated[str, typer.Option(help="Spelling of the end-of-sentence token.")] = "</s>",
-    pad: Annotated[str, typer.Option(help="Spelling of the padding token.")] = "<pad>",
-    byte_fallback: Annotated[bool, typer.Option("--byte-fallback", help="Spell unknown characters as bytes.")] = False,
-    length: Annotated[str, typer.Option(help="Mean length in Eq. 2 over: type or occurrence.")] = "type",
-    mass: Annotated[str, typer.Option(help="Token marginal: share of tokens or of characters.")] = "tokens",
-    epsilon: Annotated[float, typer.Option(help="Entropy regularisation ε.")] = 1.0,
-    row_tau: Annotated[float, typer.Option(help="Hardness τ of the character marginal, 1 = hard.")] = 1.0,
-    column_tau: Annotated[float, typer.Option(help="Hardness τ of the token marginal, 1 = hard.")] = 0.5,
-    min_share: Annotated[float, typer.Option(help="Least transported share that keeps a token; 0 keeps all.")] = 0.001,
-    solver: Annotated[str, typer.Option(help="sinkhorn or pot.")] = "sinkhorn",
-    max_iters: Annotated[int, typer.Option(help="Most iterations per transport.")] = 1_000,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find the vocabulary that a corpus deserves.
 
@@ -70,37 +46,38 @@ def search(
     prints the sizes with what every rule would pick and why.
     """
     from volt.choose.rules import parse_rule
-    from volt.choose.search import checked_sizes, default_sizes
     from volt.choose.search import search as run_search
-    from volt.choose.size_steps import Parameters
-    from volt.files.atomic import check_writable
     from volt.text.special_tokens import SpecialTokens
 
-    parameters = Parameters(length, mass, epsilon, row_tau, column_tau, min_share, solver, max_iters=max_iters)  # type: ignore[arg-type]
-    special, fixed, asked = SpecialTokens(unk, bos, eos, pad, tuple(user or ())), parse_rule(select), parse_sizes(sizes)
     target = out or default_output(corpus)
-    check_writable(target)
+    tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
+    parameters, fixed, asked = transport.parameters(), parse_rule(sizing.select), parse_sizes(sizing.sizes)
+    check_one_for_stdout(json=as_json, output=is_stdout(target))
+    check_place(target)
     phases = Phases(quiet=quiet)
     prepare_kernels(phases)
-    counts = _count(
-        corpus, phases, normalizer=normalizer, pretokenizer=_at_level(level, pretokenizer), fields=fields or None,
-        column=column or None,
-        word_counts=word_counts, errors=encoding_errors, min_count=min_count, special=special,
-    )  # fmt: skip
-    found = _candidates(counts, candidates, phases, marker=marker or None, min_pair_count=min_pair_count)
+    counts = _count(corpus, counting, tokens, phases)
+    candidates = _candidates(counts, learning, phases)
     with phases.phase("search", unit="sizes") as advance:
-        grid = checked_sizes(found, asked or default_sizes(found), fixed=fixed)
+        grid = _grid(candidates, asked, fixed)
         advance(0, len(grid))
         result = run_search(
-            found, sizes=grid, select=select, parameters=parameters, special=special, byte_fallback=byte_fallback,
-            report=advance,
+            candidates, sizes=grid, select=sizing.select, parameters=parameters, special=tokens,
+            byte_fallback=special.byte_fallback, report=advance,
         )  # fmt: skip
     with phases.phase("save"):
-        result.vocabulary.save(target)
+        save(result.vocabulary, target)
     if as_json:
         _print_json(result, phases, target)
     elif not quiet:
         _print_report(result, phases, target)
+
+
+def _grid(candidates: Candidates, asked: range | None, fixed: int | None) -> Sequence[int]:
+    """The sizes to search."""
+    from volt.choose.search import checked_sizes, default_sizes
+
+    return checked_sizes(candidates, asked or default_sizes(candidates), fixed=fixed)
 
 
 def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
@@ -113,16 +90,14 @@ def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
 def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
     from volt.choose.report import as_text
 
-    output().print(as_text(result, seconds=phases.seconds), soft_wrap=True)
-    say(f"wrote {target}: {result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
+    console_beside(target).print(as_text(result, seconds=phases.seconds))
+    say_written(target, f"{result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
 
 
 def _at_level(level: str, pretokenizer: str) -> str:
     """The pre-tokeniser that a level asks for. Raises ConfigError if the two contradict each other."""
     if level == "characters":
         return pretokenizer
-    if level != "bytes":
-        raise ConfigError(f"--level {level!r}: choose from characters, bytes")
     if pretokenizer not in ("whitespace", "gpt2", "bytes"):
         raise ConfigError("--level bytes cuts with GPT-2's pattern; leave --pretokenizer out")
     return "bytes"
@@ -157,34 +132,39 @@ def default_output(corpus: list[str]) -> Path:
     return Path(f"{name if name.strip('.-*?[]') else 'vocabulary'}.volt")
 
 
-def _count(corpus: list[str], phases: Phases, **options: Any) -> WordCounts:
+def _count(corpus: list[str], asked: CountOptions, special: SpecialTokens, phases: Phases) -> WordCounts:
     from volt.count.corpus import count_words
 
     with phases.phase("count", unit="B") as advance:
-        return count_words(corpus, progress=lambda path, done, total: advance(done, total), **options)
+        return count_words(
+            corpus, normalizer=asked.normalizer, pretokenizer=_at_level(asked.level, asked.pretokenizer),
+            fields=asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
+            errors=asked.encoding_errors, min_count=asked.min_count, special=special,
+            progress=lambda path, done, total: advance(done, total),
+        )  # fmt: skip
 
 
-def _candidates(counts: WordCounts, source: str, phases: Phases, **options: Any) -> Candidates:
+def _candidates(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Candidates:
     """Learned merges, or those of a file; asking for more than exist is an error."""
     from volt.learn.bpe import learn_bpe
 
-    if source and not source.isdecimal():
-        return _replayed(counts, Path(source), phases, marker=options["marker"])
-    asked = int(source) if source else N_CANDIDATES
-    with phases.phase("learn", total=asked, unit="merges") as advance:
-        found = learn_bpe(counts, asked, report=advance, **options)
-    if source and found.n_merges < asked:
+    if asked.candidates and not asked.candidates.isdecimal():
+        return _replayed(counts, asked, phases)
+    n_merges = int(asked.candidates or N_CANDIDATES)
+    with phases.phase("learn", total=n_merges, unit="merges") as advance:
+        found = learn_bpe(counts, n_merges, marker=asked.marker, min_pair_count=asked.min_pair_count, report=advance)
+    if asked.candidates and found.n_merges < n_merges:
         raise CandidateError(
-            f"--candidates {asked}: this corpus gives only {found.n_merges} merges whose pair occurs "
-            f"{options['min_pair_count']} times; ask for {found.n_merges} or fewer, or leave the option out"
+            f"--candidates {n_merges}: this corpus gives only {found.n_merges} merges whose pair occurs "
+            f"{asked.min_pair_count} times; ask for {found.n_merges} or fewer, or leave the option out"
         )
     return found
 
 
-def _replayed(counts: WordCounts, path: Path, phases: Phases, *, marker: Any) -> Candidates:
+def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Candidates:
     from volt.formats.merges import read_merges
     from volt.learn.bpe import replay_bpe
 
-    merges = read_merges(path)
+    merges = read_merges(asked.candidates)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
-        return replay_bpe(counts, merges.pairs, marker=marker or merges.marker, report=advance)
+        return replay_bpe(counts, merges.pairs, marker=asked.marker or merges.marker, report=advance)

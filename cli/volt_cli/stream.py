@@ -10,28 +10,22 @@ from typing import Annotated
 import typer
 
 from volt.errors import ConfigError, StreamError
+from volt_cli import commands
 from volt_cli.console import output, say
-from volt_cli.stream_run import Config, Rank, Seed, Workers, World, open_stream, run
+from volt_cli.options import Config, Json, Rank, Seed, Workers, World
+from volt_cli.places import is_stdout
+from volt_cli.stream_run import open_stream, run
 
-app = typer.Typer(
-    name="stream",
-    help="Training data as an infinite, exact, resumable stream of lines.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("run")(run)
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
 
-@app.command("preview")
 def preview(
     config: Config,
-    samples: Annotated[int, typer.Option("-n", "--samples", help="How many lines.")] = 5,
-    first: Annotated[int, typer.Option("--from", help="Begin at this line (from 0).")] = 0,
+    samples: Annotated[int, typer.Option("-n", "--samples", metavar="N", help="How many lines.")] = 5,
+    first: Annotated[int, typer.Option("--from", metavar="N", help="Begin at this line (from 0).")] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
     seed: Seed = None,
+    as_json: Json = False,
 ) -> None:
     """Show the first lines, and what each transform made of them."""
     from volt.stream.checking.trace import traces
@@ -42,12 +36,14 @@ def preview(
     console = output()
     with open_stream(config, seed=seed, n_workers=0) as stream:
         for number, trace in enumerate(traces(stream, range(first, first + samples))):
+            if as_json:
+                typer.echo(json.dumps(trace.to_json(), ensure_ascii=False))
+                continue
             if number:
                 console.print()
             console.print(trace_panel(trace, changed=changed), soft_wrap=True)
 
 
-@app.command("trace")
 def trace(
     config: Config,
     number: Annotated[int, typer.Argument(metavar="N", help="The number of a line, from 0.")],
@@ -70,12 +66,13 @@ def trace(
         output().print(trace_panel(found), soft_wrap=True)
 
 
-@app.command("plan")
 def plan(
     config: Config,
-    at: Annotated[str, typer.Option(help="The line to plan up to, as 1e6.")] = "1e6",
-    demand: Annotated[float | None, typer.Option(help="Lines per second that the trainer uses.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
+    at: Annotated[str, typer.Option(metavar="N", help="The line to plan up to, as 1e6.")] = "1e6",
+    demand: Annotated[
+        float | None, typer.Option(metavar="RATE", help="Lines per second that the trainer uses.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(metavar="S", help="How long to measure.")] = 2.0,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
@@ -116,15 +113,14 @@ def _lines(text: str) -> int:
     return int(number)
 
 
-@app.command("audit")
 def audit(
     config: Config,
-    epochs: Annotated[int, typer.Option(help="How many epochs of each source.")] = 1,
-    turns: Annotated[str, typer.Option(help="How many turns of the mixture.")] = "1e6",
+    epochs: Annotated[int, typer.Option(metavar="N", help="How many epochs of each source.")] = 1,
+    turns: Annotated[str, typer.Option(metavar="N", help="How many turns of the mixture.")] = "1e6",
     content: Annotated[
         bool, typer.Option("--content", help="Also read every line, and compare with the files.")
     ] = False,
-    world: Annotated[int, typer.Option(help="As if so many processes shared the stream.")] = 1,
+    world: Annotated[int, typer.Option(metavar="N", help="As if so many processes shared the stream.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Prove that every line comes exactly once per epoch, and that the sources' shares are kept.
@@ -150,10 +146,11 @@ def audit(
     )
 
 
-@app.command("schema")
 def schema(
-    names: Annotated[list[str] | None, typer.Argument(help="Transforms; default: everything.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema, for editors.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TRANSFORM", help="Transforms; default: everything.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema on stdout, for editors.")] = False,
 ) -> None:
     """Document every key of a configuration."""
     from volt.stream.config import schema as documented
@@ -171,10 +168,12 @@ def schema(
         typer.echo(as_text(names or []).rstrip())
 
 
-@app.command("example")
 def example(
-    name: Annotated[str | None, typer.Argument(help="Which; without it, all are listed.")] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="A folder; default: the example's name.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; without it, all are listed.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Where to write; default: the example's name."),
+    ] = None,
 ) -> None:
     """Write a working configuration, with data made on the spot."""
     from volt.stream.examples.recipes import RECIPES, write_recipe
@@ -183,6 +182,17 @@ def example(
         for known, recipe in RECIPES.items():
             sys.stdout.write(f"{known:18}{recipe.about}\n")
         return
+    if is_stdout(out):
+        raise ConfigError("-o -: an example is several files, and stdout takes one; name a folder")
     paths = write_recipe(name, out or Path(name))
     say(f"wrote {', '.join(map(str, paths))}")
     say(f"next: volt stream run {paths[0]} --limit 10")
+
+
+commands.add(app, "run", run, within="stream")
+commands.add(app, "preview", preview, within="stream")
+commands.add(app, "plan", plan, within="stream")
+commands.add(app, "audit", audit, within="stream")
+commands.add(app, "trace", trace, within="stream")
+commands.add(app, "schema", schema, within="stream")
+commands.add(app, "example", example, within="stream")

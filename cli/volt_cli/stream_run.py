@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +16,12 @@ import typer
 
 from volt.errors import ConfigError, OutputError, StreamError
 from volt_cli.console import say
+from volt_cli.options import Config, Quiet, Rank, Seed, Workers, World
 from volt_cli.stream_output import Outlet, Signals
 from volt_cli.stream_position import Consumer, Positions
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
-
-Config = Annotated[Path, typer.Argument(help="A YAML file; `volt stream schema` documents it.")]
-Seed = Annotated[int | None, typer.Option(help="Instead of the configuration's.")]
-Workers = Annotated[int | None, typer.Option(help="Processes that compute ahead; the output does not depend on them.")]
-Rank = Annotated[int | None, typer.Option(help="This process's number; default: from torchrun, MPI or Slurm.")]
-World = Annotated[int | None, typer.Option(help="How many processes share the stream; default: the same.")]
 
 
 def open_stream(config: Path, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
@@ -40,66 +36,91 @@ def open_stream(config: Path, *, rank: int | None = None, world: int | None = No
     return Stream.from_config(config, rank=there[0], world=there[1], **given)
 
 
-def run(
-    config: Config,
-    limit: Annotated[int | None, typer.Option(help="How many lines to write in this run; default: no end.")] = None,
-    workers: Workers = None,
-    from_state: Annotated[Path | None, typer.Option(help="Go on where this state was saved.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Save the state here, every so often and at the end.")] = None,
+@dataclass(frozen=True)
+class StateOptions:
+    """Where a run begins, and what it leaves behind for the next one."""
+
+    PANEL = "State"
+
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the state here, every so often and at the end.")
+    ] = None
     state_every: Annotated[
-        int, typer.Option(help="Lines between two states, at least; whole blocks are written.")
-    ] = 100_000,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from --state, if it is there, and --ack.")] = False,
+        int, typer.Option(metavar="N", help="Lines between two states, at least; whole blocks are written.")
+    ] = 100_000
+    from_state: Annotated[Path | None, typer.Option(metavar="FILE", help="Go on where this state was saved.")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from --state, if it is there, and --ack.")] = False
     ack: Annotated[
         str | None,
         typer.Option(
+            metavar="FILE|N",
             help="File or descriptor in which the consumer says how many lines it has used, counted from the stream's "
-            "first line; the state then stands right behind them."
+            "first line; the state then stands right behind them.",
         ),
+    ] = None
+
+    @property
+    def source(self) -> Path | None:
+        """The state to go on from, if there is one."""
+        return self.from_state or (
+            self.state if self.resume and self.state is not None and self.state.exists() else None
+        )
+
+
+def run(
+    config: Config,
+    states: StateOptions,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", help="How many lines to write in this run; default: no end.")
     ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Write the metrics at the end here, as JSON.")] = None,
+    workers: Workers = None,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No metrics on stderr at the end.")] = False,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the metrics at the end here, as JSON.")
+    ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write the stream's lines to stdout.
 
     SIGUSR1 prints metrics (JSON, stderr). SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
-    if (limit is not None and limit < 0) or state_every < 1:
-        raise ConfigError(
-            f"--limit {limit} --state-every {state_every}: give a limit from 0, and every 1 or more lines"
-        )
-    if resume and state is None and ack is None:
-        raise ConfigError("--resume needs --state or --ack; name the file to go on from")
-    from volt.files.atomic import check_writable
-
-    for path in filter(None, (state, summary)):
-        check_writable(path)
-    consumer = Consumer(ack)
+    _check(limit, states, summary)
+    consumer = Consumer(states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
         stream = stack.enter_context(open_stream(config, rank=rank, world=world, n_workers=workers, seed=seed))
-        positions = _restored(stream, consumer, state, from_state, resume)
-        status = _Run(stream, positions, consumer, signals, every=state_every, summary=summary, quiet=quiet).go(
-            limit=limit
-        )
+        positions = _restored(stream, consumer, states)
+        running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
+        status = running.go(limit=limit)
     if status:
         raise typer.Exit(status)
 
 
-def _restored(
-    stream: Stream, consumer: Consumer, state: Path | None, from_state: Path | None, resume: bool
-) -> Positions:
+def _check(limit: int | None, states: StateOptions, summary: Path | None) -> None:
+    """Raise ConfigError or OutputError for what cannot be done."""
+    from volt.files.atomic import check_writable
+
+    if (limit is not None and limit < 0) or states.state_every < 1:
+        raise ConfigError(
+            f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
+        )
+    if states.resume and states.state is None and states.ack is None:
+        raise ConfigError("--resume needs --state or --ack; name the file to go on from")
+    for path in filter(None, (states.state, summary)):
+        check_writable(path)
+
+
+def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Positions:
     """Put the stream where the last run, and its consumer, left off."""
     from volt.stream.running.state import load_state
 
-    source = from_state or (state if resume and state is not None and state.exists() else None)
+    source = states.source
     if source is not None:
         stream.restore(load_state(source))
-    positions = Positions(stream, consumer, state)
-    if source is not None or resume:
+    positions = Positions(stream, consumer, states.state)
+    if source is not None or states.resume:
         positions.skip_used()
     elif consumer.look():
         raise StreamError(

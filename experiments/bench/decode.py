@@ -4,7 +4,7 @@
 
 Text is encoded by VOLT; then every program is given the same ids, VOLT as flat arrays, the others as lists of lists,
 made beforehand, and makes a Python string of every line; "volt bytes" makes one text of all lines, as `volt decode
---ids` does, and "volt, line by line" is `decode` on the pieces of each line. HF and tiktoken decode with VOLT's
+--form ids` does, and "volt, line by line" is `decode` on the pieces of each line. HF and tiktoken decode with VOLT's
 byte-level vocabulary and sentencepiece with its prefix vocabulary, exported; `equal` says how many lines are VOLT's.
 first: the first call of the process;  warm: five further calls. Every run is a fresh process; those of all programs are
 interleaved.

@@ -225,7 +225,7 @@ def zipf_jobs(folder: Path, options: argparse.Namespace) -> Iterator[Job]:
     yield replace(job, max_runs=1 if text.mb > 30 else options.repeats)
     for n in CACHES:
         command = [VOLT, "encode", "-m", found.volt("words"), str(text.path), "-o", str(folder / "out"), "-q"]
-        command += ["--output", "npy", "--cache-words", str(n)]
+        command += ["--form", "npy", "--cache-words", str(n)]
         yield Job("zipf", text.name, f"volt encode --cache-words {n:,}", command, text.mb, 2, phased=False)
 
 

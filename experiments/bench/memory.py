@@ -49,7 +49,7 @@ def jobs(folder: Path, options: argparse.Namespace) -> Iterator[Job]:
             "count_words": [sys.executable, "-c", COUNT, path],
             "volt search": [VOLT, "search", path, "-o", str(folder / "out.volt"), "-q"],
             "volt encode, pieces": [VOLT, "encode", "-m", model, path, "-o", out, "-q"],
-            "volt encode, npy": [VOLT, "encode", "-m", model, path, "-o", out, "-q", "--output", "npy"],
+            "volt encode, npy": [VOLT, "encode", "-m", model, path, "-o", out, "-q", "--form", "npy"],
             "encode_file": [sys.executable, "-c", ENCODE_FILE, model, path],
         }
         for name, command in commands.items():

@@ -60,9 +60,9 @@ def commands(folder: Path, size: int) -> Commands:
         "volt encode --help": [VOLT, "encode", "--help"],
         "volt encode": [VOLT, "encode", "-m", words, line, "-q"],
         "volt encode, bytes": [VOLT, "encode", "-m", byte_level, line, "-q"],
-        "volt encode, npy": [VOLT, "encode", "-m", words, line, "-q", "--output", "npy", "-o", str(folder / "out")],
-        "volt inspect": [VOLT, "inspect", words],
-        "volt inspect, a line": [VOLT, "inspect", words, "a line"],
+        "volt encode, npy": [VOLT, "encode", "-m", words, line, "-q", "--form", "npy", "-o", str(folder / "out")],
+        "volt inspect": [VOLT, "inspect", "-m", words],
+        "volt inspect, a line": [VOLT, "inspect", "-m", words, "a line"],
     }
 
 

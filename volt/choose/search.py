@@ -67,7 +67,7 @@ def search(
     if not candidates.n_merges:
         raise CandidateError(
             f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
-            "give more text, or lower --min-pair-count"
+            "give more text, or lower min_pair_count"
         )
     fixed, parameters = parse_rule(select), parameters or Parameters()
     sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=fixed)
@@ -117,17 +117,17 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int], *, fixed: int | 
         if following <= size:
             raise CandidateError(f"sizes must increase, but {following} follows {size}")
     if not sizes:
-        raise CandidateError("no sizes: give at least one, such as --sizes 1000:10000:1000")
+        raise CandidateError("no sizes: give at least one, such as sizes=range(1000, 10000, 1000)")
     for size in (*sizes, *wanted):
         if size < candidates.n_atoms:
             raise CandidateError(
                 f"size {size} is below the {candidates.n_atoms} atoms of this corpus, which every vocabulary holds; "
-                f"start at {candidates.n_atoms} or more, or drop rare characters with --min-count"
+                f"start at {candidates.n_atoms} or more, or drop rare characters with min_count"
             )
         if size > candidates.n_tokens:
             raise CandidateError(
                 f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; "
-                f"stop at {candidates.n_tokens} or less, or raise --candidates"
+                f"stop at {candidates.n_tokens} or less, or raise n_merges"
             )
     return sorted({*sizes, *wanted})
 

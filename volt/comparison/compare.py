@@ -201,14 +201,14 @@ def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] |
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, select, notes = parse_rule(options.select), options.select, []
     if fixed is not None and not low <= fixed <= high:
-        notes.append(f"--select {select}: {offer}; knee chooses instead")
+        notes.append(f"select {select}: {offer}; knee chooses instead")
         select = "knee"
     if options.sizes is None or not candidates.n_merges:
         return None, select, notes
     fitting = [size for size in options.sizes if low <= size <= high]
     if left := len(options.sizes) - len(fitting):
         instead = "" if fitting else "; round sizes are searched instead"
-        notes.append(f"--sizes: {offer}; {left} of {len(options.sizes)} are left out{instead}")
+        notes.append(f"sizes: {offer}; {left} of {len(options.sizes)} are left out{instead}")
     return fitting or default_sizes(candidates), select, notes
 
 

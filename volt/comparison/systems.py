@@ -52,7 +52,7 @@ _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What `--with` asks for. kind: one of the names above, or "file";  size: None for the chosen vocabulary's."""
+    """What a name asks for. kind: one of the names above, or "file";  size: None for the chosen vocabulary's."""
 
     kind: str
     size: int | None = None
@@ -107,13 +107,13 @@ def parse_spec(text: str) -> Spec:
     kind, colon, size = text.partition(":")
     if kind in _KINDS and not (colon and (kind == "muv-search" or not size.isdecimal() or int(size) < 1)):
         if kind == "bpe" and not size:
-            raise ConfigError(f"--with {text}: say how many tokens, such as bpe:8000")
+            raise ConfigError(f"system {text!r}: say how many tokens, such as bpe:8000")
         return Spec(kind, int(size) if size else None)
     if os.path.exists(text):
         return Spec("file", path=text)
     near = get_close_matches(kind, _KINDS, n=1)
     hint = f"did you mean {near[0]}? Write" if near else "write"
-    raise ConfigError(f"--with {text}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
+    raise ConfigError(f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
 
 
 def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterable[System]:

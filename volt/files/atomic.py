@@ -60,7 +60,7 @@ def check_writable(path: str | Path) -> None:
 
 def _refusal(path: Path, error: OSError) -> OutputError:
     reason = (error.strerror or str(error)).lower()
-    return OutputError(f"{path}: cannot be written: {reason}; nothing was changed. Choose another place with -o")
+    return OutputError(f"{path}: cannot be written: {reason}; nothing was changed. Choose another place")
 
 
 def _umask() -> int:

@@ -256,7 +256,7 @@ def utf8_error(block: Block) -> CorpusError:
     """What to raise for a block that is not UTF-8: file, line, column, byte.
 
     >>> utf8_error(Block("a.txt", 5, 1, b"ab\\xff\\n", 4))
-    CorpusError('a.txt:5: invalid UTF-8 byte 0xff at column 3; convert the file or pass --encoding-errors replace|skip')
+    CorpusError("a.txt:5: invalid UTF-8 byte 0xff at column 3; convert the file or pass errors='replace' or 'skip'")
     """
     try:
         block.data.decode()
@@ -265,4 +265,4 @@ def utf8_error(block: Block) -> CorpusError:
         line = block.first_line + block.data.count(b"\n", 0, start)
         column = len(block.data[start : error.start].decode()) + 1
         found = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
-    return CorpusError(f"{block.path}:{line}: {found}; convert the file or pass --encoding-errors replace|skip")
+    return CorpusError(f"{block.path}:{line}: {found}; convert the file or pass errors='replace' or 'skip'")

@@ -76,8 +76,7 @@ def guess_format(path: Path, head: bytes) -> str:
         if format_module(name).recognises(path, head):
             return name
     raise VocabularyError(
-        f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; make one with: volt search "
-        "CORPUS -o NAME.volt"
+        f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; make one with volt.search"
     )
 
 

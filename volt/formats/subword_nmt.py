@@ -236,15 +236,15 @@ def _check(vocabulary: Vocabulary) -> None:
     """Raise VocabularyError if subword-nmt's files cannot hold the vocabulary."""
     if vocabulary.marker != "suffix":
         raise VocabularyError(
-            f"marker {vocabulary.marker!r}: subword-nmt marks where words end; search with --marker suffix"
+            f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with marker='suffix'"
         )
     if not vocabulary.tokens:
         raise VocabularyError("the vocabulary holds no token, which subword-nmt takes for no vocabulary at all")
     for token in (*vocabulary.tokens, *vocabulary.atoms):
         if " " in token or token.splitlines() != [token]:
             raise VocabularyError(
-                f"token {token!r} holds a space or what ends a line, which subword-nmt's files cannot; search with "
-                "--pretokenizer whitespace"
+                f"token {token!r} holds a space or what ends a line, which subword-nmt's files cannot; count with "
+                "pretokenizer='whitespace'"
             )
 
 

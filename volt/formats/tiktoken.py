@@ -124,13 +124,13 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if not cut.is_bytes or vocabulary.marker != "none":
         raise VocabularyError(
             f"{path}: tiktoken works on bytes, but this vocabulary on the pre-tokenizer {cut.name!r} with the marker "
-            f"{vocabulary.marker!r}; search with --level bytes"
+            f"{vocabulary.marker!r}; count with pretokenizer='bytes'"
         )
     if scaffolding:
         raise VocabularyError(
             f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
             "the way and split back into their parts, but tiktoken cannot split back: without them it would not reach "
-            "the tokens behind. Export with --closed (Vocabulary.closed()), which keeps them as tokens"
+            "the tokens behind. Export Vocabulary.closed(), which keeps them as tokens"
         )
     kept = set(vocabulary.tokens)
     missing = [atom for atom in ALPHABET if atom not in kept]
@@ -138,7 +138,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if missing or foreign:
         raise VocabularyError(
             f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
-            f"{'is missing' if missing else 'is no byte'}; search with --level bytes"
+            f"{'is missing' if missing else 'is no byte'}; count with pretokenizer='bytes'"
         )
 
 

@@ -38,15 +38,15 @@ class Normalizer:
 
     @classmethod
     def parse(cls, name: str) -> Normalizer:
-        """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase".
+        """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase", in any case.
 
-        >>> Normalizer.parse("lowercase")
-        Normalizer(form='none', lowercase=True)
+        >>> Normalizer.parse("NFKC+Lowercase").name
+        'nfkc+lowercase'
         """
         named = {one.name: one for form in _FORMS for one in (cls(form), cls(form, lowercase=True))}
-        if name not in named:
+        if name.lower() not in named:
             raise ConfigError(f"unknown normalizer {name!r}; choose from {', '.join(named)}")
-        return named[name]
+        return named[name.lower()]
 
     @property
     def name(self) -> str:

@@ -30,7 +30,7 @@ from typing import Any
 from volt.errors import VocabularyError
 
 FORMAT = 1
-_HINT = "; make one with: volt search CORPUS -o NAME.volt"
+_HINT = "; make one with volt.search"
 _FOREIGN = {
     "#version:": "subword-nmt codes",
     "{": "the JSON of another program",

@@ -83,12 +83,12 @@ def _remedy(kind: object) -> str:
     """What to do with a tokenizer whose pieces no merges make."""
     if kind == "Unigram":
         return (
-            "no merges make its pieces; give the sentencepiece .model that it comes from to volt search --candidates, "
-            "or train a BPE tokenizer"
+            "no merges make its pieces; give the merges of the sentencepiece .model that it comes from to "
+            "volt.replay_bpe, or train a BPE tokenizer"
         )
     if kind == "WordPiece":
-        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus with volt search"
-    return "train a BPE tokenizer, or find a vocabulary with volt search"
+        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus with volt.search"
+    return "train a BPE tokenizer, or find a vocabulary with volt.search"
 
 
 def model_vocab(path: Path, model: Json) -> dict[str, int]:
@@ -273,7 +273,7 @@ def _read_split_bytes(split: Json, level: Json) -> str:
     raise VocabularyError(
         f"the pre_tokenizer cuts text by the pattern {found!r} before it takes bytes, and VOLT takes bytes of words "
         f"cut by GPT-2's pattern only, {GPT2_PATTERNS[0]!r}; choose a tokenizer with that one (ByteLevel with "
-        "use_regex true), or find a vocabulary on your corpus with volt search --level bytes"
+        "use_regex true), or find a vocabulary on your corpus, counted with pretokenizer='bytes'"
     )
 
 

@@ -158,7 +158,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         raise VocabularyError(
             f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
             "the way and split back into their parts, but this format cannot split back: they would come out as "
-            "pieces. Export with --closed (Vocabulary.closed()), which keeps them as tokens"
+            "pieces. Export Vocabulary.closed(), which keeps them as tokens"
         )
     if lost:
         raise VocabularyError(
@@ -168,7 +168,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if marker != "none" and (cut.is_bytes or (marker == "prefix" and cut.keeps_spaces)):
         raise VocabularyError(
             f"{path}: this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; "
-            "search with --marker none"
+            "learn with marker='none'"
         )
 
 
@@ -195,7 +195,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if scheme.pretokenizer.startswith("regex:"):
         yield (
             "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "
-            "as '¼': check your text with --check."
+            "as '¼': check your text with volt.formats.check."
         )
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' in front."

@@ -69,7 +69,7 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
     if merges is None:
         raise VocabularyError(
             f"{path}: lists tokens but holds no merges, which are needed to cut text; name the subword-nmt codes, "
-            f"sentencepiece model or VOLT vocabulary that has them: volt import {path} --merges FILE -o MODEL"
+            "sentencepiece model or VOLT vocabulary that has them: read it with merges=FILE"
         )
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
@@ -148,26 +148,26 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
         if not bad.isdisjoint(piece):
             raise VocabularyError(
                 f"{path}: token {piece!r} holds white space that {where} cannot hold; export to marian or huggingface, "
-                "or search with --pretokenizer whitespace"
+                "or count with pretokenizer='whitespace'"
             )
 
 
 def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
     """What no list carries, a sentence each. counts: whether there are counts that this list leaves out."""
-    yield "no merges: reading the list back takes --merges FILE"
+    yield "no merges: reading the list back takes merges=FILE"
     if counts:
         yield "no counts"
     if vocabulary.scaffolding:
         yield (
-            f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back, as volt "
-            "encode and subword-nmt's --vocabulary do; --closed lists them"
+            f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back, as "
+            "VOLT and subword-nmt's --vocabulary do; Vocabulary.closed() lists them"
         )
 
 
 def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
     """What `joined_spelling` changes."""
     if vocabulary.marker == "suffix":
-        yield 'spelled as subword-nmt does, "@@" behind what ends no word: cut text with volt encode --separator @@'
+        yield "spelled as subword-nmt does, '@@' behind what ends no word: cut text with separator='@@'"
 
 
 def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:

@@ -29,7 +29,8 @@ def check_scheme(vocabulary: Vocabulary) -> None:
     if scheme not in _SCHEMES:
         raise VocabularyError(
             f"marker {scheme[1]!r} with {scheme[0]!r} pre-tokens: sentencepiece starts words with {PREFIX!r} and cuts "
-            "them at spaces; search with --marker prefix, or with --pretokenizer metaspace --marker none"
+            "them at spaces; learn with marker='prefix', or count with pretokenizer='metaspace' and learn with "
+            "marker='none'"
         )
     if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
         raise VocabularyError(

@@ -1,0 +1,77 @@
+"""Two examples for the help of every command: real command lines, which the tests run in this order.
+
+They share their files: the first makes what a later one reads.
+"""
+
+from __future__ import annotations
+
+EXAMPLES = {
+    "volt": (
+        "volt search corpus.txt",
+        "volt encode -m corpus.volt corpus.txt -o corpus.pieces",
+    ),
+    "search": (
+        "volt search corpus.txt --sizes 500:4000:500 -o corpus.volt",
+        "zcat corpus.txt.gz | volt search - --select fixed:1000 --json -o small.volt > small.json",
+    ),
+    "encode": (
+        "volt encode -m corpus.volt corpus.txt --form npy -o encoded/",
+        "volt encode -m corpus.volt --separator @@ < corpus.txt > corpus.bpe",
+    ),
+    "decode": (
+        "volt decode -m corpus.volt corpus.pieces -o corpus.back",
+        "volt encode -m corpus.volt --form ids < corpus.txt | volt decode -m corpus.volt --form ids",
+    ),
+    "inspect": (
+        'volt inspect -m corpus.volt "an unseen sentence about subclasses"',
+        "volt inspect -m corpus.volt -n 100 --json > tokens.json",
+    ),
+    "export": (
+        "volt export -m corpus.volt --to subword-nmt -o corpus.codes --check corpus.txt",
+        "volt export -m corpus.volt --to huggingface --closed -o corpus-hf",
+    ),
+    "import": (
+        "volt import corpus-hf -o again.volt",
+        "volt import corpus.codes --from subword-nmt -o - | gzip > again.volt.gz",
+    ),
+    "compare": (
+        "volt compare corpus.txt --with bpe:1000 --with corpus.volt -o report.html",
+        "volt compare docs=corpus.txt --heldout docs=heldout.txt --with bpe:1000 --json > report.json",
+    ),
+    "demo": (
+        "volt demo",
+        "volt demo --select fixed:4000 -o demo.volt",
+    ),
+    "stream": (
+        "volt stream example case-noise -o noise",
+        "volt stream run noise/stream.yaml --limit 1000 > lines.tsv",
+    ),
+    "stream run": (
+        "volt stream run noise/stream.yaml --workers 2 --limit 1000 > lines.tsv",
+        "volt stream run noise/stream.yaml --resume --state state.json | head -1000 > lines.tsv",
+    ),
+    "stream preview": (
+        "volt stream preview noise/stream.yaml",
+        "volt stream preview noise/stream.yaml -n 3 --from 1000 --changed",
+    ),
+    "stream plan": (
+        "volt stream plan noise/stream.yaml",
+        "volt stream plan noise/stream.yaml --at 1e7 --workers 2 --demand 900",
+    ),
+    "stream audit": (
+        "volt stream audit noise/stream.yaml",
+        "volt stream audit noise/stream.yaml --epochs 2 --world 8 --content --json",
+    ),
+    "stream trace": (
+        "volt stream trace noise/stream.yaml 42",
+        "volt stream trace noise/stream.yaml 1000000 --json",
+    ),
+    "stream schema": (
+        "volt stream schema tag",
+        "volt stream schema --json > stream.schema.json",
+    ),
+    "stream example": (
+        "volt stream example",
+        "volt stream example mixing -o mixing",
+    ),
+}

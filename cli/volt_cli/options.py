@@ -1,0 +1,187 @@
+"""The options that several commands share, and the groups of options that belong together.
+
+Everywhere `-o` is a place, `--form` says what is written or read there, `-m` names the vocabulary, `--json` prints JSON
+on stdout and takes no value, `-q` leaves out everything but errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from volt.choose.size_steps import Parameters
+
+PathOrStdout = Path  # "-" is stdout: see volt_cli.places
+
+FORMATS = ("subword-nmt", "sentencepiece", "huggingface", "tiktoken", "fairseq", "marian", "opennmt", "tokens")
+NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
+PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
+RULES = ("knee", "muv", "f95", "renyi", "tokens")
+
+
+def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """What a shell offers for a word that is half written.
+
+    >>> starting(RULES)("m")
+    ['muv']
+    """
+
+    def offered(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return offered
+
+
+Model = Annotated[
+    Path, typer.Option("-m", "--model", metavar="MODEL", help="The vocabulary: a file of VOLT or of another library.")
+]
+Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Files, globs or folders; default: stdin.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+EncodingErrors = Annotated[
+    Literal["strict", "replace", "skip"],
+    typer.Option(help="Lines that are not UTF-8: stop there, mend, leave out."),
+]
+Separator = Annotated[
+    str, typer.Option(metavar="MARK", help="What marks pieces that do not end a word, such as subword-nmt's @@.")
+]
+Format = Annotated[str, typer.Option(metavar="FORMAT", autocompletion=starting(FORMATS))]
+Select = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        autocompletion=starting(RULES),
+        help="What picks the size: knee, muv, f95, renyi, tokens, fixed:N.",
+    ),
+]
+Sizes = Annotated[
+    str, typer.Option(metavar="START:STOP:STEP", help="Sizes to try, in tokens; default: about thirty round ones.")
+]
+Config = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="A YAML file; `volt stream schema` documents every key.")
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the configuration's.")]
+Workers = Annotated[
+    int | None, typer.Option(metavar="N", help="Processes that compute ahead; the output does not depend on them.")
+]
+Rank = Annotated[
+    int | None, typer.Option(metavar="N", help="This process's number; default: from torchrun, MPI or Slurm.")
+]
+World = Annotated[int | None, typer.Option(metavar="N", help="How many processes share the stream; default: the same.")]
+
+
+@dataclass(frozen=True)
+class SizeOptions:
+    """Which sizes are tried, and what picks one."""
+
+    PANEL = "Sizes"
+
+    sizes: Sizes = ""
+    select: Select = "knee"
+
+
+@dataclass(frozen=True)
+class CountOptions:
+    """How a corpus is read, cut into words and counted."""
+
+    PANEL = "Reading and counting"
+
+    normalizer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=starting(NORMALIZERS),
+            help="none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.",
+        ),
+    ] = "none"
+    pretokenizer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=starting(PRETOKENIZERS),
+            help="whitespace, unicode, gpt2, metaspace or regex:PATTERN.",
+        ),
+    ] = "whitespace"
+    level: Annotated[
+        Literal["characters", "bytes"],
+        typer.Option(help="What is merged; bytes are cut as in GPT-2."),
+    ] = "characters"
+    fields: Annotated[
+        str, typer.Option(metavar="N,N", help="Columns of tab-separated text, counted from 1: 2 or 1,2.")
+    ] = ""
+    column: Annotated[str, typer.Option(metavar="NAME", help="Text column of .jsonl or .parquet files.")] = ""
+    word_counts: Annotated[bool, typer.Option("--word-counts", help="The corpus is a table: word, count.")] = False
+    encoding_errors: EncodingErrors = "strict"
+    min_count: Annotated[int, typer.Option(metavar="N", help="Leave out words that occur less often.")] = 1
+
+
+@dataclass(frozen=True)
+class CandidateOptions:
+    """Where the merges come from that a vocabulary can have."""
+
+    PANEL = "Candidates"
+
+    candidates: Annotated[
+        str,
+        typer.Option(
+            metavar="N|FILE",
+            help="Merges to learn, or a file of them: subword-nmt codes, sentencepiece .model; default: up to 30,000.",
+        ),
+    ] = ""
+    marker: Annotated[
+        Literal["suffix", "prefix", "none"] | None,
+        typer.Option(help="What marks words: </w> behind, ▁ before, nothing; default: as the words need."),
+    ] = None
+    min_pair_count: Annotated[int, typer.Option(metavar="N", help="Merge no pair that occurs less often.")] = 2
+
+
+@dataclass(frozen=True)
+class SpecialOptions:
+    """Tokens with a meaning of their own."""
+
+    PANEL = "Special tokens"
+
+    special: Annotated[
+        list[str] | None, typer.Option("--special", metavar="TOKEN", help="A token that is never split; may repeat.")
+    ] = None
+    unk: Annotated[str, typer.Option(metavar="TOKEN", help="Spelling of the unknown token.")] = "<unk>"
+    bos: Annotated[str, typer.Option(metavar="TOKEN", help="Spelling of the begin-of-sentence token.")] = "<s>"
+    eos: Annotated[str, typer.Option(metavar="TOKEN", help="Spelling of the end-of-sentence token.")] = "</s>"
+    pad: Annotated[str, typer.Option(metavar="TOKEN", help="Spelling of the padding token.")] = "<pad>"
+    byte_fallback: Annotated[bool, typer.Option("--byte-fallback", help="Spell unknown characters as bytes.")] = False
+
+
+@dataclass(frozen=True)
+class TransportOptions:
+    """The transport problem of each size."""
+
+    PANEL = "Transport"
+
+    length: Annotated[
+        Literal["type", "occurrence"], typer.Option(help="Whether Eq. 2 averages over types or their occurrences.")
+    ] = "type"
+    mass: Annotated[Literal["tokens", "characters"], typer.Option(help="What token marginals are shares of.")] = (
+        "tokens"
+    )
+    epsilon: Annotated[float, typer.Option(metavar="X", help="Entropy regularisation ε.")] = 1.0
+    row_tau: Annotated[float, typer.Option(metavar="X", help="Hardness τ of the character marginal; 1 is hard.")] = 1.0
+    column_tau: Annotated[float, typer.Option(metavar="X", help="Hardness τ of the token marginal; 1 is hard.")] = 0.5
+    min_share: Annotated[
+        float, typer.Option(metavar="X", help="Least transported share that keeps a token; 0 keeps all.")
+    ] = 0.001
+    solver: Annotated[Literal["sinkhorn", "pot"], typer.Option(help="What solves it.")] = "sinkhorn"
+    max_iters: Annotated[int, typer.Option(metavar="N", help="Most iterations per transport.")] = 1_000
+
+    def parameters(self) -> Parameters:
+        """As the search takes them. Raises ConfigError if one is out of range."""
+        from volt.choose.size_steps import Parameters
+
+        return Parameters(
+            length=self.length, mass=self.mass, epsilon=self.epsilon, row_tau=self.row_tau, column_tau=self.column_tau,
+            min_share=self.min_share, solver=self.solver, max_iters=self.max_iters,
+        )  # fmt: skip

@@ -1,0 +1,39 @@
+"""The library's errors name Python's arguments; on the command line the same remedies are options.
+
+>>> in_options("a.txt:5: invalid UTF-8; convert the file or pass errors='replace' or 'skip'")
+'a.txt:5: invalid UTF-8; convert the file or pass --encoding-errors replace or skip'
+"""
+
+from __future__ import annotations
+
+import re
+
+# What the library says → what the command line says, in this order.
+REMEDIES = {
+    r"\berrors='replace' or 'skip'": "--encoding-errors replace or skip",
+    r"\berrors='(\w+)'": r"--encoding-errors \1",
+    r"\bpretokenizer='bytes'": "--level bytes",
+    r"\b(marker|pretokenizer|separator|fields|column)='([^']*)'": r"--\1 \2",
+    r"\b(?:count|learn) with (?=--)": "search with ",
+    r", counted with (?=--)": " with volt search ",
+    r"\bsizes=range\((\d+), (\d+), (\d+)\)": r"--sizes \1:\2:\3",
+    r"\bread it with merges=FILE": "volt import FILE --merges FILE -o MODEL",
+    r"\bmerges=FILE": "--merges FILE",
+    r"\bmake one with volt\.search\b": "make one with: volt search CORPUS -o NAME.volt",
+    r"\bvolt\.search\b": "volt search",
+    r"\bgive the merges of (.*) to volt\.replay_bpe\b": r"give \1 to volt search --candidates",
+    r"\bExport Vocabulary\.closed\(\)": "Export with --closed",
+    r"\bVocabulary\.closed\(\)": "--closed",
+    r"\bvolt\.formats\.check\b": "--check",
+    r"\bn_merges\b": "--candidates",
+    r"^system '([^']*)':": r"--with \1:",
+    r"^(epsilon|dropout) is\b": r"--\1 is",
+}
+_NAMES = re.compile(r"\b(row_tau|column_tau|min_share|max_iters|min_count|min_pair_count|cache_words)\b")
+
+
+def in_options(message: str) -> str:
+    """A message of the library, with options in place of Python's arguments."""
+    for python, option in REMEDIES.items():
+        message = re.sub(python, option, message)
+    return _NAMES.sub(lambda found: "--" + found[0].replace("_", "-"), message)

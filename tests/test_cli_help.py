@@ -1,0 +1,146 @@
+"""Help: what every command shows of itself. Its examples are real, its options of one kind, a shell completes them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from test_cli import VOLT, Run, run  # noqa: F401  (a fixture)
+from typer.main import get_command
+
+from volt.choose.size_steps import Parameters
+from volt.encode.files import Output
+from volt.files.blocks import Errors
+from volt.formats.registry import FORMATS
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt_cli import options
+from volt_cli.__main__ import app
+from volt_cli.encode import encode
+from volt_cli.examples import EXAMPLES
+
+TREE: Any = get_command(app)
+COMMANDS: dict[str, Any] = {
+    "volt": TREE,
+    **TREE.commands,
+    **{f"stream {name}": command for name, command in TREE.commands["stream"].commands.items()},
+}
+
+
+def arguments(command: str) -> list[str]:
+    return [] if command == "volt" else command.split()
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_two_examples_and_gives_flags_no_type(command: str, flag: str, run: Run) -> None:  # noqa: F811
+    """-h and --help print usage, options without <bool>, and at the end the command's two examples."""
+    shown = run(*arguments(command), flag).stdout.decode()
+    assert "Usage" in shown
+    assert "<bool>" not in shown
+    assert "list[" not in shown
+    lines = [line.strip() for line in shown.strip().splitlines()]
+    assert lines[-3:] == ["Examples", *(f"$ {example}" for example in EXAMPLES[command])]
+
+
+def test_every_command_has_examples_of_its_own() -> None:
+    """Each command has two examples, which hold it, and no sign that rich would take for markup."""
+    assert EXAMPLES.keys() == COMMANDS.keys()
+    for command, examples in EXAMPLES.items():
+        assert len(examples) == 2
+        for example in examples:
+            assert "[" not in example
+            assert command == "volt" or f"volt {command} " in f"{example} "
+
+
+@pytest.mark.slow
+def test_the_examples_run(tmp_path: Path) -> None:
+    """Each example ends with status 0, in the order of the table and in a folder with a corpus and its parts."""
+    text = "\n".join(topics.values())
+    (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "heldout.txt").write_text(text[:10_000], encoding="utf-8")
+    (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(text.encode()))
+    for examples in EXAMPLES.values():
+        for example in examples:
+            shell = re.sub(r"(?<![./\w])volt (?=[a-z])", f"{sys.executable} -m volt_cli ", example)
+            shell = shell.replace("--demand 900", "--demand 1")  # this machine may be busy
+            done = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, timeout=120)
+            assert done.returncode == 0, (example, done.stderr.decode())
+
+
+# One kind of option
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_are_of_one_kind_everywhere(command: str) -> None:
+    """-o is --output, -m is --model, -q is --quiet; --json and --quiet are flags; nothing is called --out or --ids."""
+    given = {name: option for option in COMMANDS[command].params for name in option.opts}
+    for short, long in (("-o", "--output"), ("-m", "--model"), ("-q", "--quiet")):
+        assert given.get(short) is given.get(long)
+    for flag in ("--json", "--quiet"):
+        assert flag not in given or given[flag].is_flag
+    assert not given.keys() & {"--out", "--ids"}
+
+
+def test_the_groups_of_a_search_are_headings(run: Run) -> None:  # noqa: F811
+    """`volt search --help` shows the options of a group under the group's heading."""
+    shown = run("search", "--help").stdout.decode()
+    for group in (
+        options.SizeOptions, options.CountOptions, options.CandidateOptions, options.SpecialOptions,
+        options.TransportOptions,
+    ):  # fmt: skip
+        part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]
+        for field in fields(group):
+            assert f"--{field.name.replace('_', '-')} " in part
+
+
+def test_the_command_line_offers_what_the_library_offers() -> None:
+    """Defaults of the transport, choices of forms and error policies, and names of formats are the library's."""
+    assert options.TransportOptions().parameters() == Parameters()
+    form = get_args(get_type_hints(encode)["form"])
+    assert form == get_args(Output)
+    assert get_args(get_type_hints(options.CountOptions)["encoding_errors"]) == get_args(Errors)
+    assert list(FORMATS) == list(options.FORMATS)
+    assert [Normalizer.parse(name).name for name in options.NORMALIZERS] == list(options.NORMALIZERS)
+    assert [PreTokenizer.parse(name).name for name in options.PRETOKENIZERS] == list(options.PRETOKENIZERS)
+
+
+# Completion
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("volt enc", ["encode"]),
+        ("volt encode --fo", ["--form"]),
+        ("volt encode --form n", ["npy"]),
+        ("volt search --select m", ["muv"]),
+        ("volt stream tr", ["trace"]),
+    ],
+)
+def test_bash_is_offered_commands_options_and_values(typed: str, offered: list[str]) -> None:
+    """What bash asks for when TAB is pressed is answered with what can stand there."""
+    names = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    asked = {**os.environ, **names, "_VOLT_COMPLETE": "complete_bash"}
+    done = subprocess.run(VOLT, env=asked, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == offered, done.stderr
+
+
+def test_completion_is_installed_for_bash(tmp_path: Path) -> None:
+    """--install-completion writes a script that bash can read, and makes .bashrc read it."""
+    started_by_bash = ["bash", "-c", f"{sys.executable} -m volt_cli --install-completion; exit $?"]
+    done = subprocess.run(
+        started_by_bash, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    script = tmp_path / ".bash_completions" / "volt.sh"
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+    assert "complete -o default" in script.read_text()

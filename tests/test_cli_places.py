@@ -1,0 +1,81 @@
+"""`-o`: a file, a folder, or - for stdout, in every command that writes data; stdout holds one thing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_cli import TEXT, Run, listed, run  # noqa: F401  (a fixture)
+
+from volt.vocabulary import Vocabulary
+
+
+@pytest.fixture
+def model(run: Run) -> Path:  # noqa: F811
+    """v.volt, from corpus.txt."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    return Path("v.volt")
+
+
+def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) -> None:  # noqa: F811
+    """`volt search -o -` prints the file that it would have written; the report goes to stderr."""
+    done = run("search", "corpus.txt", "-o", "-")
+    assert done.stdout == model.read_bytes()
+    assert b"signature volt|corpus:" in done.stderr
+    assert b"wrote stdout" in done.stderr
+    assert listed(tmp_path) == ["corpus.txt", "v.volt"]
+
+
+def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:  # noqa: F811
+    """-o - is what they do anyway."""
+    pieces = run("encode", "-m", str(model), "corpus.txt", "-o", "-").stdout
+    assert pieces == run("encode", "-m", str(model), "corpus.txt").stdout
+    assert run("decode", "-m", str(model), "-o", "-", stdin=pieces).stdout.decode() == TEXT
+    assert listed(tmp_path) == ["corpus.txt", "v.volt"]
+
+
+def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:  # noqa: F811
+    """A list of tokens, and the vocabulary made of it, are printed as they would be written."""
+    run("export", "-m", str(model), "--to", "tokens", "-o", "list")
+    done = run("export", "-m", str(model), "--to", "tokens", "-o", "-")
+    assert done.stdout == Path("list").read_bytes()
+    assert b"note: " in done.stderr
+    imported = run("import", "list", "--from", "tokens", "--merges", str(model), "-o", "-").stdout
+    Path("again.volt").write_bytes(imported)
+    assert Vocabulary.load("again.volt").tokens == Vocabulary.load(model).tokens
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("format", ["huggingface", "subword-nmt"])
+def test_what_is_more_than_one_file_needs_a_place(format: str, run: Run, model: Path) -> None:  # noqa: F811
+    """stdout takes one file: status 2, nothing on stdout."""
+    done = run("export", "-m", str(model), "--to", format, "--closed", "-o", "-", status=2)
+    assert b"name a place" in done.stderr
+    assert done.stdout == b""
+    assert b"name a folder" in run("stream", "example", "mixing", "-o", "-", status=2).stderr
+
+
+def test_a_comparison_can_go_to_stdout(run: Run) -> None:  # noqa: F811
+    """The page or the Markdown takes the place of the tables, which go to stderr; two of them are too many."""
+    done = run("compare", "corpus.txt", "--with", "bpe:14", "--markdown", "-")
+    assert done.stdout.startswith(b"#")
+    assert b"volt knee" in done.stderr
+    page = run("compare", "corpus.txt", "--with", "bpe:14", "-o", "-", "-q")
+    assert page.stdout.lower().startswith(b"<!doctype html>")
+    assert page.stderr == b""
+    both = run("compare", "corpus.txt", "-o", "-", "--json", status=2)
+    assert b"--json and --output would both write to stdout" in both.stderr
+
+
+def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """Status 2 before any work, nothing written."""
+    assert b"give one of them another place" in run("search", "corpus.txt", "-o", "-", "--json", status=2).stderr
+    assert listed(tmp_path) == ["corpus.txt"]
+
+
+def test_preview_prints_json_too(run: Run) -> None:  # noqa: F811
+    """`volt stream preview --json` prints one object a line."""
+    run("stream", "example", "case-noise", "-o", "noise")
+    rows = run("stream", "preview", "noise/stream.yaml", "-n", "3", "--json").stdout.splitlines()
+    assert [json.loads(row)["n"] for row in rows] == [0, 1, 2]

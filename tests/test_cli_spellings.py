@@ -1,0 +1,115 @@
+"""Old spellings are refused with the new one; remedies of the library are told as options; names in any case."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_cli import Run, run  # noqa: F401  (a fixture)
+
+import volt
+from volt_cli.old_spellings import OLD_SPELLINGS, refuse_old_spellings
+from volt_cli.remedies import in_options
+
+OLD = [
+    ("encode -m v.volt --output ids", "--output names a place; write --form ids"),
+    ("encode -m v.volt --output=npy", "write --form npy"),
+    ("encode -m v.volt --out a.txt", "--out is --output (or -o) now"),
+    ("encode -m v.volt --ids", "--ids is --form ids now"),
+    ("decode -m v.volt --ids", "--ids is --form ids now"),
+    ("decode -m v.volt --out=a.txt", "--out is --output (or -o) now"),
+    ("inspect v.volt", "write volt inspect -m MODEL"),
+    ("inspect v.volt --json", "write volt inspect -m MODEL"),
+    ("export v.volt --to tokens -o x", "write volt export -m MODEL"),
+    ("compare corpus.txt --json report.json", "write --json > report.json"),
+    ("compare corpus.txt --json -", "--json prints on stdout"),
+]
+NEW = [
+    "encode -m v.volt --output ./ids --form ids",
+    "encode -m v.volt -o ids",
+    "encode -m v.volt -- --ids",
+    "decode -m v.volt --form ids --output a.txt",
+    "inspect -m v.volt a text",
+    "inspect -mv.volt text",
+    "inspect text --model=v.volt",
+    "inspect --help",
+    "export --to tokens --help",
+    "compare corpus.txt --json",
+    "compare a=corpus.json --json -o r.html",
+]
+
+
+@pytest.mark.parametrize(("line", "advice"), OLD)
+def test_old_spellings_fail_with_the_new_one(line: str, advice: str, run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """Status 2, the new spelling on stderr, nothing written."""
+    done = run(*line.split(), status=2)
+    assert advice in done.stderr.decode()
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+@pytest.mark.parametrize("line", NEW)
+def test_new_spellings_are_not_taken_for_old_ones(line: str) -> None:
+    """A command line as it is written now is not refused."""
+    command, *arguments = line.split()
+    refuse_old_spellings(command, arguments)
+
+
+def test_every_old_spelling_is_tried_here() -> None:
+    """The table holds nothing that no line above is refused for."""
+    for command, patterns in OLD_SPELLINGS.items():
+        lines = [line.replace("=", " ").removeprefix(command) for line, _ in OLD if line.startswith(command)]
+        for pattern in patterns:
+            assert any(re.search(pattern, line) for line in lines), pattern
+
+
+# Remedies
+
+
+@pytest.mark.parametrize(
+    ("python", "option"),
+    [
+        ("pass errors='replace' or 'skip'", "pass --encoding-errors replace or skip"),
+        ("pass errors='skip'", "pass --encoding-errors skip"),
+        ("drop rare characters with min_count", "drop rare characters with --min-count"),
+        ("or raise n_merges", "or raise --candidates"),
+        ("learn with marker='suffix'", "search with --marker suffix"),
+        ("count with pretokenizer='whitespace'", "search with --pretokenizer whitespace"),
+        ("on your corpus, counted with pretokenizer='bytes'", "on your corpus with volt search --level bytes"),
+        ("Export Vocabulary.closed(), which", "Export with --closed, which"),
+        ("make one with volt.search", "make one with: volt search CORPUS -o NAME.volt"),
+        ("give the merges of the .model to volt.replay_bpe", "give the .model to volt search --candidates"),
+        ("system 'bpee:4': no such system", "--with bpee:4: no such system"),
+        ("corpus.txt: no such file; check the path", "corpus.txt: no such file; check the path"),
+    ],
+)
+def test_remedies_become_options(python: str, option: str) -> None:
+    """What the library says in Python's terms is said in the command line's; the rest stays as it is."""
+    assert in_options(python) == option
+
+
+def test_the_library_speaks_python() -> None:
+    """No message of volt names an option of the command line; other programs' options may be named."""
+    foreign = r"--(model_type|treat_whitespace|escape_whitespaces|vocabulary|glossaries)"
+    for path in Path(volt.__file__).parent.rglob("*.py"):
+        if "stream" in path.parts or path.name == "recipes.py":  # whose examples are command lines
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert not re.search(r"(?<![-\w])--[a-z]", re.sub(foreign, "", line)), f"{path.name}: {line}"
+
+
+def test_errors_name_options(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """An error on the command line names the option that mends it."""
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    assert b"pass --encoding-errors replace or skip" in run("search", "latin.txt", status=1).stderr
+    assert b"--min-pair-count" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
+    assert b"raise --candidates" in run("search", "corpus.txt", "--sizes", "12:900:1", status=1).stderr
+    assert b"volt search CORPUS -o NAME.volt" in run("inspect", "-m", "corpus.txt", status=1).stderr
+
+
+def test_a_normalizer_is_named_in_any_case(run: Run) -> None:  # noqa: F811
+    """NFKC is nfkc: the vocabulary stores the canonical name, and the file is the same."""
+    run("search", "corpus.txt", "-q", "--normalizer", "NFKC+Lowercase", "-o", "a.volt")
+    run("search", "corpus.txt", "-q", "--normalizer", "nfkc+lowercase", "-o", "b.volt")
+    assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()
+    assert volt.Vocabulary.load("a.volt").normalizer.name == "nfkc+lowercase"
