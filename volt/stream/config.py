@@ -9,14 +9,14 @@
           - skip_blank
           - choice:
               - {weight: 0.95}
-              - {weight: 0.04, transforms: [lower: {fields: [0]}]}
+              - {weight: 0.04, transforms: [lower: {fields: [1]}]}
 
 Everything is checked before anything runs, and faults are told together, each with its line. Relative paths are
 relative to the file.
 
->>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [0]]}}", path="stream.yaml")
+>>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [1]]}}", path="stream.yaml")
 >>> configuration.sources[0].transforms
-(Lower(fields=(0,), if_cased=None),)
+(Lower(fields=(1,), if_cased=None),)
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from volt.stream.checks import Checks
 from volt.stream.choice import Choice, Variant
 from volt.stream.config_errors import Problem, as_error, near, problems_of
 from volt.stream.config_yaml import Document, Place, parse, read
+from volt.stream.opening import LoadedFiles, opened
 from volt.stream.policy import Policy
 from volt.stream.registry import TRANSFORMS
 from volt.stream.schedule import Schedule
@@ -55,6 +56,8 @@ class Configuration:
     n_workers: int
     policy: Policy
     cache: Path | None
+    files: LoadedFiles
+    """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
 
 
 def load_config(path: str | Path) -> Configuration:
@@ -75,7 +78,7 @@ class _Builder:
 
     def __init__(self, document: Document, folder: Path, *, check_files: bool = False) -> None:
         self._document, self._folder, self._check_files = document, folder, check_files
-        self._problems = list[Problem]()
+        self._problems, self._files = list[Problem](), LoadedFiles()
 
     def configuration(self) -> Configuration:
         """All of it. Raises ConfigError if anything is wrong."""
@@ -92,7 +95,7 @@ class _Builder:
             raise as_error(self._problems, self._document)
         cache = None if options.cache is None else self._folder / options.cache
         opened = tuple(source for source in sources if source)
-        return Configuration(opened, options.seed, options.ends, options.workers, policy, cache)
+        return Configuration(opened, options.seed, options.ends, options.workers, policy, cache, self._files)
 
     def _steps_of(self, value: object) -> None:
         """Check the transforms even where something else is wrong, so that all faults are told at once."""
@@ -224,7 +227,7 @@ class _Builder:
                 return None
             made = replace(made, **{option: found})
         try:
-            getattr(made, "prepare", lambda: None)()
+            opened(made, self._files)
         except VoltError as error:
             self._note(error, place)
             return None

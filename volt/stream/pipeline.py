@@ -35,7 +35,7 @@ Watch = Callable[[str, Batch, Batch], object]  # step, before, after
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ComputedBlock:
     """What a block yields. data: n_lines lines, each with its line end;  n_read: lines of the source that went in;
     faults: those found unfit;  error: what to raise instead of yielding anything;  fields: number of fields → lines,
     among the first 256.
@@ -67,7 +67,7 @@ class _Place:
         return generator(self.source.seed, self.source.name, self.epoch, self.block, position)
 
 
-def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) -> Block:
+def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) -> ComputedBlock:
     """A block as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`."""
     try:
         raw = read_block(source, epoch, block)
@@ -76,7 +76,7 @@ def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) ->
             done = _transformed(place, raw)
         source.check_files()  # behind the block, so that what it was made with is what was opened
     except VoltError as error:
-        return Block(b"", 0, 0, error=str(error))
+        return ComputedBlock(b"", 0, 0, error=str(error))
     if done.faults and policy.on_fault == "raise":
         first = done.faults[0]
         return replace(
@@ -85,7 +85,7 @@ def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) ->
     return done
 
 
-def _untouched(source: OpenSource, raw: RawBlock) -> Block | None:
+def _untouched(source: OpenSource, raw: RawBlock) -> ComputedBlock | None:
     """The fast way: lines go through as they are. None if they must be looked at."""
     if source.source.transforms or source.source.checks.any or source.source.shuffle == "outputs":
         return None
@@ -94,7 +94,7 @@ def _untouched(source: OpenSource, raw: RawBlock) -> Block | None:
         data.decode()
     except UnicodeDecodeError:
         return None
-    return Block(data, len(raw.lines), len(raw.lines), fields=_fields(raw.lines))
+    return ComputedBlock(data, len(raw.lines), len(raw.lines), fields=_fields(raw.lines))
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:
@@ -105,10 +105,10 @@ def _fields(lines: Sequence[bytes]) -> dict[int, int]:
     return dict(Counter(line.count(b"\t") + 1 for line in lines[:N_SAMPLED]))
 
 
-def _transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> Block:
+def _transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> ComputedBlock:
     batch, faults, data = transformed(place, raw, watch)
     fields = Counter(line.count("\t") + 1 for line in batch.lines[:N_SAMPLED])
-    return Block(data, len(batch), len(raw.lines), tuple(faults), fields=dict(fields))
+    return ComputedBlock(data, len(batch), len(raw.lines), tuple(faults), fields=dict(fields))
 
 
 def trace_block(source: OpenSource, epoch: int, block: int, watch: Watch) -> tuple[Batch, RawBlock]:
@@ -126,7 +126,7 @@ def transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> tup
     batch, faults = _decoded(place, raw)
     reasons = place.source.source.checks.reasons(batch.lines)
     batch = _without(place, batch, reasons, faults)
-    for position, transform in enumerate(place.source.source.transforms):
+    for position, transform in enumerate(place.source.transforms):
         batch = _step(place, position, transform, batch, faults, watch)
     if place.source.source.shuffle == "outputs":
         order = line_order(place.source, place.epoch, place.block, len(batch))

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from volt.errors import StreamError
-from volt.stream.pipeline import Block, compute_block
+from volt.stream.pipeline import ComputedBlock, compute_block
 from volt.stream.schedule import UNIT, shares_of
 from volt.stream.source import OpenSource
 from volt.stream.stream import Stream
@@ -68,7 +68,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     return Plan(at, sources, memory_bound(stream), measure(stream, seconds=seconds))
 
 
-def _source_plan(source: OpenSource, lines: float, block: Block) -> SourcePlan:
+def _source_plan(source: OpenSource, lines: float, block: ComputedBlock) -> SourcePlan:
     if block.error:
         raise StreamError(block.error)
     share = block.n_lines / block.n_read

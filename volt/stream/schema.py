@@ -5,7 +5,7 @@ or one key, the name, with its options; options that are no mapping are the valu
 `- multiply: 3` is `- multiply: {n: 3}`.
 
 >>> transform_schema("multiply")["properties"]["n"]["description"]
-'How many fields hold the text of field 0.'
+'How many fields hold the text of field 1.'
 """
 
 from __future__ import annotations

@@ -150,15 +150,16 @@ def _load(index_path: Path, path: str) -> Shard | None:
 
 def _index(path: str, split_lines: int | None, stamp: Stamp, copy: Path | None) -> Shard:
     """One pass over a file: cut it, copy it if it is to be split, and note where its pieces end."""
+    packing: Packing = "frames" if copy is not None else "whole" if is_compressed(path) else "plain"
     if copy is not None:
         with write_atomic(copy) as file:
-            packing, noted = "frames", _note(path, split_lines, file)
+            noted = _note(path, split_lines, file)
     else:
-        packing, noted = "whole" if is_compressed(path) else "plain", _note(path, split_lines, None)
+        noted = _note(path, split_lines, None)
     if stamp_of(path) != stamp:
         raise StreamError(f"{path}: changed while it was being indexed; wait until it is complete")
     data_path = str(copy or path)
-    return Shard(path, data_path, packing, *noted, stamp=stamp_of(data_path))  # type: ignore[arg-type]
+    return Shard(path, data_path, packing, *noted, stamp=stamp_of(data_path))
 
 
 def _note(

@@ -1,6 +1,6 @@
 """Where a stream stands, as a few hundred bytes of JSON: enough to go on bit for bit with any number of workers.
 
-    {"format": "volt.stream", "version": 1, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "block": 2, …}}, …}
+    {"format": "volt.stream", "version": 2, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "block": 2, …}}, …}
 
 A state belongs to a configuration: the fingerprints of everything that the lines depend on are in it, by name, so a
 stream that would go on differently refuses it and says what differs.
@@ -16,13 +16,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volt.errors import StreamError
 from volt.writer import write_atomic
 
+if TYPE_CHECKING:
+    from volt.stream.source import OpenSource
+
 FORMAT = "volt.stream"
-VERSION = 1
+VERSION = 2  # in version 1 the fields of transforms counted from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,28 @@ class State:
         True
         """
         try:
-            if stored["format"] != FORMAT or stored["version"] != VERSION:
-                raise StreamError(f"a state of {stored['format']!r}, version {stored['version']}, cannot be continued")
+            _check_version(stored["format"], stored["version"])
             rest = {name: value for name, value in stored.items() if name not in ("format", "version", "sources")}
             cursors = {name: Cursor(**cursor) for name, cursor in stored["sources"].items()}
             return cls(**{**rest, "cursors": cursors, "ended": tuple(rest.get("ended", ()))})
         except (KeyError, TypeError, AttributeError) as error:
             raise StreamError(f"no state of a stream ({error}); take one that a stream has written") from error
+
+
+def _check_version(kind: object, version: object) -> None:
+    """Raise StreamError unless a state has this version.
+
+    >>> _check_version("volt.stream", 1)
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: the configuration differs: a state of version 1 was taken when fields counted from 0, and
+    they count from 1 now; start the stream anew
+    """
+    if kind == FORMAT and version == 1:
+        differs = "a state of version 1 was taken when fields counted from 0, and they count from 1 now"
+        raise StreamError(f"the configuration differs: {differs}; start the stream anew")
+    if kind != FORMAT or version != VERSION:
+        raise StreamError(f"a state of {kind!r}, version {version}, cannot be continued; this is version {VERSION}")
 
 
 def save_state(state: Mapping[str, Any], path: str | Path) -> None:
@@ -111,6 +129,15 @@ def fingerprint(value: object) -> str:
     True
     """
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def fingerprints(source: OpenSource) -> dict[str, Any]:
+    """What a source's lines depend on, short: the files' lines by a fingerprint, each transform by name and one."""
+    signature = dict(source.signature)
+    names = [transform.name for transform in source.source.transforms]
+    told: Any = signature.pop("transforms")
+    transforms = [f"{name} {fingerprint(one)}" for name, one in zip(names, told, strict=True)]
+    return {**signature, "lines": fingerprint(signature["lines"]), "transforms": transforms}
 
 
 def differences(stored: Mapping[str, Any], here: Mapping[str, Any], *, at: str = "") -> list[str]:

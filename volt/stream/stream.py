@@ -31,18 +31,18 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from volt.errors import StreamError
-from volt.stream.identity import check_options, fingerprints
+from volt.errors import ConfigError, StreamError
 from volt.stream.mixture import Mixture
+from volt.stream.opening import LoadedFiles
 from volt.stream.policy import Policy, Tally
 from volt.stream.ranks import check_rank
 from volt.stream.recall import Recall, advanced
-from volt.stream.source import OpenSource, Source, open_source
-from volt.stream.state import Cursor, State, refuse_difference
+from volt.stream.source import OpenSource, Source, check_names, open_source
+from volt.stream.state import Cursor, State, fingerprints, refuse_difference
 from volt.stream.summary import Summary, source_summaries
 from volt.stream.supply import Supply
 from volt.stream.taps import Tap, mixed
-from volt.stream.workers import StartMethod
+from volt.stream.workers import StartMethod, check_workers
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
@@ -52,13 +52,20 @@ _WATCH = 1 << 13  # lines between two looks at the workers
 class Stream:
     """An iterable of lines; each iterator goes on where the last one stopped.
 
-    sources: with distinct names;  seed: of all randomness;  ends: what happens when a source with `epochs` ends: "stop"
-    ends the stream, "drop" goes on with the others, their shares renormalised;  policy: for unfit lines;  rank, world:
-    give this process its own blocks of every source;  n_workers: processes that compute ahead, 0 for none;
-    start_method: "spawn", or "fork" if no thread is running;  cache: the folder for indices and split files;  recall:
-    how many lines back `state(at=…)` can go.
+    The stream opens its sources and owns them, and it owns the workers; `close` ends the workers.
 
-    Raises StreamError if a source cannot be opened, ConfigError if options are at odds.
+    sources: with distinct names.
+    seed: all randomness follows from it.
+    ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" goes on with the other sources.
+    policy: what to do with unfit lines.
+    rank, world: this process reads the blocks of this rank alone, out of so many ranks.
+    n_workers: processes that compute blocks ahead; with 0 this process computes them.
+    start_method: of the workers: "spawn", or "fork" if no thread is running.
+    cache: the folder for indices and split files.
+    recall: how many lines back `state(at=…)` can go.
+    files: what the transforms' files hold, if they have been loaded already (`from_config` has).
+
+    Raises StreamError if a source cannot be opened, ConfigError if an option is out of range.
     """
 
     def __init__(
@@ -74,22 +81,27 @@ class Stream:
         start_method: StartMethod = "spawn",
         cache: str | os.PathLike[str] | None = None,
         recall: int = 1 << 23,
+        files: LoadedFiles | None = None,
     ) -> None:
-        check_options(sources, ends=ends, n_workers=n_workers, start_method=start_method)
+        check_names([source.name for source in sources])
+        check_workers(n_workers, start_method)
+        if ends not in ("stop", "drop"):
+            raise ConfigError(f"ends={ends!r}: choose stop or drop")
         self.rank, self.world = check_rank(rank, world)
         self.seed, self.ends, self.policy = seed, ends, policy or Policy()
-        self.sources = tuple(self._opened(source, cache) for source in sources)
-        workers = {"n_workers": n_workers, "start_method": start_method}
-        self._supply = Supply(self.sources, self.policy, rank=rank, world=world, **workers)  # type: ignore[arg-type]
+        files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
+        self.sources = tuple(self._opened(source, folder, files) for source in sources)
+        self._supply = Supply(
+            self.sources, self.policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method
+        )
         self._mixture = Mixture([source.source.weight for source in self.sources])
         self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
         self._stand_at(State(0, {}, self.configuration))
 
-    def _opened(self, source: Source | OpenSource, cache: str | os.PathLike[str] | None) -> OpenSource:
+    def _opened(self, source: Source | OpenSource, cache: Path | None, files: LoadedFiles) -> OpenSource:
         if isinstance(source, OpenSource):
             return source
-        folder = None if cache is None else Path(cache)
-        return open_source(source, seed=self.seed, cache=folder, policy=self.policy)
+        return open_source(source, seed=self.seed, cache=cache, policy=self.policy, files=files)
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
@@ -196,10 +208,17 @@ class Stream:
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
-        on_fault = "raise" if self.policy.on_fault == "raise" else "skip"
-        options = {"seed": self.seed, "ends": self.ends, "rank": self.rank, "world": self.world, "recall": 0}
-        workers = {"n_workers": self.n_workers, "start_method": self._supply.start_method}
-        return Stream(self.sources, policy=Policy(on_fault), **options, **workers)  # type: ignore[arg-type]
+        return Stream(
+            self.sources,
+            seed=self.seed,
+            ends=self.ends,
+            policy=Policy("raise" if self.policy.on_fault == "raise" else "skip"),
+            rank=self.rank,
+            world=self.world,
+            n_workers=self.n_workers,
+            start_method=self._supply.start_method,
+            recall=0,
+        )
 
     def close(self) -> None:
         """End the workers. The stream may be read on; it then starts new ones."""

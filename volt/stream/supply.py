@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 
-from volt.stream.pipeline import Block
+from volt.stream.pipeline import ComputedBlock
 from volt.stream.policy import Policy
 from volt.stream.source import OpenSource, addresses
 from volt.stream.state import Cursor
@@ -36,7 +36,9 @@ class Supply:
         self._rank, self._world = rank, world
         self._blocks: Blocks | None = None
 
-    def take(self, source: int, *, cursors: Sequence[Cursor], shares: Sequence[float]) -> tuple[Address, Block] | None:
+    def take(
+        self, source: int, *, cursors: Sequence[Cursor], shares: Sequence[float]
+    ) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more.
 
         cursors: where the sources stand, which counts only after a close;  shares: of the next samples.
@@ -51,8 +53,9 @@ class Supply:
             for source, cursor in zip(self._sources, cursors, strict=True)
         ]
         if self.n_workers:
-            workers = {"n_workers": self.n_workers, "start_method": self.start_method}
-            self._blocks = WorkerBlocks(self._sources, queues, self._policy, **workers)  # type: ignore[arg-type]
+            self._blocks = WorkerBlocks(
+                self._sources, queues, self._policy, n_workers=self.n_workers, start_method=self.start_method
+            )
         else:
             self._blocks = LocalBlocks(self._sources, queues, self._policy)
         self._finalizer = weakref.finalize(self, self._blocks.close)

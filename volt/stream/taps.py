@@ -1,7 +1,7 @@
 """A source as the stream drinks from it: the block in use, how much of it is gone, and its lines.
 
 >>> tap = Tap("wmt")
->>> tap.fill((0, 3), Block(b"a\\nb\\nc\\n", 3, 3), offset=1)
+>>> tap.fill((0, 3), ComputedBlock(b"a\\nb\\nc\\n", 3, 3), offset=1)
 >>> tap.left, tap.rows(1).tolist(), tap.cursor
 (2, [b'b'], Cursor(lines=0, epoch=0, block=3, offset=1))
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.stream.pipeline import Block
+from volt.stream.pipeline import ComputedBlock
 from volt.stream.source import OpenSource
 from volt.stream.state import Cursor
 
@@ -29,7 +29,7 @@ class Tap:
 
     name: str
     cursor: Cursor = field(default_factory=Cursor)
-    block: Block | None = None
+    block: ComputedBlock | None = None
     size: int = 0
     n_empty: int = 0
     _rows: NDArray[Any] | None = None
@@ -40,7 +40,7 @@ class Tap:
         """Lines left in the block in use."""
         return 0 if self.block is None else self.block.n_lines - self.cursor.offset
 
-    def fill(self, address: tuple[int, int], block: Block, *, offset: int = 0) -> None:
+    def fill(self, address: tuple[int, int], block: ComputedBlock, *, offset: int = 0) -> None:
         """Go on with a block, from a line of it on."""
         self.cursor = Cursor(self.cursor.lines, *address, offset)
         self.block, self.size = block, block.n_lines

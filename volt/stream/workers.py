@@ -28,8 +28,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, Literal, Protocol
 
-from volt.errors import StreamError
-from volt.stream.pipeline import Block, compute_block
+from volt.errors import ConfigError, StreamError
+from volt.stream.pipeline import ComputedBlock, compute_block
 from volt.stream.policy import Policy
 from volt.stream.source import OpenSource
 
@@ -40,10 +40,22 @@ _OUTSTANDING = 2  # blocks that a worker is asked for at a time: one in work, on
 _GRACE = 2.0  # seconds that workers have to end by themselves
 
 
+def check_workers(n_workers: int, start_method: str) -> None:
+    """Raise ConfigError if so many workers cannot be started, or not in this way.
+
+    >>> check_workers(-1, "spawn")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 or more, and spawn or fork
+    """
+    if n_workers < 0 or start_method not in ("spawn", "fork"):
+        raise ConfigError(f"n_workers={n_workers}, start_method={start_method!r}: give 0 or more, and spawn or fork")
+
+
 class Blocks(Protocol):
     """Blocks of each source, in the order of the addresses given at the start."""
 
-    def take(self, source: int) -> tuple[Address, Block] | None:
+    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more."""
 
     def expect(self, shares: Sequence[float]) -> None:
@@ -59,7 +71,7 @@ class LocalBlocks:
     def __init__(self, sources: Sequence[OpenSource], queues: Sequence[Iterator[Address]], policy: Policy) -> None:
         self._sources, self._queues, self._policy = sources, queues, policy
 
-    def take(self, source: int) -> tuple[Address, Block] | None:
+    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more."""
         address = next(self._queues[source], None)
         return None if address is None else (address, compute_block(self._sources[source], *address, self._policy))
@@ -78,7 +90,7 @@ class _Line:
     queue: Iterator[Address]
     block_lines: int
     asked: deque[Address] = field(default_factory=deque)
-    ready: dict[Address, Block] = field(default_factory=dict)
+    ready: dict[Address, ComputedBlock] = field(default_factory=dict)
     ended: bool = False
     share: float = 1.0
 
@@ -153,7 +165,7 @@ class WorkerBlocks:
             line.share = share
         self._receive(0)
 
-    def take(self, source: int) -> tuple[Address, Block] | None:
+    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more. Raises StreamError if a worker has died."""
         line = self._lines[source]
         if not self._workers:
@@ -194,9 +206,9 @@ class WorkerBlocks:
     def _receive(self, timeout: float) -> None:
         """Take in what workers have done, waiting for it at most so long, and ask for more."""
         self._ask()
-        links = {worker.link: worker for worker in self._workers}
-        for link in wait(list(links), timeout):
-            self._take_in(links[link])  # type: ignore[index]
+        ready = wait([worker.link for worker in self._workers], timeout)
+        for worker in [worker for worker in self._workers if worker.link in ready]:
+            self._take_in(worker)
         self._ask()
 
     def _take_in(self, worker: _Worker) -> None:
@@ -210,7 +222,7 @@ class WorkerBlocks:
         except (EOFError, OSError):
             self._mourn(worker)
         worker.asked -= 1
-        self._lines[source].ready[address] = Block(data, **block)
+        self._lines[source].ready[address] = ComputedBlock(data, **block)
 
     def _mourn(self, worker: _Worker) -> None:
         worker.process.join(_GRACE)
