@@ -1,6 +1,6 @@
 """Random choice: each line goes through one of several variants, drawn by weight.
 
-Lines keep their places, whatever the variants drop, repeat or join.
+Lines stay in their order, whatever the variants drop, repeat or join.
 
 >>> from volt.stream.transforms import Lower, Title
 >>> noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(1,)),)), Variant(0.01, (Title(),))))  # Figure 2
@@ -72,7 +72,7 @@ class Choice(ConfiguredTransform):
 
 
 def through(batch: Batch, chosen: Indices, transforms: tuple[Transform, ...], rng: np.random.Generator) -> Batch:
-    """The chosen lines after some transforms; origins are then indices in `batch`.
+    """The chosen lines of a batch after some transforms. The origins of the result are indices in that batch.
 
     >>> through(Batch.of(["a", "b"]), np.array([1]), (), np.random.default_rng(0))
     Batch(lines=['b'], origins=array([1]))

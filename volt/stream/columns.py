@@ -1,4 +1,4 @@
-"""Fields of many lines as one text: taken out, changed all at once, and put back, without a string for each.
+"""Fields of many lines as one text: taken out, changed all at once, and put back, without making a string of each.
 
     lines → bytes → the chosen fields, one per line → function → the same number of lines → back between the others
 
@@ -23,10 +23,12 @@ Mask = NDArray[np.bool_]
 
 
 def map_text(batch: Batch, function: Callable[[bytes], bytes], *, fields: Fields | None = None) -> Batch:
-    """The chosen fields of all lines, as lines of one text, through `function`, which keeps their number.
+    """A batch whose chosen fields are replaced by what `function` makes of them.
 
-    fields: by default 1 and, where a line has it, 2. Raises LineFault for lines that lack a named field or hold a line
-    end, StreamError if the function makes fields of other fields' number.
+    function: takes the fields as the lines of one text, and returns a text of as many lines.
+    fields: by default 1 and, where a line has it, 2.
+    Raises LineFault for lines that lack a named field or hold a line end, StreamError if the function returns more or
+    fewer lines.
     """
     data = np.frombuffer("\n".join([*batch.lines, ""]).encode(), np.uint8)
     ends = np.flatnonzero((data - np.uint8(_TAB)) < 2)  # of fields: where a tab or a line end stands

@@ -11,7 +11,7 @@
               - {weight: 0.95}
               - {weight: 0.04, transforms: [lower: {fields: [1]}]}
 
-Everything is checked before anything runs, and faults are told together, each with its line. Relative paths are
+Everything is checked before anything runs. All mistakes are reported at once, each with its line. Relative paths are
 relative to the file.
 
 >>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [1]]}}", path="stream.yaml")
@@ -98,7 +98,7 @@ class _Builder:
         return Configuration(opened, options.seed, options.ends, options.workers, policy, cache, self._files)
 
     def _steps_of(self, value: object) -> None:
-        """Check the transforms even where something else is wrong, so that all faults are told at once."""
+        """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
         if isinstance(value, dict) and isinstance(sources := value.get("sources"), dict):
             for name, source in sources.items():
                 if isinstance(source, dict):

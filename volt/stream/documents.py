@@ -1,7 +1,8 @@
 """Pseudo-documents: consecutive lines with the same document id become one line, under limits.
 
 Lines must come in their order in the file: give their source `shuffle: outputs`, so that the documents are shuffled and
-not the lines. Where a document is cut (by a limit, or by the end of a piece of the file) the next one starts.
+not the lines. A document that is longer than a limit allows, or that goes on in another piece of the
+file, is cut there, and another begins.
 
 >>> lines = ["a b\\tA B\\t1", "c\\tC\\t1", "d\\tD\\t2"]
 >>> Documents(separator="<sep>")(Batch.of(lines), np.random.default_rng(0)).lines

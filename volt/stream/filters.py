@@ -29,7 +29,7 @@ _MEASURES: dict[str, Callable[[str], int]] = {
 
 
 def _kept(batch: Batch, wanted: list[bool]) -> Batch:
-    """Cheap where nothing is dropped, which is the usual case."""
+    """The wanted lines. Where nothing is dropped, which is the usual case, this takes no time."""
     return batch if all(wanted) else batch.take(np.array(wanted, bool))
 
 
@@ -59,7 +59,7 @@ def _have_all(rows: list[list[str]], fields: Fields) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Bitext(ConfiguredTransform):
-    """Drop lines that have not both sides: one is missing, empty or white space."""
+    """Drop lines of which a side is missing, empty or white space."""
 
     name: ClassVar[str] = "bitext"
     fields: Fields = (1, 2)

@@ -1,7 +1,8 @@
 """Weights → which source gives each sample, so that at every prefix each source's count is within one of its share.
 
-It is an apportionment, not a draw: sources take turns as evenly as whole samples can, under schedules too. Where a
-mixture stands is told by the samples dealt so far, so any sample's turn follows from a saved state at once.
+Nothing is drawn at random: sources take turns as evenly as whole samples allow, also while weights change. Where a
+mixture stands follows from the number of samples that each source has given, so it can go on from a saved state at
+once.
 
 >>> mixture = Mixture((2.0, 1.0))
 >>> mixture.turns(6).tolist(), mixture.counts.tolist()
@@ -22,10 +23,14 @@ from volt.stream.schedule import UNIT, Shares, Weight, shares_of
 
 @dataclass(slots=True)
 class Mixture:
-    """Deals turns. counts: (n_sources,) turns dealt to each source so far.
+    """Deals turns to sources.
 
-    ended: sources that get no more turns. When one ends, the others' shares are renormalised and what they were owed
-    starts anew: `since` is the sample, `base` the counts at that moment.
+    weights: one for each source, numbers or schedules.
+    counts: (n_sources,) turns dealt to each source so far.
+    ended: sources that get no more turns. When one ends, the others share its turns in proportion to their weights,
+        and what each is owed counts from there.
+    since: the sample at which a source last ended.
+    base: (n_sources,) the counts at that sample.
     """
 
     weights: Sequence[Weight]

@@ -2,9 +2,9 @@
 
     lines of the slices → permuted → valid UTF-8 → checks → transform 0 → transform 1 → … → bytes
 
-Where there is nothing to check or to transform, lines are never touched one by one as text. An unfit line is taken
-out and noted as a `Fault`; if the policy is to raise, the block carries the error for the stream to raise when it
-gets there.
+Where there is nothing to check or to transform, lines stay bytes and are not looked at one by one. An unfit line is
+taken out and noted as a `Fault`. If the policy is to raise, the block carries the error, and the stream raises it when
+it gets to the block.
 
 >>> import tempfile
 >>> from volt.stream.source import Source, open_source
@@ -36,9 +36,13 @@ Watch = Callable[[str, Batch, Batch], object]  # step, before, after
 
 @dataclass(frozen=True, slots=True)
 class ComputedBlock:
-    """What a block yields. data: n_lines lines, each with its line end;  n_read: lines of the source that went in;
-    faults: those found unfit;  error: what to raise instead of yielding anything;  fields: number of fields → lines,
-    among the first 256.
+    """A block after all transforms.
+
+    data: n_lines lines, each with its line end.
+    n_read: how many lines of the source it was made from.
+    faults: those of them that were unfit.
+    error: what the stream is to raise when it gets to this block; empty if nothing.
+    fields: number of fields → how many of the first 256 lines have so many.
     """
 
     data: bytes
@@ -51,7 +55,7 @@ class ComputedBlock:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a computation stands, for keys of generators and places of faults."""
+    """Which block is computed: it names the random generators, and the files and lines of faults."""
 
     source: OpenSource
     epoch: int
@@ -86,7 +90,7 @@ def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) ->
 
 
 def _untouched(source: OpenSource, raw: RawBlock) -> ComputedBlock | None:
-    """The fast way: lines go through as they are. None if they must be looked at."""
+    """The block where lines stay as they are, which is fast; None if there are transforms, checks or invalid bytes."""
     if source.source.transforms or source.source.checks.any or source.source.shuffle == "outputs":
         return None
     data = _joined(raw.lines)
@@ -193,7 +197,9 @@ def _without(place: _Place, batch: Batch, reasons: dict[int, str], faults: list[
 def _step(
     place: _Place, position: int, transform: Transform, batch: Batch, faults: list[Fault], watch: Watch | None
 ) -> Batch:
-    """One transform; lines that it cannot take are taken out first, and it starts again with the same generator."""
+    """The batch after one transform. Lines that it cannot take are taken out, and it is called again with a generator
+    in the same state as before.
+    """
     while len(batch):
         try:
             done = _called(place, position, transform, batch)
@@ -232,4 +238,6 @@ def _found_singly(place: _Place, position: int, transform: Transform, batch: Bat
 def _whole_failure(place: _Place, transform: Transform, error: Exception) -> StreamError:
     told = "".join(traceback.format_exception(error)).rstrip()
     where = f"source {place.source.name!r}, epoch {place.epoch}, block {place.block}"
-    return StreamError(f"{where}: transform {transform.name!r} failed on the block, on no line by itself:\n{told}")
+    return StreamError(
+        f"{where}: transform {transform.name!r} fails on this block, but on none of its lines alone:\n{told}"
+    )

@@ -21,7 +21,11 @@ from volt.writer import write_atomic
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """about: one line;  files: what its folder holds, by name: text, or what makes the bytes."""
+    """An example that can be run.
+
+    about: what it shows, in one line.
+    files: what its folder holds, by name: a text, or a function that makes the bytes.
+    """
 
     about: str
     files: Mapping[str, str | Callable[[], bytes]]

@@ -30,7 +30,12 @@ VERSION = 2  # in version 1 the fields of transforms counted from 0
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in a source. lines: given so far;  epoch, block: of the block in use;  offset: lines taken from it."""
+    """How far a source has been read.
+
+    lines: how many it has given so far.
+    epoch, block: the block that its next line comes from.
+    offset: how many lines of that block have been given.
+    """
 
     lines: int = 0
     epoch: int = 0
@@ -40,8 +45,13 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """n: lines given so far;  cursors: by source;  since, base, ended: the mixture since a source last ended;
-    n_read, n_faults, reasons: the tally of unfit lines;  configuration: what the lines depend on.
+    """Where a stream stands.
+
+    n: how many lines it has given so far.
+    cursors: how far each source has been read, by name.
+    configuration: fingerprints, by name, of all that the lines depend on.
+    since, base, ended: of the mixture: where a source last ended, what each had given there, and which have ended.
+    n_read, n_faults, reasons: lines read, unfit lines among them, and how many for each kind of reason.
     """
 
     n: int

@@ -1,7 +1,7 @@
 """`Stream`: sources, mixed, as lines without end; exact, repeatable, and resumable at any line.
 
-Line n is a pure function of the sources, their transforms, the seed and n. Blocks of each source are computed in
-workers or here; the mixture says whose turn it is; what is kept of the past is a few numbers per source.
+Line n is a pure function of the sources, their transforms, the seed and n. Workers, or this process, compute the blocks
+of each source; the mixture says which source gives the next line. To go on later, a few numbers per source are enough.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -135,7 +135,9 @@ class Stream:
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
                     if self._run != run:
-                        raise StreamError("the stream was read or moved by another hand; make a new iterator")
+                        raise StreamError(
+                            "the stream has been read by another iterator, or restored, since; make a new iterator"
+                        )
                     self._given += 1
                     yield line
                 self._expect()
@@ -236,7 +238,7 @@ class Stream:
     # how it stands
 
     def _stand_at(self, state: State) -> None:
-        """Take a state for the present one; blocks in the making are dropped."""
+        """Go to a state; blocks that are being computed are dropped."""
         self._release()
         names = [source.name for source in self.sources]
         self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
@@ -298,7 +300,7 @@ class Stream:
             self._tally.charge(n_read=0, faults=source.faults)
 
     def _reach(self, most: int | None) -> int:
-        """For how many turns the blocks in use suffice."""
+        """How many of the next lines the blocks in use hold; 0 if the source of the next line needs a new block."""
         lefts = [tap.left for tap in self._taps]
         bound = sum(lefts) + 1 if most is None else min(sum(lefts) + 1, most)
         if len(self._turns) < min(bound, WINDOW):

@@ -1,4 +1,4 @@
-"""Vocabularies inside the stream: fields ⇄ pieces or ids, the same every time or sampled anew in every epoch.
+"""Vocabularies inside the stream: fields ⇄ pieces or ids, the same each time or sampled anew in every epoch.
 
 `Encode` and `Decode` take a VOLT vocabulary (or any file that `volt import` reads); sampling is BPE-dropout.
 volt.stream.sentencepiece does the same with a SentencePiece model.

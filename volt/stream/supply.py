@@ -1,4 +1,4 @@
-"""Who computes a stream's blocks: this process or workers, started at the first need and ended by any error.
+"""Where a stream gets its blocks: from this process, or from workers that are started when a block is first needed.
 
 >>> supply = Supply((), Policy(), n_workers=0)
 >>> _ = supply.start([], shares=[])
@@ -41,7 +41,8 @@ class Supply:
     ) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more.
 
-        cursors: where the sources stand, which counts only after a close;  shares: of the next samples.
+        cursors: where the sources stand; needed where this call is the one that starts the computation.
+        shares: how the next samples are shared among the sources.
         Raises StreamError if a worker has died.
         """
         return (self._blocks or self.start(cursors, shares=shares)).take(source)

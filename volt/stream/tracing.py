@@ -28,7 +28,7 @@ from volt.stream.stream import Stream
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """A transform: the lines with this origin that went in, and those that came out."""
+    """What one transform did: the lines of this origin before it, and those after it."""
 
     name: str
     before: tuple[str, ...]
@@ -37,8 +37,15 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Line n of the stream. path, line: of the source line that it was made from (lines from 1);  raw: that line as it
-    was read;  block, offset: place in the epoch of the source;  steps: transforms in order;  text: the line itself.
+    """Where line n of the stream comes from.
+
+    n: its number, from 0.
+    source: the name of its source.
+    path, line: the file and the number, from 1, of the line that it was made from.
+    epoch, block, offset: its place in the source.
+    raw: the line of the file as it was read.
+    steps: what each transform did, in order.
+    text: the line of the stream.
     """
 
     n: int

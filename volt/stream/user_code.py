@@ -38,8 +38,8 @@ Function = Callable[..., Any]
 class User(ConfiguredTransform):
     """Call a function of a Python file for every line.
 
-    A function that has a parameter `rng` is given the block's numpy Generator, its only lawful source of chance. A
-    line for which it raises an error is unfit, which the error policy settles.
+    A function that has a parameter `rng` is given the block's numpy Generator, and must draw from no other. A
+    line for which it raises an error is unfit, and the error policy says what happens to it.
     """
 
     name: ClassVar[str] = "user"

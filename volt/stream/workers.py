@@ -1,9 +1,10 @@
 """Processes that compute blocks ahead of need, and hand them over in order.
 
-The parent sends addresses of blocks and gets blocks back; what a block holds does not depend on who computes it, so
-neither the number of processes nor their speed shows in the output. Memory is bounded: only so many blocks are asked
-for before they are taken, and a worker that has one to hand over waits. A worker that dies ends the run at once; a
-parent that dies, however, takes its workers with it, since each watches a pipe that only the parent keeps open.
+The stream's process sends addresses of blocks to workers and gets the blocks back. What a block holds does not depend
+on who computes it, so neither the number of workers nor their speed changes the output. Memory is bounded: only a few
+blocks are asked for before the first of them is taken, and a worker waits until its block is received. If a worker
+dies, the run ends with an error at once. If the stream's process dies, however it dies, its workers end too: each of
+them watches a pipe that only that process keeps open.
 
 >>> LocalBlocks([], [], Policy()).close()
 """
@@ -147,8 +148,8 @@ class WorkerBlocks:
         try:
             for _ in range(n_workers):
                 ours, theirs = context.Pipe()
-                alien = [self._lifeline, ours.fileno(), *(worker.link.fileno() for worker in self._workers)]
-                inherited = alien if isinstance(context, ForkContext) else []
+                others = [self._lifeline, ours.fileno(), *(worker.link.fileno() for worker in self._workers)]
+                inherited = others if isinstance(context, ForkContext) else []
                 life = Connection(os.dup(watched), writable=False)
                 arguments = (task, theirs, life, inherited, os.getpid())
                 process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
@@ -200,7 +201,7 @@ class WorkerBlocks:
         try:
             worker.link.send((source, address))
         except OSError:
-            self._mourn(worker)
+            self._raise_death(worker)
         return True
 
     def _receive(self, timeout: float) -> None:
@@ -220,11 +221,11 @@ class WorkerBlocks:
             source, address, block = head
             data = worker.link.recv_bytes()
         except (EOFError, OSError):
-            self._mourn(worker)
+            self._raise_death(worker)
         worker.asked -= 1
         self._lines[source].ready[address] = ComputedBlock(data, **block)
 
-    def _mourn(self, worker: _Worker) -> None:
+    def _raise_death(self, worker: _Worker) -> None:
         worker.process.join(_GRACE)
         code = worker.process.exitcode
         self.close()
