@@ -239,5 +239,5 @@ def _whole_failure(place: _Place, transform: Transform, error: Exception) -> Str
     told = "".join(traceback.format_exception(error)).rstrip()
     where = f"source {place.source.name!r}, epoch {place.epoch}, block {place.block}"
     return StreamError(
-        f"{where}: transform {transform.name!r} fails on this block, but on none of its lines alone:\n{told}"
+        f"{where}: transform {transform.name!r} failed on the block, though on none of its lines alone:\n{told}"
     )

@@ -26,7 +26,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -90,18 +89,17 @@ class Stream:
         self.rank, self.world = check_rank(rank, world)
         self.seed, self.ends, self.policy = seed, ends, policy or Policy()
         files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
-        self.sources = tuple(self._opened(source, folder, files) for source in sources)
+        self.sources = tuple(
+            source if isinstance(source, OpenSource)
+            else open_source(source, seed=seed, cache=folder, policy=self.policy, files=files)
+            for source in sources
+        )  # fmt: skip
         self._supply = Supply(
             self.sources, self.policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method
         )
         self._mixture = Mixture([source.source.weight for source in self.sources])
         self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
         self._stand_at(State(0, {}, self.configuration))
-
-    def _opened(self, source: Source | OpenSource, cache: Path | None, files: LoadedFiles) -> OpenSource:
-        if isinstance(source, OpenSource):
-            return source
-        return open_source(source, seed=self.seed, cache=cache, policy=self.policy, files=files)
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
@@ -131,7 +129,7 @@ class Stream:
     def __iter__(self) -> Iterator[str]:
         """Lines without line ends. A line counts as given when it is handed out."""
         while (size := self._next(None)) is not None:
-            run, lines = self._run, self._data(size).decode().split("\n")
+            run, lines = self._run, mixed(self._taps, self._turns[:size]).decode().split("\n")
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
                     if self._run != run:
@@ -149,7 +147,7 @@ class Stream:
         """
         left = limit
         while (left is None or left > 0) and (size := self._next(left)) is not None:
-            data = self._data(size)
+            data = mixed(self._taps, self._turns[:size])
             self._given = size
             left = None if left is None else left - size
             yield data
@@ -210,17 +208,11 @@ class Stream:
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
+        policy, start_method = Policy("raise" if self.policy.on_fault == "raise" else "skip"), self._supply.start_method
         return Stream(
-            self.sources,
-            seed=self.seed,
-            ends=self.ends,
-            policy=Policy("raise" if self.policy.on_fault == "raise" else "skip"),
-            rank=self.rank,
-            world=self.world,
-            n_workers=self.n_workers,
-            start_method=self._supply.start_method,
-            recall=0,
-        )
+            self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
+            n_workers=self.n_workers, start_method=start_method, recall=0,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the workers. The stream may be read on; it then starts new ones."""
@@ -230,9 +222,7 @@ class Stream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # how it stands
@@ -304,17 +294,14 @@ class Stream:
         lefts = [tap.left for tap in self._taps]
         bound = sum(lefts) + 1 if most is None else min(sum(lefts) + 1, most)
         if len(self._turns) < min(bound, WINDOW):
-            self._turns = self._mixture.peek(max(WINDOW, bound) if self._alone else WINDOW)
+            alone = len(self._mixture.ended) == len(lefts) - 1
+            self._turns = self._mixture.peek(max(WINDOW, bound) if alone else WINDOW)
         turns = self._turns[:bound]
         bound, needs = len(turns), np.bincount(turns, minlength=len(lefts)).tolist()
         for source, need in enumerate(needs):
             if need > lefts[source]:
                 bound = min(bound, int(np.flatnonzero(turns == source)[lefts[source]]))
         return bound
-
-    @property
-    def _alone(self) -> bool:
-        return len(self._mixture.ended) == len(self._taps) - 1
 
     def _open(self, source: int) -> bool:
         """Put the next block of a source in use, if there is one. Raises StreamError if the block holds an error."""
@@ -343,10 +330,6 @@ class Stream:
             self._over = True
         else:
             self._mixture, self._turns = mixture, np.empty(0, np.int64)
-
-    def _data(self, size: int) -> bytes:
-        """The next lines as bytes, each with its line end."""
-        return mixed(self._taps, self._turns[:size])
 
     # who computes
 
