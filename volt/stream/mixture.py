@@ -21,6 +21,10 @@ from volt.errors import StreamError
 from volt.stream.schedule import UNIT, Shares, Weight, shares_of
 
 
+def _zeros() -> NDArray[np.int64]:
+    return np.zeros(1, np.int64)
+
+
 @dataclass(slots=True)
 class Mixture:
     """Deals turns to sources.
@@ -34,16 +38,16 @@ class Mixture:
     """
 
     weights: Sequence[Weight]
-    counts: NDArray[np.int64] = None  # type: ignore[assignment]
+    counts: NDArray[np.int64] = field(default_factory=_zeros)
     ended: frozenset[int] = frozenset()
     since: int = 0
-    base: NDArray[np.int64] = None  # type: ignore[assignment]
+    base: NDArray[np.int64] = field(default_factory=_zeros)
     _shares: Shares = field(init=False)
 
     def __post_init__(self) -> None:
         zeros = np.zeros(len(self.weights), np.int64)
-        self.counts = zeros.copy() if self.counts is None else np.array(self.counts, np.int64)
-        self.base = zeros if self.base is None else np.array(self.base, np.int64)
+        self.counts = zeros + self.counts  # a copy, with a number for each source
+        self.base = zeros + self.base
         self._shares = shares_of([0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)])
 
     @property
