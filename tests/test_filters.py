@@ -38,14 +38,14 @@ def test_blank_and_bitext(rows: list[list[str]]) -> None:
     both = where(rows, lambda row: row[0].split() and row[1].split())
     assert kept(SkipBlank(), rows) == both
     assert kept(Bitext(), rows) == both
-    assert kept(SkipBlank(fields=(2,)), rows) == where(rows, lambda row: len(row) > 2 and row[2].split())
+    assert kept(SkipBlank(fields=(3,)), rows) == where(rows, lambda row: len(row) > 2 and row[2].split())
 
 
 def test_blank_takes_lines_of_one_field_as_they_are_and_bitext_does_not() -> None:
     """A line of one field passes skip_blank by default; bitext needs two; `only` drops the other fields."""
     rows = [["a"], ["a", ""], ["", "b"], ["a", "b", "c"]]
     assert kept(SkipBlank(), rows) == [0, 3]
-    assert kept(SkipBlank(fields=(0, 1)), rows) == [3]
+    assert kept(SkipBlank(fields=(1, 2)), rows) == [3]
     assert kept(Bitext(), rows) == [3]
     done = Bitext(only=True)(Batch.of(["a\tb\tc", "a"]), np.random.default_rng(0))
     assert (done.lines, done.origins.tolist()) == (["a\tb"], [0])
@@ -79,7 +79,7 @@ def test_regex_drops_any_and_inverted_needs_all(rows: list[list[str]]) -> None:
     assert kept(Regex(pattern="[a1]"), rows) == where(rows, lambda row: not set("a1") & set(row[0] + row[1]))
     inverted = where(rows, lambda row: set("a1") & set(row[0]) and set("a1") & set(row[1]))
     assert kept(Regex(pattern="[a1]", invert=True), rows) == inverted
-    assert kept(Regex(pattern="b", fields=(1,)), rows) == where(rows, lambda row: "b" not in row[1])
+    assert kept(Regex(pattern="b", fields=(2,)), rows) == where(rows, lambda row: "b" not in row[1])
 
 
 @given(ROWS, st.integers(0, 3), st.integers(3, 8))
@@ -100,8 +100,8 @@ def test_length_and_ratio(rows: list[list[str]], low: int, high: int) -> None:
 
 def test_missing_fields_are_faults() -> None:
     """A named field that a line lacks makes the line unfit, except where a filter is about that."""
-    for transform in (Match(pattern="a"), Regex(pattern="a", fields=(1,)), Ratio(max=2), Length(max=3, fields=(1,))):
-        with pytest.raises(LineFault, match="field 1 is missing"):
+    for transform in (Match(pattern="a"), Regex(pattern="a", fields=(2,)), Ratio(max=2), Length(max=3, fields=(2,))):
+        with pytest.raises(LineFault, match="field 2 is missing"):
             kept(transform, [["a", "b"], ["c"]])
 
 
@@ -110,15 +110,15 @@ def test_missing_fields_are_faults() -> None:
     [
         lambda: Match(pattern="("),
         lambda: Regex(pattern="*"),
-        lambda: Match(pattern="a", fields=(0,)),
-        lambda: Match(pattern="a", fields=(0, 1, 2)),
-        lambda: Bitext(fields=(0,)),
+        lambda: Match(pattern="a", fields=(1,)),
+        lambda: Match(pattern="a", fields=(1, 2, 3)),
+        lambda: Bitext(fields=(1,)),
         lambda: Length(min=-1),
         lambda: Length(min=3, max=2),
         lambda: Ratio(max=0.5),
         lambda: Ratio(max=float("inf")),
         lambda: Ratio(max=float("nan")),
-        lambda: SkipBlank(fields=(0, 0)),
+        lambda: SkipBlank(fields=(1, 1)),
     ],
 )
 def test_options_out_of_range_are_refused(make: object) -> None:

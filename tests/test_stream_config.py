@@ -42,12 +42,12 @@ sources:
       - skip_blank
       - choice:
         - {weight: 0.95}
-        - {weight: 4e-2, transforms: [lower: {fields: [0]}]}
+        - {weight: 4e-2, transforms: [lower: {fields: [1]}]}
         - weight: 0.01
           transforms: [title]
       - tag: "[BT]"
       - multiply: 3
-      - copy: {from: 1, to: 0}
+      - copy: {from: 2, to: 1}
   other:
     path: c.tsv
 transforms:
@@ -63,8 +63,8 @@ def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
     (tmp_path / "stream.yaml").write_text(FULL)
     found = load_config(tmp_path / "stream.yaml")
     wmt, other = found.sources
-    noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(0,)),)), Variant(0.01, (Title(),))))
-    steps = (SkipBlank(), noise, Tag(text="[BT]"), Multiply(n=3), Copy(from_=1, to=0))
+    noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(1,)),)), Variant(0.01, (Title(),))))
+    steps = (SkipBlank(), noise, Tag(text="[BT]"), Multiply(n=3), Copy(from_=2, to=1))
     assert wmt.transforms == (*steps, Length(max=100))
     assert other.transforms == (Length(max=100),)
     assert wmt.paths == (str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv"))
@@ -122,7 +122,7 @@ FAULTS = {
     "policy at odds": (WMT + "errors: {on_fault: quarantine}\n", 4, "errors: on_fault='quarantine' needs a quarantine"),
     "transforms no list": (source("transforms: {lower: }"), 4, "sources.wmt.transforms: should be a valid list"),
     "unknown transform": (step("lwoer"), 6, "transforms[2]: unknown transform 'lwoer'; did you mean lower"),
-    "unknown option": (step("lower:\n          feilds: [0]"), 7, "lower.feilds: unknown key; did you mean"),
+    "unknown option": (step("lower:\n          feilds: [1]"), 7, "lower.feilds: unknown key; did you mean"),
     "unknown option in a choice": (
         step("choice:\n        - weight: 1\n          transforms:\n          - lower: {x: 1}"), 9,
         "transforms[2].choice[1].transforms[1].lower.x: unknown key; choose from fields, if_cased",
@@ -136,7 +136,10 @@ FAULTS = {
     "bad number": (step("multiply:\n          n: 0"), 7, "multiply.n: 0; give 1 or more"),
     "two names": (step("{lower: , upper: }"), 6, "a transform is a name, or a name with its options, not"),
     "a number for a transform": (step("3"), 6, "a transform is a name, or a name with its options, not"),
-    "wrong type in a list": (step("lower: {fields: [0, x]}"), 6, "lower.fields[2]: should be a valid"),
+    "field 0": (step("lower:\n          fields: [1, 0]"), 7, "lower.fields: 0; fields count from 1"),
+    "field 0 as the first option": (step("lower: [0]"), 6, "lower: fields: 0; fields count from 1"),
+    "field 0 of one option": (step("documents:\n          id_field: 0"), 7, "id_field: 0; fields count from 1"),
+    "wrong type in a list": (step("lower: {fields: [1, x]}"), 6, "lower.fields[2]: should be a valid"),
     "missing vocabulary": (step("encode: no.volt"), 6, "no.volt: no such file; check the path"),
     "missing user file": (step("user: {file: no.py, function: f}"), 6, "no.py: no such file"),
     "common transforms": (WMT + "transforms:\n  - lwer\n", 5, "transforms[1]: unknown transform 'lwer'"),
@@ -270,6 +273,6 @@ def test_the_json_schema_takes_what_the_program_takes(tmp_path: Path) -> None:
         documents.append(parse(path.read_text(), path="f").value)
     for document in documents:
         validate(json.loads(json.dumps(document)))
-    documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"]["feilds"] = [0]
+    documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"]["feilds"] = [1]
     with pytest.raises(jsonschema.ValidationError):
         validate(documents[0])

@@ -216,6 +216,14 @@ def test_what_is_no_state_is_refused(make: Make, tmp_path: Path, text: str) -> N
         make().restore(load_state(path))
 
 
+def test_a_state_from_when_fields_counted_from_0_is_refused(make: Make) -> None:
+    """Version 1 of a state may name other fields by the same numbers, so it is refused, and why is told."""
+    stream = make()
+    state = stream.state() | {"version": 1}
+    with pytest.raises(StreamError, match=r"configuration differs: .*fields counted from 0"):
+        stream.restore(state)
+
+
 def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
     """What is saved is what is loaded, and small."""
     stream = make()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -33,17 +34,17 @@ ROW = st.lists(FIELD, min_size=2, max_size=4)
 ROWS = st.lists(ROW, max_size=8)
 ONE_TO_ONE: tuple[Transform, ...] = (
     Lower(),
-    Lower(fields=(1,), if_cased=0),
-    Upper(fields=(0,)),
+    Lower(fields=(2,), if_cased=1),
+    Upper(fields=(1,)),
     Title(),
     Tag(text="[BT]"),
-    Tag(text="</s>", fields=(1, 0), position="end", separator=""),
+    Tag(text="</s>", fields=(2, 1), position="end", separator=""),
     Append(text="new"),
     Copy(),
-    Copy(from_=1, to=3),
+    Copy(from_=2, to=4),
     Multiply(n=3),
     KeepFields(),
-    KeepFields(fields=(1, 0)),
+    KeepFields(fields=(2, 1)),
 )
 
 
@@ -64,7 +65,7 @@ def test_one_to_one_transforms_keep_origins_and_break_no_line(rows: list[list[st
         done = transform(batch, np.random.default_rng(0))
         assert done.origins.tolist() == batch.origins.tolist()
         assert "\n" not in "".join(done.lines)
-        if transform != Copy(from_=1, to=3):
+        if transform != Copy(from_=2, to=4):
             expected = [n_fields.get(transform.name, lambda n: n)(len(row)) for row in rows]
             assert [line.count("\t") + 1 for line in done.lines] == expected
 
@@ -72,7 +73,7 @@ def test_one_to_one_transforms_keep_origins_and_break_no_line(rows: list[list[st
 @given(ROWS)
 def test_case_is_that_of_str(rows: list[list[str]]) -> None:
     """lower and upper are str.lower and str.upper of the named fields; other fields stay."""
-    assert apply(Lower(fields=(1,)), rows) == [[row[0], row[1].lower(), *row[2:]] for row in rows]
+    assert apply(Lower(fields=(2,)), rows) == [[row[0], row[1].lower(), *row[2:]] for row in rows]
     assert apply(Upper(), rows) == [[row[0].upper(), row[1].upper(), *row[2:]] for row in rows]
 
 
@@ -100,31 +101,48 @@ def test_title_starts_no_word_inside_one() -> None:
 def test_if_cased_spares_lines_without_case(rows: list[list[str]]) -> None:
     """With if_cased, exactly the lines whose field holds a letter that has case are changed."""
     expected = [[field.upper() for field in row[:2]] + row[2:] if has_case(row[0]) else row for row in rows]
-    assert apply(Upper(if_cased=0), rows) == expected
+    assert apply(Upper(if_cased=1), rows) == expected
     assert not has_case("中文 العربية हिन्दी 123")
 
 
-def test_sides_are_fields_0_and_where_present_1() -> None:
+def test_sides_are_fields_1_and_where_present_2() -> None:
     """Without `fields`, a line of one field has that field changed, and a third field stays."""
     assert apply(Upper(), [["a"], ["a", "b"], ["a", "b", "c"]]) == [["A"], ["A", "B"], ["A", "B", "c"]]
 
 
 def test_a_named_field_that_is_missing_is_a_fault_of_the_line() -> None:
     """LineFault tells the lines that lack a field, also behind if_cased."""
-    for transform in (Lower(fields=(0, 2)), Tag(text="x", fields=(2,)), Copy(from_=2, to=0), KeepFields(fields=(2,))):
+    for transform in (Lower(fields=(1, 3)), Tag(text="x", fields=(3,)), Copy(from_=3, to=1), KeepFields(fields=(3,))):
         with pytest.raises(LineFault) as fault:
             apply(transform, [["a", "b", "c"], ["a"], ["a", "b", "c"]])
         assert list(fault.value.reasons) == [1]
-        assert "field 2 is missing: the line has 1 field" in fault.value.reasons[1]
+        assert "field 3 is missing: the line has 1 field" in fault.value.reasons[1]
     with pytest.raises(LineFault) as fault:
-        apply(Lower(fields=(1,), if_cased=0), [["1"], ["A", "B"], ["A"]])
+        apply(Lower(fields=(2,), if_cased=1), [["1"], ["A", "B"], ["A"]])
     assert list(fault.value.reasons) == [2]
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (lambda: Lower(fields=(1, 0)), "fields"),
+        (lambda: Upper(if_cased=0), "if_cased"),
+        (lambda: Copy(from_=0), "from"),
+        (lambda: Copy(to=0), "to"),
+        (lambda: Documents(id_field=0), "id_field"),
+        (lambda: Documents(fields=(0,)), "fields"),
+    ],
+)
+def test_there_is_no_field_0(make: Callable[[], object], option: str) -> None:
+    """Fields count from 1: a 0 is refused wherever a field is named, and the option is told."""
+    with pytest.raises(ConfigError, match=f"^{option}: 0; fields count from 1"):
+        make()
 
 
 @given(ROWS, FIELD)
 def test_copy_and_multiply(rows: list[list[str]], text: str) -> None:
     """copy makes two fields equal, and pads; multiply makes n fields equal; append adds one behind."""
-    for row in apply(Copy(from_=1, to=5), rows):
+    for row in apply(Copy(from_=2, to=6), rows):
         assert row[5] == row[1]
         assert len(row) == 6
     assert apply(Multiply(n=2), rows) == [[row[0], row[0], *row[2:]] for row in rows]
@@ -141,12 +159,12 @@ def test_repeat_makes_equal_lines_with_one_origin(rows: list[list[str]], n: int)
 
 def test_keep_fields_swaps() -> None:
     """keep_fields keeps those named in the order named."""
-    assert apply(KeepFields(fields=(1, 0)), [["a", "b", "c"]]) == [["b", "a"]]
+    assert apply(KeepFields(fields=(2, 1)), [["a", "b", "c"]]) == [["b", "a"]]
 
 
 def test_tag_goes_before_or_behind() -> None:
     """A tag stands at the start or the end of each named field, with its separator."""
-    assert apply(Tag(text="<de>", fields=(0, 1), separator=""), [["a", "b"]]) == [["<de>a", "<de>b"]]
+    assert apply(Tag(text="<de>", fields=(1, 2), separator=""), [["a", "b"]]) == [["<de>a", "<de>b"]]
     assert apply(Tag(text="!", position="end"), [["a", "b"]]) == [["a !", "b"]]
 
 
@@ -157,7 +175,7 @@ def test_tag_goes_before_or_behind() -> None:
         lambda: Append(text="a\nb"),
         lambda: Tag(text="a", separator="\r"),
         lambda: Lower(fields=()),
-        lambda: Lower(fields=(0, 0)),
+        lambda: Lower(fields=(1, 1)),
         lambda: Lower(fields=(-1,)),
         lambda: Upper(if_cased=-1),
         lambda: Copy(to=-1),
@@ -225,7 +243,7 @@ def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[i
 
 def test_a_fault_inside_a_choice_names_the_line_of_the_whole_batch() -> None:
     """LineFault of a nested transform is told by the index in the batch that the choice was given."""
-    choice = Choice((Variant(1.0, (Repeat(n=2), Lower(fields=(1,)))),))
+    choice = Choice((Variant(1.0, (Repeat(n=2), Lower(fields=(2,)))),))
     with pytest.raises(LineFault) as fault:
         apply(choice, [["a", "b"], ["c"], ["d", "e"]])
     assert list(fault.value.reasons) == [1]
@@ -275,4 +293,4 @@ def test_documents_are_as_long_as_limits_allow() -> None:
     assert starts.origins.tolist() == [0, 3, 5, 7, 8]
     alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0))
     assert alone.lines == ["\t".join(row) for row in rows]
-    assert apply(Documents(separator="", fields=(0,)), [["a", "b", "1"], ["c", "d", "1"]]) == [["a c", "b", "1"]]
+    assert apply(Documents(separator="", fields=(1,)), [["a", "b", "1"], ["c", "d", "1"]]) == [["a c", "b", "1"]]

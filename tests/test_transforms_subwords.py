@@ -17,6 +17,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
 from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.opening import LoadedFiles
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.text.normalizer import Normalizer
@@ -88,12 +89,12 @@ def test_encode_writes_what_the_encoder_gives(vocabulary: Make, options: dict[st
 
 def test_dropout_is_the_generators(vocabulary: Make) -> None:
     """The same generator gives the same pieces, another one others, 0 gives none; all spell the text."""
-    encode = Encode(vocabulary=vocabulary(), fields=(0,), dropout=0.5)
+    encode = Encode(vocabulary=vocabulary(), fields=(1,), dropout=0.5)
     lines = ["the lowest newest cat"] * 20
     first = lines_of(encode, lines, seed=1)
     assert first == lines_of(encode, lines, seed=1) != lines_of(encode, lines, seed=2)
     assert len(set(first)) > 5
-    assert lines_of(Decode(vocabulary=encode.vocabulary, fields=(0,)), first) == lines
+    assert lines_of(Decode(vocabulary=encode.vocabulary, fields=(1,)), first) == lines
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +108,20 @@ def path(vocabulary: Make) -> Path:
 def test_decode_undoes_encode(path: Path, texts: list[str]) -> None:
     """decode(encode(x)) is x with its white space made single spaces; no tab or line break comes in on the way."""
     for form in ("pieces", "ids"):
-        encoded = lines_of(Encode(vocabulary=path, fields=(0,), to=form), texts)  # type: ignore[arg-type]
+        encoded = lines_of(Encode(vocabulary=path, fields=(1,), to=form), texts)  # type: ignore[arg-type]
         assert not any("\n" in line or "\t" in line for line in encoded)
-        decoded = lines_of(Decode(vocabulary=path, fields=(0,), from_=form), encoded)  # type: ignore[arg-type]
+        decoded = lines_of(Decode(vocabulary=path, fields=(1,), from_=form), encoded)  # type: ignore[arg-type]
         assert decoded == [" ".join(text.split()) for text in texts]
 
 
 def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
     """Ids that are no numbers or out of range, and bytes that spell a line break, make the line unfit."""
-    ids = Decode(vocabulary=path, fields=(0,), from_="ids")
+    ids = Decode(vocabulary=path, fields=(1,), from_="ids")
     with pytest.raises(LineFault) as fault:
         lines_of(ids, ["5", "x", "99999", "4"])
     assert sorted(fault.value.reasons) == [1, 2]
     with pytest.raises(LineFault, match="line feed"):
-        lines_of(Decode(vocabulary=path, fields=(0,)), ["<0x0A>"])
+        lines_of(Decode(vocabulary=path, fields=(1,)), ["<0x0A>"])
 
 
 def test_signatures_tell_vocabularies_apart_not_paths(vocabulary: Make, tmp_path: Path) -> None:
@@ -144,10 +145,10 @@ def test_options_out_of_range_are_refused(tmp_path: Path) -> None:
             SpmEncode(model=tmp_path, **options)  # type: ignore[arg-type]
     pytest.importorskip("sentencepiece")
     with pytest.raises(VocabularyError, match="cannot be read"):
-        SpmEncode(model=tmp_path / "none").prepare()
+        SpmEncode(model=tmp_path / "none").opened(LoadedFiles())
     (tmp_path / "text").write_text("text")
     with pytest.raises(VocabularyError, match="damaged"):
-        SpmDecode(model=tmp_path / "text").prepare()
+        SpmDecode(model=tmp_path / "text").opened(LoadedFiles())
 
 
 # SentencePiece
@@ -168,7 +169,7 @@ def test_spm_writes_what_the_library_gives(model: Path) -> None:
 
 def test_spm_sampling_is_the_generators(model: Path) -> None:
     """The same generator gives the same pieces, whatever was sampled before and in whichever thread."""
-    encode, lines = SpmEncode(model=model, fields=(0,), alpha=0.1), ["the lower cat sat on the newest mats"] * 30
+    encode, lines = SpmEncode(model=model, fields=(1,), alpha=0.1), ["the lower cat sat on the newest mats"] * 30
     first = lines_of(encode, lines, seed=1)
     assert len(set(first)) > 5
     assert first != lines_of(encode, lines, seed=2)
@@ -180,14 +181,14 @@ def test_spm_sampling_is_the_generators(model: Path) -> None:
     for thread in threads:
         thread.join(timeout=30)
     assert found == [first] * 4
-    assert lines_of(SpmDecode(model=model, fields=(0,)), first) == lines
+    assert lines_of(SpmDecode(model=model, fields=(1,)), first) == lines
 
 
 def test_spm_faults_and_signatures(model: Path) -> None:
     """A byte piece that spells a tab, and ids out of range, are faults of the line; the signature knows the model."""
     with pytest.raises(LineFault, match="tab"):
-        lines_of(SpmDecode(model=model, fields=(0,)), ["<0x09>"])
+        lines_of(SpmDecode(model=model, fields=(1,)), ["<0x09>"])
     with pytest.raises(LineFault):
-        lines_of(SpmDecode(model=model, fields=(0,), from_="ids"), ["99999999"])
+        lines_of(SpmDecode(model=model, fields=(1,), from_="ids"), ["99999999"])
     assert SpmEncode(model=model).signature() != SpmEncode(model=model, alpha=0.1).signature()
     assert SpmDecode(model=model).signature()["model"] == SpmEncode(model=model).signature()["model"]

@@ -12,6 +12,7 @@ import pytest
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.opening import LoadedFiles
 from volt.stream.transforms.user_code import User
 
 CODE = '''\
@@ -164,9 +165,9 @@ def test_a_file_that_is_no_good(tmp_path: Path, code: str, message: str) -> None
     """A file that cannot be run, or lacks the function, is a ConfigError with file and line."""
     (tmp_path / "bad.py").write_text(code)
     with pytest.raises(ConfigError, match=message):
-        User(file=tmp_path / "bad.py", function="align").prepare()
+        User(file=tmp_path / "bad.py", function="align").opened(LoadedFiles())
     with pytest.raises(ConfigError, match="cannot be read"):
-        User(file=tmp_path / "none.py", function="align").prepare()
+        User(file=tmp_path / "none.py", function="align").opened(LoadedFiles())
 
 
 def test_append_needs_a_line(tmp_path: Path) -> None:

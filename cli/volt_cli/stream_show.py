@@ -11,7 +11,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from volt.stream.checking.audit import Audit
     from volt.stream.checking.plan import Plan
-    from volt.stream.checking.trace import Step, Trace
+    from volt.stream.checking.trace import Trace, TraceStep
 
 _TAB = "  ⇥  "
 
@@ -31,7 +31,7 @@ def trace_panel(trace: Trace, *, changed: bool = False) -> Text:
     return told
 
 
-def _append_step(told: Text, step: Step, width: int) -> None:
+def _append_step(told: Text, step: TraceStep, width: int) -> None:
     told.append(f"\n  {step.name:{width}}", "cyan")
     if step.before == step.after:
         told.append("as it was", "dim")

@@ -42,9 +42,9 @@ _NOISE = """
     transforms:
       - choice:
           - {weight: 0.95}
-          - {weight: 0.04, transforms: [lower: {fields: [0]}]}
+          - {weight: 0.04, transforms: [lower: {fields: [1]}]}
           - {weight: 0.01, transforms: [title]}
-      - keep_fields: [0, 1]
+      - keep_fields: [1, 2]
 """
 CONFIGS = {
     "default": "sources: {lines: {path: shards, block_lines: 100000}}",

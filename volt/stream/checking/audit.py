@@ -1,4 +1,4 @@
-"""Proof, from positions, that every line of every source comes exactly once per epoch, and that shares are kept.
+"""A check that every line of every source comes exactly once per epoch, and that sources keep their shares.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
@@ -31,8 +31,12 @@ _WINDOW = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SourceAudit:
-    """n_lines: per epoch;  n_blocks: looked at, of all ranks and epochs;  missing, repeated: lines that an epoch leaves
-    out, or gives again, over all epochs;  content: whether the lines read are those of the files, None if not read.
+    """What the audit found in one source.
+
+    n_lines: lines in an epoch.
+    n_blocks: how many blocks were looked at, of all ranks and epochs.
+    missing, repeated: lines that an epoch leaves out, or gives more than once; the sum over all epochs.
+    content: whether the lines that were read are those of the files; None if none were read.
     """
 
     name: str
@@ -51,8 +55,11 @@ class SourceAudit:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """sources: one by one;  n_turns: how many turns of the mixture were looked at;  deviation: the most samples by
-    which a source's count was off its requested share after any of them.
+    """What the audit found in a stream.
+
+    sources: source by source.
+    n_turns: how many turns of the mixture were looked at.
+    deviation: by how many lines, at the worst of these turns, a source had more or fewer than its share.
     """
 
     sources: tuple[SourceAudit, ...]
@@ -70,10 +77,13 @@ class Audit:
 
 
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
-    """Go through K epochs of positions of all ranks, and through so many turns of the mixture.
+    """Check that every line of every source comes exactly once in each of these epochs, and that shares are kept.
 
-    The positions are computed by the functions that the stream itself reads by. content: also read every block of
-    every epoch and compare its lines with those of the files, read from start to end. Transforms are left out.
+    The positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
+
+    epochs: how many epochs to look at, for all ranks.
+    turns: how many turns of the mixture to look at.
+    content: also read every block and compare its lines with those of the files, read from start to end.
     """
     covered = tuple(_covered(source, epochs, stream.world, content) for source in stream.sources)
     return Audit(covered, turns, deviation([source.source.weight for source in stream.sources], turns))

@@ -18,7 +18,7 @@ from typing import Any
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.source import OpenSource
-from volt.stream.running.blocks import Block, compute_block
+from volt.stream.running.blocks import ComputedBlock, compute_block
 from volt.stream.running.stream import Stream
 
 LINE_BYTES = 120  # what Python adds to a line that it holds by itself, with its place in two lists
@@ -26,8 +26,13 @@ LINE_BYTES = 120  # what Python adds to a line that it holds by itself, with its
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """lines: of the stream that are this source's by line N;  n_lines: in its files;  yield_: lines out per line in, as
-    its first block shows;  epochs: how often its files are read for that;  block_lines: lines per block.
+    """What a stream will have taken from one source by line N.
+
+    lines: how many of the stream's lines come from it.
+    n_lines: how many lines its files hold.
+    yield_: how many lines come out of its transforms for one that goes in, judged by its first block.
+    epochs: how often its files will have been read.
+    block_lines: lines per block.
     """
 
     lines: float
@@ -39,8 +44,12 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """at: line N;  memory: bytes, an estimate of the most that parent and workers hold of the data;  lines_per_second:
-    measured here, None if the stream ended at once.
+    """What a stream will do up to line N.
+
+    at: N.
+    sources: by name.
+    memory: an estimate of the most bytes of data that this process and the workers will hold together.
+    lines_per_second: measured on this machine; None if the stream ended at once.
     """
 
     at: int
@@ -68,7 +77,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     return Plan(at, sources, memory_bound(stream), measure(stream, seconds=seconds))
 
 
-def _source_plan(source: OpenSource, lines: float, block: Block) -> SourcePlan:
+def _source_plan(source: OpenSource, lines: float, block: ComputedBlock) -> SourcePlan:
     if block.error:
         raise StreamError(block.error)
     share = block.n_lines / block.n_read

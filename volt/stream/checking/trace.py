@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,15 @@ import numpy as np
 from volt.errors import StreamError
 from volt.stream.reading.source import OpenSource, RawBlock, place_of
 from volt.stream.running.blocks import trace_block
-from volt.stream.running.state import State
+from volt.stream.running.state import Cursor, State
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.opening import Kept
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A transform: the lines with this origin that went in, and those that came out."""
+class TraceStep:
+    """What one transform did: the lines of this origin before it, and those after it."""
 
     name: str
     before: tuple[str, ...]
@@ -37,8 +37,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Line n of the stream. path, line: of the source line that it was made from (lines from 1);  raw: that line as it
-    was read;  block, offset: place in the epoch of the source;  steps: transforms in order;  text: the line itself.
+    """Where line n of the stream comes from.
+
+    n: its number, from 0.
+    source: the name of its source.
+    path, line: the file and the number, from 1, of the line that it was made from.
+    epoch, block, offset: its place in the source.
+    raw: the line of the file as it was read.
+    steps: what each transform did, in order.
+    text: the line of the stream.
     """
 
     n: int
@@ -49,7 +56,7 @@ class Trace:
     block: int
     offset: int
     raw: str
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     text: str
 
     def to_json(self) -> dict[str, Any]:
@@ -63,7 +70,7 @@ def traces(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] |
     Lines are found from the start, or from a state before them, since filters decide how far a source gets.
     Raises StreamError if the stream ends before a line.
     """
-    block_of = lru_cache(maxsize=8)(_traced_block)
+    kept = Kept(most=8)  # a block holds many lines, and more than one of them may be asked for
     with stream.rehearsal() as rehearsal:
         if state is not None:
             rehearsal.restore(state)
@@ -73,7 +80,7 @@ def traces(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] |
             if place is None:
                 raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")
             source, cursor = rehearsal.sources[place[0]], place[1]
-            batch, raw, steps = block_of(source, cursor.epoch, cursor.block)
+            batch, raw, steps = _traced_block(source, cursor, kept)
             yield _trace(n, source, (cursor.epoch, cursor.block, cursor.offset), batch, raw, steps)
 
 
@@ -86,10 +93,15 @@ def _move(stream: Stream, n: int) -> None:
 _Steps = list[tuple[str, Batch, Batch]]
 
 
-def _traced_block(source: OpenSource, epoch: int, block: int) -> tuple[Batch, RawBlock, _Steps]:
-    steps: _Steps = []
-    batch, raw = trace_block(source, epoch, block, lambda *step: steps.append(step))
-    return batch, raw, steps
+def _traced_block(source: OpenSource, cursor: Cursor, kept: Kept) -> tuple[Batch, RawBlock, _Steps]:
+    """The block in which a cursor stands, after every transform and before each of them."""
+
+    def compute() -> tuple[Batch, RawBlock, _Steps]:
+        steps: _Steps = []
+        batch, raw = trace_block(source, cursor.epoch, cursor.block, lambda *step: steps.append(step))
+        return batch, raw, steps
+
+    return kept.get((source.name, cursor.epoch, cursor.block), compute)
 
 
 def _trace(
@@ -99,7 +111,7 @@ def _trace(
     origin = int(batch.origins[offset])
     path, line = place_of(source, raw.slices, origin)
     read = origin if raw.order is None else int(np.flatnonzero(raw.order == origin)[0])
-    told = tuple(Step(name, _with(before, origin), _with(after, origin)) for name, before, after in steps)
+    told = tuple(TraceStep(name, _with(before, origin), _with(after, origin)) for name, before, after in steps)
     text = raw.lines[read].decode(errors="replace")
     return Trace(n, source.name, path, line, epoch, block, offset, text, told, batch.lines[offset])
 

@@ -9,14 +9,14 @@
           - skip_blank
           - choice:
               - {weight: 0.95}
-              - {weight: 0.04, transforms: [lower: {fields: [0]}]}
+              - {weight: 0.04, transforms: [lower: {fields: [1]}]}
 
-Everything is checked before anything runs, and faults are told together, each with its line. Relative paths are
+Everything is checked before anything runs. All mistakes are reported at once, each with its line. Relative paths are
 relative to the file.
 
->>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [0]]}}", path="stream.yaml")
+>>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [1]]}}", path="stream.yaml")
 >>> configuration.sources[0].transforms
-(Lower(fields=(0,), if_cased=None),)
+(Lower(fields=(1,), if_cased=None),)
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import Source
 from volt.stream.transforms.batch import Transform
 from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.registry import TRANSFORMS
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Configuration:
     n_workers: int
     policy: Policy
     cache: Path | None
+    files: LoadedFiles
+    """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
 
 
 def load_config(path: str | Path) -> Configuration:
@@ -75,7 +78,7 @@ class _Builder:
 
     def __init__(self, document: Document, folder: Path, *, check_files: bool = False) -> None:
         self._document, self._folder, self._check_files = document, folder, check_files
-        self._problems = list[Problem]()
+        self._problems, self._files = list[Problem](), LoadedFiles()
 
     def configuration(self) -> Configuration:
         """All of it. Raises ConfigError if anything is wrong."""
@@ -92,10 +95,10 @@ class _Builder:
             raise as_error(self._problems, self._document)
         cache = None if options.cache is None else self._folder / options.cache
         opened = tuple(source for source in sources if source)
-        return Configuration(opened, options.seed, options.ends, options.workers, policy, cache)
+        return Configuration(opened, options.seed, options.ends, options.workers, policy, cache, self._files)
 
     def _steps_of(self, value: object) -> None:
-        """Check the transforms even where something else is wrong, so that all faults are told at once."""
+        """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
         if isinstance(value, dict) and isinstance(sources := value.get("sources"), dict):
             for name, source in sources.items():
                 if isinstance(source, dict):
@@ -224,7 +227,7 @@ class _Builder:
                 return None
             made = replace(made, **{option: found})
         try:
-            getattr(made, "prepare", lambda: None)()
+            opened(made, self._files)
         except VoltError as error:
             self._note(error, place)
             return None

@@ -1,4 +1,4 @@
-"""Faults of a configuration → one message that names file, line and key of each, and the key that may have been meant.
+"""Mistakes in a configuration → one message that names file, line and key of each, and what may have been meant.
 
 >>> from volt.stream.config.yaml import parse
 >>> document = parse("sources:\\n  wmt: {wieght: 2}", path="stream.yaml")
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, and where."""
+    """A mistake in a configuration: where it is, and what is wrong."""
 
     place: Place
     message: str
@@ -32,7 +32,7 @@ class Problem:
 
 def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
     """All problems as one error, in the order of their lines."""
-    first = {problem.place: problem for problem in reversed(list(problems))}  # of two at one place
+    first = {problem.place: problem for problem in reversed(list(problems))}  # where two are at one place, the first
     listed = sorted(first.values(), key=lambda problem: document.line(problem.place))
     return ConfigError("\n".join(_told(problem, document) for problem in listed))
 

@@ -1,11 +1,11 @@
 """What a configuration may hold: the models that check it, and the documentation that is read off them.
 
-Transforms document themselves: their dataclasses are the models of their options. A step is the name of a transform,
-or one key, the name, with its options; options that are no mapping are the value of the first one, so that
-`- multiply: 3` is `- multiply: {n: 3}`.
+The dataclass of a transform is also the model of its options, and its docstrings are their documentation. An item in
+a list of transforms (a step) is a name, or a mapping of the name to the options. Where the options are not a mapping,
+they are the value of the first option: `- multiply: 3` means `- multiply: {n: 3}`.
 
 >>> transform_schema("multiply")["properties"]["n"]["description"]
-'How many fields hold the text of field 0.'
+'How many fields hold the text of field 1.'
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from copy import deepcopy
-from functools import lru_cache
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
@@ -132,7 +132,7 @@ class ChoiceOptions(_Model):
     """The variants, each with a weight and its transforms."""
 
 
-@lru_cache
+@cache  # of what the code declares, which does not change
 def options_of(name: str) -> TypeAdapter[Any]:
     """What checks the options of a transform."""
     model: type[Any] = ChoiceOptions if name == "choice" else TRANSFORMS[name]
@@ -148,7 +148,7 @@ def first_option(name: str) -> str:
     return str(next(iter(options_of(name).json_schema()["properties"])))
 
 
-@lru_cache
+@cache  # of what the code declares, as above
 def transform_schema(name: str) -> dict[str, Any]:
     """The JSON schema of a transform's options; what is inherited is documented where it was declared."""
     schema = options_of(name).json_schema(ref_template="#/$defs/{model}")
@@ -198,7 +198,7 @@ def _marked(node: object) -> Iterator[dict[str, Any]]:
 
 
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """The keys that a schema knows at a place, whose tags of alternatives it steps over.
+    """The keys that a schema knows at a place. Parts of the place that only name an alternative are passed over.
 
     >>> known_keys(StreamOptions.model_json_schema(), ("sources", "wmt", "weight", "schedule"))
     ['points', 'kind']

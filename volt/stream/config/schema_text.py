@@ -1,9 +1,9 @@
 """The JSON schema of a configuration → documentation for people: every key, what it takes, its default, its meaning.
 
 >>> print(as_text(["multiply"]))
-multiply — Make n equal fields 0 … n−1 of field 0; further fields stay. (`repeat` makes equal lines.)
+multiply — Copy field 1 over the fields 2 to n; further fields stay. (`repeat` makes equal lines.)
   n: whole number, default 2
-      How many fields hold the text of field 0.
+      How many fields hold the text of field 1.
 <BLANKLINE>
 """
 
@@ -35,7 +35,7 @@ def _everything() -> Iterator[str]:
     for title, name in [("sources.NAME", "SourceOptions"), ("weight", "ScheduleOptions"), ("errors", "ErrorOptions")]:
         yield from _section(title, definitions[name])
     yield "Transforms and filters. In a list of them, one is written `- NAME`, `- NAME: {option: value, …}`, or"
-    yield "`- NAME: value`, which gives its first option. Fields are numbered from 0.\n"
+    yield "`- NAME: value`, which gives its first option. Fields count from 1.\n"
     for name in TRANSFORMS:
         yield from _section(name, definitions[name])
     yield from _section("variant (of choice)", definitions["VariantOptions"])

@@ -40,7 +40,12 @@ _Loader.add_implicit_resolver(
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """path: as errors name it;  value: JSON-able;  lines: place → line, from 1, of each key and item."""
+    """A file that has been parsed.
+
+    path: as errors name it.
+    value: what it holds, JSON-able.
+    lines: the line, from 1, of each key and item, by its place.
+    """
 
     path: str
     value: Any

@@ -21,7 +21,11 @@ from volt.stream.examples import data as data
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """about: one line;  files: what its folder holds, by name: text, or what makes the bytes."""
+    """An example that can be run.
+
+    about: what it shows, in one line.
+    files: what its folder holds, by name: a text, or a function that makes the bytes.
+    """
 
     about: str
     files: Mapping[str, str | Callable[[], bytes]]
@@ -55,15 +59,15 @@ sources:
     transforms:
       - choice:
           - {weight: 0.95}
-          - {weight: 0.04, transforms: [lower: {fields: [0]}]}
-          - {weight: 0.01, transforms: [title: {fields: [0, 1]}]}
+          - {weight: 0.04, transforms: [lower: {fields: [1]}]}
+          - {weight: 0.01, transforms: [title: {fields: [1, 2]}]}
   backtranslated:
     path: backtranslated.tsv.gz
     transforms:
       - choice:
           - {weight: 0.95}
-          - {weight: 0.04, transforms: [lower: {fields: [0]}]}
-          - {weight: 0.01, transforms: [title: {fields: [0, 1]}]}
+          - {weight: 0.04, transforms: [lower: {fields: [1]}]}
+          - {weight: 0.01, transforms: [title: {fields: [1, 2]}]}
       - tag: "[BT]"
 """
 
@@ -89,12 +93,12 @@ sources:
   parallel:
     path: parallel.tsv.gz
     transforms:
-      - encode: {vocabulary: vocab.volt, fields: [0], dropout: 0.1}
-      - encode: {vocabulary: vocab.volt, fields: [1]}
+      - encode: {vocabulary: vocab.volt, fields: [1], dropout: 0.1}
+      - encode: {vocabulary: vocab.volt, fields: [2]}
 """
 
 _DOCUMENTS = """\
-# Pseudo-documents (6.5): consecutive lines with the same id in field 2 become one line.
+# Pseudo-documents (6.5): consecutive lines with the same id in field 3 become one line.
 seed: 1
 sources:
   talks:
@@ -102,8 +106,8 @@ sources:
     shuffle: outputs         # shuffle documents, not lines
     split_lines: null        # and keep the files whole
     transforms:
-      - documents: {id_field: 2, separator: <sep>, max_tokens: 40, max_lines: 5, probability: 0.8}
-      - keep_fields: [0, 1]
+      - documents: {id_field: 3, separator: <sep>, max_tokens: 40, max_lines: 5, probability: 0.8}
+      - keep_fields: [1, 2]
 """
 
 _ALIGNMENTS = """\

@@ -1,7 +1,8 @@
 """Weights → which source gives each sample, so that at every prefix each source's count is within one of its share.
 
-It is an apportionment, not a draw: sources take turns as evenly as whole samples can, under schedules too. Where a
-mixture stands is told by the samples dealt so far, so any sample's turn follows from a saved state at once.
+Nothing is drawn at random: sources take turns as evenly as whole samples allow, also while weights change. Where a
+mixture stands follows from the number of samples that each source has given, so it can go on from a saved state at
+once.
 
 >>> mixture = Mixture((2.0, 1.0))
 >>> mixture.turns(6).tolist(), mixture.counts.tolist()
@@ -20,25 +21,33 @@ from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, Shares, Weight, shares_of
 
 
+def _zeros() -> NDArray[np.int64]:
+    return np.zeros(1, np.int64)
+
+
 @dataclass(slots=True)
 class Mixture:
-    """Deals turns. counts: (n_sources,) turns dealt to each source so far.
+    """Deals turns to sources.
 
-    ended: sources that get no more turns. When one ends, the others' shares are renormalised and what they were owed
-    starts anew: `since` is the sample, `base` the counts at that moment.
+    weights: one for each source, numbers or schedules.
+    counts: (n_sources,) turns dealt to each source so far.
+    ended: sources that get no more turns. When one ends, the others share its turns in proportion to their weights,
+        and what each is owed counts from there.
+    since: the sample at which a source last ended.
+    base: (n_sources,) the counts at that sample.
     """
 
     weights: Sequence[Weight]
-    counts: NDArray[np.int64] = None  # type: ignore[assignment]
+    counts: NDArray[np.int64] = field(default_factory=_zeros)
     ended: frozenset[int] = frozenset()
     since: int = 0
-    base: NDArray[np.int64] = None  # type: ignore[assignment]
+    base: NDArray[np.int64] = field(default_factory=_zeros)
     _shares: Shares = field(init=False)
 
     def __post_init__(self) -> None:
         zeros = np.zeros(len(self.weights), np.int64)
-        self.counts = zeros.copy() if self.counts is None else np.array(self.counts, np.int64)
-        self.base = zeros if self.base is None else np.array(self.base, np.int64)
+        self.counts = zeros + self.counts  # a copy, with a number for each source
+        self.base = zeros + self.base
         self._shares = shares_of([0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)])
 
     @property

@@ -1,9 +1,10 @@
 """Weights that may change while a stream runs → whole-number shares of each stretch of samples.
 
-Shares count in units of 2⁻⁶⁰ of a sample and sum to exactly one sample in every stretch, so that what a mixture owes
-to each source is known without rounding however long it runs. Between the points of a linear schedule it is the
-normalised shares that change linearly, in stairs so short that the share owed is nowhere off by more than a
-hundredth of a sample (for up to 2¹⁷ stairs between two points).
+A stretch is a run of samples during which no share changes. Shares are whole numbers of units of 2⁻⁶⁰ of a sample, and
+those of a stretch sum to exactly one sample, so what a mixture owes to each source is known without rounding, however
+long it runs. Between two points of a linear schedule it is the normalised shares that change linearly. They do so in
+steps, called stairs here, that are so short that no source is owed a hundredth of a sample more or less than by the
+line (as long as 2¹⁷ stairs between two points are enough).
 
 >>> shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).starts
 (0, 100)
@@ -30,8 +31,10 @@ _MAX_STAIRS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """points: (sample, weight) with rising samples from 0 on;  kind: "steps" holds a weight until the next point,
-    "linear" moves towards it. After the last point the weight stays.
+    """A weight that changes while the stream runs; after the last point it stays as it is.
+
+    points: (sample, weight) pairs with rising samples, the first of which is 0.
+    kind: "steps" holds a weight until the next point, "linear" moves towards the next one.
 
     >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
     0.75
@@ -73,7 +76,11 @@ def check_weight(weight: Weight, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """starts: the sample at which each stretch starts;  units: (n_stretches, n_sources) int64, rows sum to UNIT."""
+    """Whole-number shares, stretch by stretch.
+
+    starts: the sample at which each stretch starts.
+    units: (n_stretches, n_sources) int64; each row sums to UNIT.
+    """
 
     starts: tuple[int, ...]
     units: NDArray[np.int64]

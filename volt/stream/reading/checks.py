@@ -1,6 +1,7 @@
 """What makes a line unfit before any transform sees it: too few or too many fields, too long, blank.
 
-UTF-8 is always checked; the checks here only where a source declares them, since each costs time per line.
+Whether a line is UTF-8 is always checked. The checks here are made only where a source declares them, since each of
+them takes time for every line.
 
 >>> Checks(min_fields=2).reasons(["a\\tb", "c"])
 {1: 'columns: 1 fields, needs at least 2'}
@@ -16,7 +17,11 @@ from volt.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """min_fields, max_fields: bounds on a line's fields;  max_chars: on its length;  blank: whether it may be blank.
+    """What a line must be like.
+
+    min_fields, max_fields: how many fields it may have.
+    max_chars: how many characters it may have.
+    blank: whether it may be empty, or hold nothing but white space.
 
     >>> Checks(min_fields=3, max_fields=2)
     Traceback (most recent call last):

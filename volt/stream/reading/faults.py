@@ -1,4 +1,4 @@
-"""What to do with lines that are unfit: raise, skip and count, or quarantine; and when to stop the run.
+"""What to do with unfit lines: stop the run, skip them, or write them to a file; and how many of them are too many.
 
 A fault is found where a block is computed, perhaps in another process and long before the stream gets there; it takes
 effect when the stream reaches the block, so that what happens does not depend on the number of workers.
@@ -27,7 +27,13 @@ MIN_READ = 1000  # lines; a share of fewer says nothing
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A line that is unfit. line: from 1, or 0 for a whole file; text: the line as it is, if it is to be kept."""
+    """A line that is unfit.
+
+    path: its file.
+    line: its number, from 1; 0 stands for the whole file.
+    reason: what is wrong with it.
+    text: the line itself, where the policy is to write it to a file.
+    """
 
     path: str
     line: int
@@ -46,10 +52,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """on_fault: what happens to an unfit line (or, when a source is opened, to an unreadable shard).
+    """What to do with unfit lines.
 
-    quarantine: the JSON-lines file that gets place, reason and text of each;  max_faults, max_share: the run stops
-    when more lines, or a greater share of the lines read (judged from 1,000 lines on), are unfit.
+    on_fault: what happens to an unfit line or, when a source is opened, to a file that cannot be read: "raise" stops,
+        "skip" leaves it out and counts it, "quarantine" also writes it to a file.
+    quarantine: that file, of JSON lines; each holds place, reason and text of one unfit line.
+    max_faults: the run stops when more lines than this are unfit.
+    max_share: the run stops when a greater share than this of the lines read is unfit, once 1,000 have been read.
 
     >>> Policy("quarantine")
     Traceback (most recent call last):

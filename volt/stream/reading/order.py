@@ -1,4 +1,4 @@
-"""(seed, source, epoch, block) → which lines of which pieces, in which order: all that is random about reading.
+"""(seed, source, epoch, block) → which lines of which pieces are read, in which order: all that is random in reading.
 
 A source is a list of pieces of known length. An epoch permutes the pieces, lays their lines end to end and cuts them
 every `block_lines` lines; a block permutes its lines. Nothing is drawn from a running generator: each permutation

@@ -1,9 +1,9 @@
 """A file → its pieces: runs of `split_lines` lines that can be read on their own, and how many lines they hold.
 
-A plain file is indexed by the byte offsets of its pieces. A compressed file that is longer than one piece is split: its
-pieces are copied, each a zstd frame with a checksum, to one file in the cache folder. Index and copy are made in one
-pass, appear whole or not at all, and belong to one path, size and time of change; one process makes them while others
-that want the same wait. The digest is of the lines, so the same text has the same digest wherever and however it lies.
+A plain file is indexed by the byte offsets of its pieces. A compressed file is split: its pieces are copied, each a
+zstd frame with a checksum, to one file in the cache folder. Index and copy are made in one pass, and appear whole or
+not at all. They belong to one path, size and time of change. One process makes them, and others that want the same
+wait. The digest is of the lines, so the same text has the same digest in any place and in any packing.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -45,9 +45,14 @@ Stamp = tuple[int, int]  # size, time of change
 class Shard:
     """A file that has been indexed.
 
-    path: as it was named;  data_path: where its lines are read from, itself or its split copy;  packing: of data_path,
-    "whole" being a compressed file read as one piece;  ends: byte offsets in data_path where pieces end;  counts: lines
-    per piece;  n_bytes: of text;  digest: of the lines;  stamp: size and time of change of data_path.
+    path: as it was named.
+    data_path: the file that lines are read from: itself, or its split copy.
+    packing: of data_path: "plain" text, zstd "frames", or "whole", a compressed file that is read as one piece.
+    ends: byte offsets in data_path at which pieces end.
+    counts: lines per piece.
+    n_bytes: bytes of text.
+    digest: of the lines.
+    stamp: size and time of change of data_path.
     """
 
     path: str
@@ -150,15 +155,16 @@ def _load(index_path: Path, path: str) -> Shard | None:
 
 def _index(path: str, split_lines: int | None, stamp: Stamp, copy: Path | None) -> Shard:
     """One pass over a file: cut it, copy it if it is to be split, and note where its pieces end."""
+    packing: Packing = "frames" if copy is not None else "whole" if is_compressed(path) else "plain"
     if copy is not None:
         with write_atomic(copy) as file:
-            packing, noted = "frames", _note(path, split_lines, file)
+            noted = _note(path, split_lines, file)
     else:
-        packing, noted = "whole" if is_compressed(path) else "plain", _note(path, split_lines, None)
+        noted = _note(path, split_lines, None)
     if stamp_of(path) != stamp:
         raise StreamError(f"{path}: changed while it was being indexed; wait until it is complete")
     data_path = str(copy or path)
-    return Shard(path, data_path, packing, *noted, stamp=stamp_of(data_path))  # type: ignore[arg-type]
+    return Shard(path, data_path, packing, *noted, stamp=stamp_of(data_path))
 
 
 def _note(

@@ -1,4 +1,4 @@
-"""A declared source of lines → its indexed pieces, and the blocks that each epoch deals out.
+"""A declared source of lines → its indexed pieces, and the blocks into which each epoch divides them.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,9 @@ from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.order import Slice, n_blocks, permutation, read_order
 from volt.stream.reading.shards import Shard, Stamp, check_unchanged, open_shard, read_piece, stamp_of
-from volt.stream.transforms.batch import Transform, files, signature
+from volt.stream.transforms.batch import Transform, signature
+from volt.stream.transforms.batch import files as files_of
+from volt.stream.transforms.opening import Kept, LoadedFiles, opened
 
 BLOCK_LINES = 1 << 17
 BLOCK_BYTES = 64 << 20
@@ -39,12 +41,17 @@ Shuffle = Literal["lines", "outputs", "none"]
 class Source:
     """What a stream reads under one name.
 
-    paths: files (.tsv or text, plain or compressed), folders, globs;  weight: its share of the mixture, a number or a
-    `Schedule`;  transforms: applied to each block, in this order;  block_lines, block_bytes: a block holds so many
-    lines, or as many as have about so many bytes, whichever is less;  split_lines: lines per piece, the unit that an
-    epoch permutes; None keeps files whole;  shuffle: "lines" permutes a block's lines before its transforms, "outputs"
-    what comes out of them (for transforms that join consecutive lines), "none" nothing, so that files are read in
-    order;  epochs: how often it is read before it ends, None for ever;  checks: what makes a line unfit.
+    name: how states, errors and summaries call it.
+    paths: files (.tsv or text, plain or compressed), folders, globs.
+    weight: its share of the mixture, a number or a `Schedule`.
+    transforms: applied to each block, in this order.
+    block_lines: a block holds this many lines, the last of an epoch perhaps fewer.
+    block_bytes: a block holds fewer lines where those would have more bytes than this, on the average.
+    split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
+    shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes what comes out of them, for
+        transforms that join consecutive lines; "none" reads the files in order.
+    epochs: how often it is read before it ends; None means for ever.
+    checks: what makes a line unfit.
 
     >>> Source("wmt", ("train.tsv.gz",), epochs=0)
     Traceback (most recent call last):
@@ -75,26 +82,44 @@ class Source:
         check_weight(self.weight, self.name)
 
 
-@dataclass(frozen=True, eq=False)
 class OpenSource:
-    """A source whose files are indexed. seed: the stream's;  faults: shards that the policy left out;  stamps: of the
-    files that its transforms use.
+    """A source whose files are indexed, ready to be read; no file stays open between two reads.
+
+    The stream that opens a source owns it. Whatever reading keeps for the next block is kept here: the order of the
+    pieces in recent epochs, the piece that two blocks share, and the transforms with their files loaded. A copy in
+    another process starts without these, and makes its own.
+
+    source: as it was declared.
+    shards: its indexed files.
+    seed: the stream's.
+    faults: files that the policy left out.
+    stamps: paths, sizes and times of change of the files that its transforms use.
+    files: what these files hold, shared by the sources of a stream.
     """
 
-    source: Source
-    shards: tuple[Shard, ...]
-    seed: int
-    faults: tuple[Fault, ...] = ()
-    stamps: tuple[tuple[str, Stamp], ...] = ()
+    def __init__(
+        self,
+        source: Source,
+        shards: tuple[Shard, ...],
+        seed: int,
+        faults: tuple[Fault, ...] = (),
+        stamps: tuple[tuple[str, Stamp], ...] = (),
+        files: LoadedFiles | None = None,
+    ) -> None:
+        self.source, self.shards, self.seed, self.faults, self.stamps = source, shards, seed, faults, stamps
+        self.files = files or LoadedFiles()
+        sizes = [shard.sizes for shard in shards]
+        self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
+        self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, sizes)])  # (n_shards + 1,) first pieces
+        self._orders, self._pieces = Kept(most=4), Kept(most=1)
 
-    def __post_init__(self) -> None:
-        sizes = [shard.sizes for shard in self.shards]
-        starts = np.cumsum([0, *map(len, sizes)])
-        object.__setattr__(self, "sizes", np.concatenate(sizes))
-        object.__setattr__(self, "shard_starts", starts)
+    def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
+        return OpenSource, (self.source, self.shards, self.seed, self.faults, self.stamps, self.files)
 
-    sizes: NDArray[np.int64] = field(init=False)  # (n_pieces,) lines
-    shard_starts: NDArray[np.int64] = field(init=False)  # (n_shards + 1,) numbers of first pieces
+    @cached_property
+    def transforms(self) -> tuple[Transform, ...]:
+        """The transforms with their files loaded. Raises VoltError if one cannot be."""
+        return tuple(opened(transform, self.files) for transform in self.source.transforms)
 
     @property
     def name(self) -> str:
@@ -134,7 +159,7 @@ class OpenSource:
             "epochs": source.epochs,
             "weight": signature(source.weight),
             "checks": signature(source.checks),
-            "transforms": signature(source.transforms),
+            "transforms": signature(self.transforms),
         }
 
     def check_files(self) -> None:
@@ -148,10 +173,46 @@ class OpenSource:
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
         return self.shards[shard], piece - int(self.shard_starts[shard])
 
+    def piece_order(self, epoch: int) -> NDArray[np.int64]:
+        """(n_pieces,) the pieces in the order in which an epoch reads them."""
+        n_pieces = len(self.sizes)
+        if self.source.shuffle == "none":
+            return np.arange(n_pieces)
+        return self._orders.get(epoch, lambda: permutation(n_pieces, self.seed, self.name, epoch))
 
-def open_source(source: Source, *, seed: int, cache: Path | None = None, policy: Policy | None = None) -> OpenSource:
-    """Find and index a source's files.
+    def lines_of(self, part: Slice) -> list[bytes]:
+        """The lines of a slice. A piece of which it is a part is kept, since the next block may read the rest."""
+        shard, piece = self.piece_place(part.piece)
+        if part.n_lines == self.sizes[part.piece]:
+            return read_piece(shard, piece)
+        check_unchanged(shard)
+        lines = self._pieces.get(part.piece, lambda: read_piece(shard, piece))
+        return lines[part.first : part.first + part.n_lines]
 
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise ConfigError if there are no sources, or two of one name.
+
+    >>> check_names([])
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: sources []: a stream needs one or more, with distinct names
+    """
+    if not names or len(set(names)) != len(names):
+        raise ConfigError(f"sources {list(names)}: a stream needs one or more, with distinct names")
+
+
+def open_source(
+    source: Source,
+    *,
+    seed: int,
+    cache: Path | None = None,
+    policy: Policy | None = None,
+    files: LoadedFiles | None = None,
+) -> OpenSource:
+    """Find and index a source's files. The caller owns what it gets; there is nothing to close.
+
+    files: what the stream's transforms have loaded already.
     Raises StreamError if there are none, or no lines in them, or one cannot be read and the policy is to raise.
     """
     try:
@@ -170,13 +231,18 @@ def open_source(source: Source, *, seed: int, cache: Path | None = None, policy:
     if not filled:
         why = f"; {faults[0].reason}" if faults else ""
         raise StreamError(f"source {source.name!r}: no line in {len(paths)} files ({paths[0]} …){why}; name others")
-    stamps = tuple((str(path), stamp_of(str(path))) for path in files(source.transforms))
-    return OpenSource(source, filled, seed, tuple(faults), stamps)
+    stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
+    return OpenSource(source, filled, seed, tuple(faults), stamps, files)
 
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """The lines of a block in reading order. slices: where they come from;  order: (n_lines,) how to permute them."""
+    """The lines of a block as they were read.
+
+    lines: without line ends, permuted if the source shuffles lines.
+    slices: where they come from.
+    order: (n_lines,) how they were permuted: line i is the one read at place order[i]; None if they were not.
+    """
 
     lines: list[bytes]
     slices: tuple[Slice, ...]
@@ -185,16 +251,8 @@ class RawBlock:
 
 def block_slices(source: OpenSource, epoch: int, block: int) -> tuple[Slice, ...]:
     """The slices of pieces that make up a block."""
-    order = _piece_order(source, epoch)
+    order = source.piece_order(epoch)
     return read_order(source.sizes, block_lines=source.block_lines, block=block, order=order)
-
-
-@lru_cache(maxsize=64)
-def _piece_order(source: OpenSource, epoch: int) -> NDArray[np.int64]:
-    n_pieces = len(source.sizes)
-    if source.source.shuffle == "none":
-        return np.arange(n_pieces)
-    return permutation(n_pieces, source.seed, source.name, epoch)
 
 
 def line_order(source: OpenSource, epoch: int, block: int, n: int) -> NDArray[np.int64] | None:
@@ -207,24 +265,11 @@ def line_order(source: OpenSource, epoch: int, block: int, n: int) -> NDArray[np
 def read_block(source: OpenSource, epoch: int, block: int) -> RawBlock:
     """The lines of a block, permuted if the source shuffles lines. Raises StreamError if a file has changed."""
     slices = block_slices(source, epoch, block)
-    lines = [line for part in slices for line in _lines(source, part)]
+    lines = [line for part in slices for line in source.lines_of(part)]
     order = line_order(source, epoch, block, len(lines)) if source.source.shuffle == "lines" else None
     if order is not None:
         lines = list(map(lines.__getitem__, order.tolist()))
     return RawBlock(lines, slices, order)
-
-
-def _lines(source: OpenSource, part: Slice) -> list[bytes]:
-    if part.n_lines == source.sizes[part.piece]:
-        return read_piece(*source.piece_place(part.piece))
-    check_unchanged(source.piece_place(part.piece)[0])
-    return _kept_piece(source, part.piece)[part.first : part.first + part.n_lines]
-
-
-@lru_cache(maxsize=2)
-def _kept_piece(source: OpenSource, piece: int) -> list[bytes]:
-    """A piece that blocks share is kept for the next block."""
-    return read_piece(*source.piece_place(piece))
 
 
 def place_of(source: OpenSource, slices: tuple[Slice, ...], index: int) -> tuple[str, int]:
@@ -242,8 +287,8 @@ def addresses(
 ) -> Iterator[tuple[int, int]]:
     """(epoch, block) of every block that is a rank's, from `start` on.
 
-    Block b of epoch e goes to rank (b + e) mod world: over the ranks every block comes once, and what is left over
-    by a world that does not divide the blocks goes round.
+    Block b of epoch e goes to rank (b + e) mod world. So each block goes to one rank, and where the blocks cannot be
+    shared out evenly, the ranks that get one more change from epoch to epoch.
     """
     epoch, first = start
     while source.source.epochs is None or epoch < source.source.epochs:

@@ -2,9 +2,9 @@
 
     lines of the slices → permuted → valid UTF-8 → checks → transform 0 → transform 1 → … → bytes
 
-Where there is nothing to check or to transform, lines are never touched one by one as text. An unfit line is taken
-out and noted as a `Fault`; if the policy is to raise, the block carries the error for the stream to raise when it
-gets there.
+Where there is nothing to check or to transform, lines stay bytes and are not looked at one by one. An unfit line is
+taken out and noted as a `Fault`. If the policy is to raise, the block carries the error, and the stream raises it when
+it gets to the block.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source, open_source
@@ -35,10 +35,14 @@ Watch = Callable[[str, Batch, Batch], object]  # step, before, after
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """What a block yields. data: n_lines lines, each with its line end;  n_read: lines of the source that went in;
-    faults: those found unfit;  error: what to raise instead of yielding anything;  fields: number of fields → lines,
-    among the first 256.
+class ComputedBlock:
+    """A block after all transforms.
+
+    data: n_lines lines, each with its line end.
+    n_read: how many lines of the source it was made from.
+    faults: those of them that were unfit.
+    error: what the stream is to raise when it gets to this block; empty if nothing.
+    fields: number of fields → how many of the first 256 lines have so many.
     """
 
     data: bytes
@@ -51,7 +55,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a computation stands, for keys of generators and places of faults."""
+    """Which block is computed: it names the random generators, and the files and lines of faults."""
 
     source: OpenSource
     epoch: int
@@ -67,7 +71,7 @@ class _Place:
         return generator(self.source.seed, self.source.name, self.epoch, self.block, position)
 
 
-def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) -> Block:
+def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) -> ComputedBlock:
     """A block as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`."""
     try:
         raw = read_block(source, epoch, block)
@@ -76,7 +80,7 @@ def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) ->
             done = _transformed(place, raw)
         source.check_files()  # behind the block, so that what it was made with is what was opened
     except VoltError as error:
-        return Block(b"", 0, 0, error=str(error))
+        return ComputedBlock(b"", 0, 0, error=str(error))
     if done.faults and policy.on_fault == "raise":
         first = done.faults[0]
         return replace(
@@ -85,8 +89,8 @@ def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) ->
     return done
 
 
-def _untouched(source: OpenSource, raw: RawBlock) -> Block | None:
-    """The fast way: lines go through as they are. None if they must be looked at."""
+def _untouched(source: OpenSource, raw: RawBlock) -> ComputedBlock | None:
+    """The block where lines stay as they are, which is fast; None if there are transforms, checks or invalid bytes."""
     if source.source.transforms or source.source.checks.any or source.source.shuffle == "outputs":
         return None
     data = _joined(raw.lines)
@@ -94,7 +98,7 @@ def _untouched(source: OpenSource, raw: RawBlock) -> Block | None:
         data.decode()
     except UnicodeDecodeError:
         return None
-    return Block(data, len(raw.lines), len(raw.lines), fields=_fields(raw.lines))
+    return ComputedBlock(data, len(raw.lines), len(raw.lines), fields=_fields(raw.lines))
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:
@@ -105,10 +109,10 @@ def _fields(lines: Sequence[bytes]) -> dict[int, int]:
     return dict(Counter(line.count(b"\t") + 1 for line in lines[:N_SAMPLED]))
 
 
-def _transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> Block:
+def _transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> ComputedBlock:
     batch, faults, data = transformed(place, raw, watch)
     fields = Counter(line.count("\t") + 1 for line in batch.lines[:N_SAMPLED])
-    return Block(data, len(batch), len(raw.lines), tuple(faults), fields=dict(fields))
+    return ComputedBlock(data, len(batch), len(raw.lines), tuple(faults), fields=dict(fields))
 
 
 def trace_block(source: OpenSource, epoch: int, block: int, watch: Watch) -> tuple[Batch, RawBlock]:
@@ -126,7 +130,7 @@ def transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> tup
     batch, faults = _decoded(place, raw)
     reasons = place.source.source.checks.reasons(batch.lines)
     batch = _without(place, batch, reasons, faults)
-    for position, transform in enumerate(place.source.source.transforms):
+    for position, transform in enumerate(place.source.transforms):
         batch = _step(place, position, transform, batch, faults, watch)
     if place.source.source.shuffle == "outputs":
         order = line_order(place.source, place.epoch, place.block, len(batch))
@@ -193,7 +197,9 @@ def _without(place: _Place, batch: Batch, reasons: dict[int, str], faults: list[
 def _step(
     place: _Place, position: int, transform: Transform, batch: Batch, faults: list[Fault], watch: Watch | None
 ) -> Batch:
-    """One transform; lines that it cannot take are taken out first, and it starts again with the same generator."""
+    """The batch after one transform. Lines that it cannot take are taken out, and it is called again with a generator
+    in the same state as before.
+    """
     while len(batch):
         try:
             done = _called(place, position, transform, batch)
@@ -232,4 +238,6 @@ def _found_singly(place: _Place, position: int, transform: Transform, batch: Bat
 def _whole_failure(place: _Place, transform: Transform, error: Exception) -> StreamError:
     told = "".join(traceback.format_exception(error)).rstrip()
     where = f"source {place.source.name!r}, epoch {place.epoch}, block {place.block}"
-    return StreamError(f"{where}: transform {transform.name!r} failed on the block, on no line by itself:\n{told}")
+    return StreamError(
+        f"{where}: transform {transform.name!r} failed on the block, though on none of its lines alone:\n{told}"
+    )

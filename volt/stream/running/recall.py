@@ -1,4 +1,4 @@
-"""Where a stream stood some lines ago: for consumers who say late which lines they have used.
+"""Where a stream stood some lines ago, for consumers that say only later how many lines they have used.
 
 >>> from volt.stream.running.state import Cursor
 >>> recall = Recall(100)
@@ -23,7 +23,7 @@ _MOST_RUNS = 1 << 14
 
 
 class Recall:
-    """Keeps, for the last `n_lines` lines or a little more, the states before each run of turns, and the turns."""
+    """Keeps the turns of the last `n_lines` lines or a few more, and now and then the state before them."""
 
     def __init__(self, n_lines: int) -> None:
         self._n_lines, self._held = n_lines, 0

@@ -1,6 +1,6 @@
 """Where a stream stands, as a few hundred bytes of JSON: enough to go on bit for bit with any number of workers.
 
-    {"format": "volt.stream", "version": 1, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "block": 2, …}}, …}
+    {"format": "volt.stream", "version": 2, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "block": 2, …}}, …}
 
 A state belongs to a configuration: the fingerprints of everything that the lines depend on are in it, by name, so a
 stream that would go on differently refuses it and says what differs.
@@ -16,18 +16,26 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volt.errors import StreamError
 from volt.files.atomic import write_atomic
 
+if TYPE_CHECKING:
+    from volt.stream.reading.source import OpenSource
+
 FORMAT = "volt.stream"
-VERSION = 1
+VERSION = 2  # in version 1 the fields of transforms counted from 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in a source. lines: given so far;  epoch, block: of the block in use;  offset: lines taken from it."""
+    """How far a source has been read.
+
+    lines: how many it has given so far.
+    epoch, block: the block that its next line comes from.
+    offset: how many lines of that block have been given.
+    """
 
     lines: int = 0
     epoch: int = 0
@@ -37,8 +45,13 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """n: lines given so far;  cursors: by source;  since, base, ended: the mixture since a source last ended;
-    n_read, n_faults, reasons: the tally of unfit lines;  configuration: what the lines depend on.
+    """Where a stream stands.
+
+    n: how many lines it has given so far.
+    cursors: how far each source has been read, by name.
+    configuration: fingerprints, by name, of all that the lines depend on.
+    since, base, ended: of the mixture: where a source last ended, what each had given there, and which have ended.
+    n_read, n_faults, reasons: lines read, unfit lines among them, and how many for each kind of reason.
     """
 
     n: int
@@ -70,13 +83,28 @@ class State:
         True
         """
         try:
-            if stored["format"] != FORMAT or stored["version"] != VERSION:
-                raise StreamError(f"a state of {stored['format']!r}, version {stored['version']}, cannot be continued")
+            _check_version(stored["format"], stored["version"])
             rest = {name: value for name, value in stored.items() if name not in ("format", "version", "sources")}
             cursors = {name: Cursor(**cursor) for name, cursor in stored["sources"].items()}
             return cls(**{**rest, "cursors": cursors, "ended": tuple(rest.get("ended", ()))})
         except (KeyError, TypeError, AttributeError) as error:
             raise StreamError(f"no state of a stream ({error}); take one that a stream has written") from error
+
+
+def _check_version(kind: object, version: object) -> None:
+    """Raise StreamError unless a state has this version.
+
+    >>> _check_version("volt.stream", 1)
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: the configuration differs: a state of version 1 was taken when fields counted from 0, and
+    they count from 1 now; start the stream anew
+    """
+    if kind == FORMAT and version == 1:
+        differs = "a state of version 1 was taken when fields counted from 0, and they count from 1 now"
+        raise StreamError(f"the configuration differs: {differs}; start the stream anew")
+    if kind != FORMAT or version != VERSION:
+        raise StreamError(f"a state of {kind!r}, version {version}, cannot be continued; this is version {VERSION}")
 
 
 def save_state(state: Mapping[str, Any], path: str | Path) -> None:
@@ -111,6 +139,15 @@ def fingerprint(value: object) -> str:
     True
     """
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def fingerprints(source: OpenSource) -> dict[str, Any]:
+    """What a source's lines depend on, short: the files' lines by a fingerprint, each transform by name and one."""
+    signature = dict(source.signature)
+    names = [transform.name for transform in source.source.transforms]
+    told: Any = signature.pop("transforms")
+    transforms = [f"{name} {fingerprint(one)}" for name, one in zip(names, told, strict=True)]
+    return {**signature, "lines": fingerprint(signature["lines"]), "transforms": transforms}
 
 
 def differences(stored: Mapping[str, Any], here: Mapping[str, Any], *, at: str = "") -> list[str]:

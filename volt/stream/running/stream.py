@@ -1,7 +1,7 @@
 """`Stream`: sources, mixed, as lines without end; exact, repeatable, and resumable at any line.
 
-Line n is a pure function of the sources, their transforms, the seed and n. Blocks of each source are computed in
-workers or here; the mixture says whose turn it is; what is kept of the past is a few numbers per source.
+Line n is a pure function of the sources, their transforms, the seed and n. Workers, or this process, compute the blocks
+of each source; the mixture says which source gives the next line. To go on later, a few numbers per source are enough.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -26,23 +26,22 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from volt.errors import StreamError
-from volt.stream.identity import check_options, fingerprints
+from volt.errors import ConfigError, StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
-from volt.stream.reading.source import OpenSource, Source, open_source
+from volt.stream.reading.source import OpenSource, Source, check_names, open_source
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import Recall, advanced
-from volt.stream.running.state import Cursor, State, refuse_difference
+from volt.stream.running.state import Cursor, State, fingerprints, refuse_difference
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import Tap, mixed
-from volt.stream.running.workers import StartMethod
+from volt.stream.running.workers import StartMethod, check_workers
+from volt.stream.transforms.opening import LoadedFiles
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
@@ -52,13 +51,20 @@ _WATCH = 1 << 13  # lines between two looks at the workers
 class Stream:
     """An iterable of lines; each iterator goes on where the last one stopped.
 
-    sources: with distinct names;  seed: of all randomness;  ends: what happens when a source with `epochs` ends: "stop"
-    ends the stream, "drop" goes on with the others, their shares renormalised;  policy: for unfit lines;  rank, world:
-    give this process its own blocks of every source;  n_workers: processes that compute ahead, 0 for none;
-    start_method: "spawn", or "fork" if no thread is running;  cache: the folder for indices and split files;  recall:
-    how many lines back `state(at=…)` can go.
+    The stream opens its sources and owns them, and it owns the workers; `close` ends the workers.
 
-    Raises StreamError if a source cannot be opened, ConfigError if options are at odds.
+    sources: with distinct names.
+    seed: all randomness follows from it.
+    ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" goes on with the other sources.
+    policy: what to do with unfit lines.
+    rank, world: this process reads the blocks of this rank alone, out of so many ranks.
+    n_workers: processes that compute blocks ahead; with 0 this process computes them.
+    start_method: of the workers: "spawn", or "fork" if no thread is running.
+    cache: the folder for indices and split files.
+    recall: how many lines back `state(at=…)` can go.
+    files: what the transforms' files hold, if they have been loaded already (`from_config` has).
+
+    Raises StreamError if a source cannot be opened, ConfigError if an option is out of range.
     """
 
     def __init__(
@@ -74,22 +80,26 @@ class Stream:
         start_method: StartMethod = "spawn",
         cache: str | os.PathLike[str] | None = None,
         recall: int = 1 << 23,
+        files: LoadedFiles | None = None,
     ) -> None:
-        check_options(sources, ends=ends, n_workers=n_workers, start_method=start_method)
+        check_names([source.name for source in sources])
+        check_workers(n_workers, start_method)
+        if ends not in ("stop", "drop"):
+            raise ConfigError(f"ends={ends!r}: choose stop or drop")
         self.rank, self.world = check_rank(rank, world)
         self.seed, self.ends, self.policy = seed, ends, policy or Policy()
-        self.sources = tuple(self._opened(source, cache) for source in sources)
-        workers = {"n_workers": n_workers, "start_method": start_method}
-        self._supply = Supply(self.sources, self.policy, rank=rank, world=world, **workers)  # type: ignore[arg-type]
+        files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
+        self.sources = tuple(
+            source if isinstance(source, OpenSource)
+            else open_source(source, seed=seed, cache=folder, policy=self.policy, files=files)
+            for source in sources
+        )  # fmt: skip
+        self._supply = Supply(
+            self.sources, self.policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method
+        )
         self._mixture = Mixture([source.source.weight for source in self.sources])
         self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
         self._stand_at(State(0, {}, self.configuration))
-
-    def _opened(self, source: Source | OpenSource, cache: str | os.PathLike[str] | None) -> OpenSource:
-        if isinstance(source, OpenSource):
-            return source
-        folder = None if cache is None else Path(cache)
-        return open_source(source, seed=self.seed, cache=folder, policy=self.policy)
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
@@ -122,11 +132,13 @@ class Stream:
     def __iter__(self) -> Iterator[str]:
         """Lines without line ends. A line counts as given when it is handed out."""
         while (size := self._next(None)) is not None:
-            run, lines = self._run, self._data(size).decode().split("\n")
+            run, lines = self._run, mixed(self._taps, self._turns[:size]).decode().split("\n")
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
                     if self._run != run:
-                        raise StreamError("the stream was read or moved by another hand; make a new iterator")
+                        raise StreamError(
+                            "the stream has been read by another iterator, or restored, since; make a new iterator"
+                        )
                     self._given += 1
                     yield line
                 self._expect()
@@ -138,7 +150,7 @@ class Stream:
         """
         left = limit
         while (left is None or left > 0) and (size := self._next(left)) is not None:
-            data = self._data(size)
+            data = mixed(self._taps, self._turns[:size])
             self._given = size
             left = None if left is None else left - size
             yield data
@@ -199,10 +211,11 @@ class Stream:
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
-        on_fault = "raise" if self.policy.on_fault == "raise" else "skip"
-        options = {"seed": self.seed, "ends": self.ends, "rank": self.rank, "world": self.world, "recall": 0}
-        workers = {"n_workers": self.n_workers, "start_method": self._supply.start_method}
-        return Stream(self.sources, policy=Policy(on_fault), **options, **workers)  # type: ignore[arg-type]
+        policy, start_method = Policy("raise" if self.policy.on_fault == "raise" else "skip"), self._supply.start_method
+        return Stream(
+            self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
+            n_workers=self.n_workers, start_method=start_method, recall=0,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the workers. The stream may be read on; it then starts new ones."""
@@ -212,15 +225,13 @@ class Stream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # how it stands
 
     def _stand_at(self, state: State) -> None:
-        """Take a state for the present one; blocks in the making are dropped."""
+        """Go to a state; blocks that are being computed are dropped."""
         self._release()
         names = [source.name for source in self.sources]
         self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
@@ -282,21 +293,18 @@ class Stream:
             self._tally.charge(n_read=0, faults=source.faults)
 
     def _reach(self, most: int | None) -> int:
-        """For how many turns the blocks in use suffice."""
+        """How many of the next lines the blocks in use hold; 0 if the source of the next line needs a new block."""
         lefts = [tap.left for tap in self._taps]
         bound = sum(lefts) + 1 if most is None else min(sum(lefts) + 1, most)
         if len(self._turns) < min(bound, WINDOW):
-            self._turns = self._mixture.peek(max(WINDOW, bound) if self._alone else WINDOW)
+            alone = len(self._mixture.ended) == len(lefts) - 1
+            self._turns = self._mixture.peek(max(WINDOW, bound) if alone else WINDOW)
         turns = self._turns[:bound]
         bound, needs = len(turns), np.bincount(turns, minlength=len(lefts)).tolist()
         for source, need in enumerate(needs):
             if need > lefts[source]:
                 bound = min(bound, int(np.flatnonzero(turns == source)[lefts[source]]))
         return bound
-
-    @property
-    def _alone(self) -> bool:
-        return len(self._mixture.ended) == len(self._taps) - 1
 
     def _open(self, source: int) -> bool:
         """Put the next block of a source in use, if there is one. Raises StreamError if the block holds an error."""
@@ -325,10 +333,6 @@ class Stream:
             self._over = True
         else:
             self._mixture, self._turns = mixture, np.empty(0, np.int64)
-
-    def _data(self, size: int) -> bytes:
-        """The next lines as bytes, each with its line end."""
-        return mixed(self._taps, self._turns[:size])
 
     # who computes
 

@@ -18,8 +18,12 @@ from volt.stream.running.taps import epochs_read
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """A source's part. lines: given;  requested: what its weight asks for, by now;  epochs: how often it has been read,
-    as far as the block in use goes;  ended: whether it has no more.
+    """What a stream has taken from one source so far.
+
+    lines: how many it has given.
+    requested: how many its weight asks for.
+    epochs: how often it has been read, counting the block in use as far as it has been read.
+    ended: whether it has no more lines.
     """
 
     lines: int
@@ -30,9 +34,15 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """n: position in the stream;  n_lines: given since it was opened or restored, in `seconds`;  n_read, n_faults:
-    lines of the sources that went in and that were unfit, by the kind of fault in `reasons`;  fields: number of fields
-    → lines, in a sample of 256 lines of each block;  left_out: files that could not be read.
+    """What a stream has given so far.
+
+    n: how many lines, over all runs.
+    n_lines, seconds: how many lines since it was opened or restored, and in how much time.
+    n_read, n_faults: how many lines of the sources were read, and how many of them were unfit.
+    reasons: kind of reason → how many lines were unfit for it.
+    fields: number of fields → how many lines have so many, in a sample of 256 lines of each block.
+    sources: source by source.
+    left_out: files that could not be read.
     """
 
     n: int

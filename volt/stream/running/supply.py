@@ -1,4 +1,4 @@
-"""Who computes a stream's blocks: this process or workers, started at the first need and ended by any error.
+"""Where a stream gets its blocks: from this process, or from workers that are started when a block is first needed.
 
 >>> supply = Supply((), Policy(), n_workers=0)
 >>> _ = supply.start([], shares=[])
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource, addresses
-from volt.stream.running.blocks import Block
+from volt.stream.running.blocks import ComputedBlock
 from volt.stream.running.state import Cursor
 from volt.stream.running.workers import Address, Blocks, LocalBlocks, StartMethod, WorkerBlocks
 
@@ -36,10 +36,13 @@ class Supply:
         self._rank, self._world = rank, world
         self._blocks: Blocks | None = None
 
-    def take(self, source: int, *, cursors: Sequence[Cursor], shares: Sequence[float]) -> tuple[Address, Block] | None:
+    def take(
+        self, source: int, *, cursors: Sequence[Cursor], shares: Sequence[float]
+    ) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more.
 
-        cursors: where the sources stand, which counts only after a close;  shares: of the next samples.
+        cursors: where the sources stand; needed where this call is the one that starts the computation.
+        shares: how the next samples are shared among the sources.
         Raises StreamError if a worker has died.
         """
         return (self._blocks or self.start(cursors, shares=shares)).take(source)
@@ -51,8 +54,9 @@ class Supply:
             for source, cursor in zip(self._sources, cursors, strict=True)
         ]
         if self.n_workers:
-            workers = {"n_workers": self.n_workers, "start_method": self.start_method}
-            self._blocks = WorkerBlocks(self._sources, queues, self._policy, **workers)  # type: ignore[arg-type]
+            self._blocks = WorkerBlocks(
+                self._sources, queues, self._policy, n_workers=self.n_workers, start_method=self.start_method
+            )
         else:
             self._blocks = LocalBlocks(self._sources, queues, self._policy)
         self._finalizer = weakref.finalize(self, self._blocks.close)

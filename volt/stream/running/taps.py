@@ -1,7 +1,7 @@
-"""A source as the stream drinks from it: the block in use, how much of it is gone, and its lines.
+"""The block that the stream takes a source's next lines from: how much of it has been given, and the lines that follow.
 
 >>> tap = Tap("wmt")
->>> tap.fill((0, 3), Block(b"a\\nb\\nc\\n", 3, 3), offset=1)
+>>> tap.fill((0, 3), ComputedBlock(b"a\\nb\\nc\\n", 3, 3), offset=1)
 >>> tap.left, tap.rows(1).tolist(), tap.cursor
 (2, [b'b'], Cursor(lines=0, epoch=0, block=3, offset=1))
 """
@@ -16,20 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.stream.reading.source import OpenSource
-from volt.stream.running.blocks import Block
+from volt.stream.running.blocks import ComputedBlock
 from volt.stream.running.state import Cursor
 
 
 @dataclass(slots=True)
 class Tap:
-    """cursor: where the source stands;  block: the one in use, or None before it is filled.
+    """What a stream holds of one source.
 
-    size: lines that it yields, kept when the block itself is let go;  n_empty: blocks in a row that gave no line.
+    name: of the source.
+    cursor: how far the source has been read.
+    block: the block in use; None at the start, and after the workers have ended.
+    size: how many lines the block in use has, known also while `block` is None.
+    n_empty: how many blocks without a line came one after the other.
     """
 
     name: str
     cursor: Cursor = field(default_factory=Cursor)
-    block: Block | None = None
+    block: ComputedBlock | None = None
     size: int = 0
     n_empty: int = 0
     _rows: NDArray[Any] | None = None
@@ -40,15 +44,15 @@ class Tap:
         """Lines left in the block in use."""
         return 0 if self.block is None else self.block.n_lines - self.cursor.offset
 
-    def fill(self, address: tuple[int, int], block: Block, *, offset: int = 0) -> None:
-        """Go on with a block, from a line of it on."""
+    def fill(self, address: tuple[int, int], block: ComputedBlock, *, offset: int = 0) -> None:
+        """Put a block in use, of which `offset` lines have been given already."""
         self.cursor = Cursor(self.cursor.lines, *address, offset)
         self.block, self.size = block, block.n_lines
         self._rows = self._ends = None
         self.n_empty = 0 if block.n_lines else self.n_empty + 1
 
     def drain(self, n: int) -> None:
-        """Take n lines away."""
+        """Note that n more lines have been given."""
         self.cursor = moved(self.cursor, n)
 
     def data(self, n: int) -> bytes:
@@ -77,7 +81,7 @@ def epochs_read(source: OpenSource, cursor: Cursor, *, size: int) -> float:
 
 
 def mixed(taps: Sequence[Tap], turns: NDArray[np.int64]) -> bytes:
-    """The next lines of the taps in the order of these turns, each with its line end; nothing is drained."""
+    """The next lines of the taps in the order of these turns, each with its line end. No cursor is moved."""
     counts: list[int] = np.bincount(turns, minlength=len(taps)).tolist()
     if len(turns) in counts:
         return taps[counts.index(len(turns))].data(len(turns))

@@ -1,9 +1,10 @@
 """Processes that compute blocks ahead of need, and hand them over in order.
 
-The parent sends addresses of blocks and gets blocks back; what a block holds does not depend on who computes it, so
-neither the number of processes nor their speed shows in the output. Memory is bounded: only so many blocks are asked
-for before they are taken, and a worker that has one to hand over waits. A worker that dies ends the run at once; a
-parent that dies, however, takes its workers with it, since each watches a pipe that only the parent keeps open.
+The stream's process sends addresses of blocks to workers and gets the blocks back. What a block holds does not depend
+on who computes it, so neither the number of workers nor their speed changes the output. Memory is bounded: only a few
+blocks are asked for before the first of them is taken, and a worker waits until its block is received. If a worker
+dies, the run ends with an error at once. If the stream's process dies, however it dies, its workers end too: each of
+them watches a pipe that only that process keeps open.
 
 >>> LocalBlocks([], [], Policy()).close()
 """
@@ -28,10 +29,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, Literal, Protocol
 
-from volt.errors import StreamError
+from volt.errors import ConfigError, StreamError
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource
-from volt.stream.running.blocks import Block, compute_block
+from volt.stream.running.blocks import ComputedBlock, compute_block
 
 StartMethod = Literal["spawn", "fork"]
 Address = tuple[int, int]  # epoch and block
@@ -40,10 +41,22 @@ _OUTSTANDING = 2  # blocks that a worker is asked for at a time: one in work, on
 _GRACE = 2.0  # seconds that workers have to end by themselves
 
 
+def check_workers(n_workers: int, start_method: str) -> None:
+    """Raise ConfigError if so many workers cannot be started, or not in this way.
+
+    >>> check_workers(-1, "spawn")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 or more, and spawn or fork
+    """
+    if n_workers < 0 or start_method not in ("spawn", "fork"):
+        raise ConfigError(f"n_workers={n_workers}, start_method={start_method!r}: give 0 or more, and spawn or fork")
+
+
 class Blocks(Protocol):
     """Blocks of each source, in the order of the addresses given at the start."""
 
-    def take(self, source: int) -> tuple[Address, Block] | None:
+    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more."""
 
     def expect(self, shares: Sequence[float]) -> None:
@@ -59,7 +72,7 @@ class LocalBlocks:
     def __init__(self, sources: Sequence[OpenSource], queues: Sequence[Iterator[Address]], policy: Policy) -> None:
         self._sources, self._queues, self._policy = sources, queues, policy
 
-    def take(self, source: int) -> tuple[Address, Block] | None:
+    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more."""
         address = next(self._queues[source], None)
         return None if address is None else (address, compute_block(self._sources[source], *address, self._policy))
@@ -78,7 +91,7 @@ class _Line:
     queue: Iterator[Address]
     block_lines: int
     asked: deque[Address] = field(default_factory=deque)
-    ready: dict[Address, Block] = field(default_factory=dict)
+    ready: dict[Address, ComputedBlock] = field(default_factory=dict)
     ended: bool = False
     share: float = 1.0
 
@@ -135,8 +148,8 @@ class WorkerBlocks:
         try:
             for _ in range(n_workers):
                 ours, theirs = context.Pipe()
-                alien = [self._lifeline, ours.fileno(), *(worker.link.fileno() for worker in self._workers)]
-                inherited = alien if isinstance(context, ForkContext) else []
+                others = [self._lifeline, ours.fileno(), *(worker.link.fileno() for worker in self._workers)]
+                inherited = others if isinstance(context, ForkContext) else []
                 life = Connection(os.dup(watched), writable=False)
                 arguments = (task, theirs, life, inherited, os.getpid())
                 process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
@@ -153,7 +166,7 @@ class WorkerBlocks:
             line.share = share
         self._receive(0)
 
-    def take(self, source: int) -> tuple[Address, Block] | None:
+    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more. Raises StreamError if a worker has died."""
         line = self._lines[source]
         if not self._workers:
@@ -188,15 +201,15 @@ class WorkerBlocks:
         try:
             worker.link.send((source, address))
         except OSError:
-            self._mourn(worker)
+            self._raise_death(worker)
         return True
 
     def _receive(self, timeout: float) -> None:
         """Take in what workers have done, waiting for it at most so long, and ask for more."""
         self._ask()
-        links = {worker.link: worker for worker in self._workers}
-        for link in wait(list(links), timeout):
-            self._take_in(links[link])  # type: ignore[index]
+        ready = wait([worker.link for worker in self._workers], timeout)
+        for worker in [worker for worker in self._workers if worker.link in ready]:
+            self._take_in(worker)
         self._ask()
 
     def _take_in(self, worker: _Worker) -> None:
@@ -208,11 +221,11 @@ class WorkerBlocks:
             source, address, block = head
             data = worker.link.recv_bytes()
         except (EOFError, OSError):
-            self._mourn(worker)
+            self._raise_death(worker)
         worker.asked -= 1
-        self._lines[source].ready[address] = Block(data, **block)
+        self._lines[source].ready[address] = ComputedBlock(data, **block)
 
-    def _mourn(self, worker: _Worker) -> None:
+    def _raise_death(self, worker: _Worker) -> None:
         worker.process.join(_GRACE)
         code = worker.process.exitcode
         self.close()

@@ -32,8 +32,11 @@ from volt.errors import StreamError
 class Batch:
     """The lines of a block on their way through its transforms.
 
-    lines: samples without line ends; origins: (n_lines,) int64, for each line the index, inside the source block, of
-    the line that it was made from. A transform that drops, repeats or joins lines drops, repeats or picks origins too.
+    lines: samples, without line ends.
+    origins: (n_lines,) int64; for each line, the index inside its source block of the line that it was made from.
+
+    A transform that drops or repeats a line drops or repeats its origin too; where it joins lines, it gives the origin
+    of one of them.
 
     >>> Batch.of(["a", "b", "c"]).take([2, 0]).origins.tolist()
     [2, 0]
@@ -96,8 +99,9 @@ class Transform(Protocol):
     """What a transform or filter is: a picklable object, by habit a frozen dataclass, with a name and a call.
 
     It may raise LineFault for the lines that it cannot take; the error policy then raises, skips or quarantines them.
-    It may have `signature()`, which returns a JSON-able mapping of all that its result depends on; without it the
-    dataclass's fields serve.
+    It may have a method `signature()`, which returns a JSON-able mapping of all that its result depends on; without
+    one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
+    loaded (volt.stream.transforms.opening); the stream calls it once, and then calls what it returned.
     """
 
     @property
@@ -109,8 +113,9 @@ class Transform(Protocol):
 
 
 class LineFault(StreamError):
-    """Some lines of the batch that a transform was given are unfit. reasons: index in that batch → what is wrong.
+    """Some lines of the batch that a transform was given are unfit.
 
+    reasons: index in that batch → what is wrong with the line.
     The pipeline takes these lines out, as the error policy says, and calls the transform again without them.
 
     >>> raise LineFault({3: "2 fields, needs 3"})

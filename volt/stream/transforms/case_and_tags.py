@@ -11,6 +11,7 @@ tab or a line break, or depends on anything but the line.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -19,11 +20,13 @@ import numpy as np
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault
 from volt.stream.transforms.fields import (
+    ConfiguredTransform,
     Fields,
-    Step,
     check_field,
     check_fields,
     check_text_option,
+    index_of,
+    indices_of,
     joined,
     map_fields,
     rows_of,
@@ -33,10 +36,10 @@ _FIRST_LETTER = re.compile(r"(?<![^\s\-–—/(\[{\"„“”«»‹›‘¿¡])
 
 
 @dataclass(frozen=True, slots=True)
-class _Case(Step):
+class _Case(ConfiguredTransform):
     name: ClassVar[str]
     fields: Fields | None = None
-    """The fields to change; by default 0 and, where a line has it, 1."""
+    """The fields to change; by default 1 and, where a line has it, 2."""
     if_cased: int | None = None
     """Change a line only if this field of it holds a letter that has case (Chinese, Arabic and Hindi have none)."""
 
@@ -47,8 +50,8 @@ class _Case(Step):
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         if self.if_cased is None:
             return map_fields(batch, self._changed, fields=self.fields)
-        rows = rows_of(batch, fields=(self.if_cased,))
-        chosen = [index for index, row in enumerate(rows) if has_case(row[self.if_cased])]
+        rows, cased = rows_of(batch, fields=(self.if_cased,)), index_of(self.if_cased)
+        chosen = [number for number, row in enumerate(rows) if has_case(row[cased])]
         return _at(batch, chosen, self._changed, fields=self.fields)
 
     @staticmethod
@@ -56,10 +59,10 @@ class _Case(Step):
         raise NotImplementedError
 
 
-def _at(batch: Batch, chosen: list[int], function: object, *, fields: Fields | None) -> Batch:
+def _at(batch: Batch, chosen: list[int], function: Callable[[list[str]], list[str]], *, fields: Fields | None) -> Batch:
     """Change the chosen lines alone."""
     try:
-        changed = map_fields(batch.take(chosen), function, fields=fields)  # type: ignore[arg-type]
+        changed = map_fields(batch.take(chosen), function, fields=fields)
     except LineFault as fault:
         raise LineFault({chosen[index]: reason for index, reason in fault.reasons.items()}) from None
     lines = list(batch.lines)
@@ -120,13 +123,13 @@ def titled(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tag(Step):
+class Tag(ConfiguredTransform):
     """Put a tag before (or after) fields, as "[BT]" before the source side of back-translated data."""
 
     name: ClassVar[str] = "tag"
     text: str
     """The tag."""
-    fields: Fields = (0,)
+    fields: Fields = (1,)
     """The fields to tag."""
     separator: str = " "
     """What stands between the tag and the text; may be empty."""
@@ -141,13 +144,13 @@ class Tag(Step):
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         before = self.text + self.separator if self.position == "start" else ""
         after = "" if before else self.separator + self.text
-        if self.fields == (0,) and not after:  # no need to split
+        if self.fields == (1,) and not after:  # no need to split
             return batch.with_lines([before + line for line in batch.lines])
         return map_fields(batch, lambda values: [before + value + after for value in values], fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Append(Step):
+class Append(ConfiguredTransform):
     """Append a constant as a last field; `user` with `append: true` appends what a function says."""
 
     name: ClassVar[str] = "append"
@@ -163,13 +166,13 @@ class Append(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy(Step):
+class Copy(ConfiguredTransform):
     """Copy one field over another; a field beyond the last is made, with empty ones before it where needed."""
 
     name: ClassVar[str] = "copy"
-    from_: int = 0
+    from_: int = 1
     """The field to copy."""
-    to: int = 1
+    to: int = 2
     """The field to overwrite."""
 
     def __post_init__(self) -> None:
@@ -177,20 +180,21 @@ class Copy(Step):
         check_field(self.to, option="to")
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        source, target = indices_of((self.from_, self.to))
         rows = rows_of(batch, fields=(self.from_,))
         for row in rows:
-            row += [""] * (self.to + 1 - len(row))
-            row[self.to] = row[self.from_]
+            row += [""] * (self.to - len(row))
+            row[target] = row[source]
         return batch.with_lines(joined(rows))
 
 
 @dataclass(frozen=True, slots=True)
-class Multiply(Step):
-    """Make n equal fields 0 … n−1 of field 0; further fields stay. (`repeat` makes equal lines.)"""
+class Multiply(ConfiguredTransform):
+    """Copy field 1 over the fields 2 to n; further fields stay. (`repeat` makes equal lines.)"""
 
     name: ClassVar[str] = "multiply"
     n: int = 2
-    """How many fields hold the text of field 0."""
+    """How many fields hold the text of field 1."""
 
     def __post_init__(self) -> None:
         _check_number(self.n)
@@ -203,7 +207,7 @@ class Multiply(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat(Step):
+class Repeat(ConfiguredTransform):
     """Give every line n times in a row; random transforms behind it then draw for each copy."""
 
     name: ClassVar[str] = "repeat"
@@ -218,21 +222,27 @@ class Repeat(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class KeepFields(Step):
-    """Keep these fields alone, in this order; [1, 0] swaps the sides."""
+class KeepFields(ConfiguredTransform):
+    """Keep these fields alone, in this order; [2, 1] swaps the sides."""
 
     name: ClassVar[str] = "keep_fields"
-    fields: Fields = (0, 1)
+    fields: Fields = (1, 2)
     """The fields to keep."""
 
     def __post_init__(self) -> None:
         check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        fields = self.fields
-        if fields == tuple(range(len(fields))) and all(line.count("\t") == len(fields) - 1 for line in batch.lines):
-            return batch  # there are no others
-        return batch.with_lines(joined([[row[field] for field in fields] for row in rows_of(batch, fields=fields)]))
+        if self._are_all(batch):
+            return batch
+        rows, indices = rows_of(batch, fields=self.fields), indices_of(self.fields)
+        return batch.with_lines(joined([[row[index] for index in indices] for row in rows]))
+
+    def _are_all(self, batch: Batch) -> bool:
+        """Whether these are the fields of every line, in their order."""
+        last = len(self.fields) - 1
+        in_order = indices_of(self.fields) == list(range(last + 1))
+        return in_order and all(line.count("\t") == last for line in batch.lines)
 
 
 def _check_number(n: int) -> None:

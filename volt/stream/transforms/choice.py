@@ -1,9 +1,9 @@
 """Random choice: each line goes through one of several variants, drawn by weight.
 
-Lines keep their places, whatever the variants drop, repeat or join.
+Lines stay in their order, whatever the variants drop, repeat or join.
 
 >>> from volt.stream.transforms.case_and_tags import Lower, Title
->>> noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(0,)),)), Variant(0.01, (Title(),))))  # Figure 2
+>>> noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(1,)),)), Variant(0.01, (Title(),))))  # Figure 2
 >>> noise(Batch.of(["A\\tB", "C\\tD"]), np.random.default_rng(0)).lines
 ['A\\tB', 'C\\tD']
 """
@@ -11,7 +11,7 @@ Lines keep their places, whatever the variants drop, repeat or join.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault, Transform
-from volt.stream.transforms.fields import Step
+from volt.stream.transforms.fields import ConfiguredTransform
+from volt.stream.transforms.opening import LoadedFiles, opened
 
 Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant(Step):
+class Variant(ConfiguredTransform):
     """What may happen to a line, and how likely that is."""
 
     weight: float
@@ -37,9 +38,13 @@ class Variant(Step):
         if not 0 <= self.weight < math.inf:
             raise ConfigError(f"weight: {self.weight}; give a number from 0 up")
 
+    def opened(self, files: LoadedFiles) -> Variant:
+        """The same variant, the files of its transforms loaded."""
+        return replace(self, transforms=tuple(opened(transform, files) for transform in self.transforms))
+
 
 @dataclass(frozen=True, slots=True)
-class Choice(Step):
+class Choice(ConfiguredTransform):
     """Send each line through one of several variants, drawn by their weights."""
 
     name: ClassVar[str] = "choice"
@@ -49,6 +54,10 @@ class Choice(Step):
     def __post_init__(self) -> None:
         if not sum(variant.weight for variant in self.variants) > 0:
             raise ConfigError("choice: the weights of the variants sum to 0; give one of them a weight")
+
+    def opened(self, files: LoadedFiles) -> Transform:
+        """The same choice, the files of the variants' transforms loaded."""
+        return replace(self, variants=tuple(variant.opened(files) for variant in self.variants))
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         bounds = np.cumsum([variant.weight for variant in self.variants])
@@ -63,7 +72,7 @@ class Choice(Step):
 
 
 def through(batch: Batch, chosen: Indices, transforms: tuple[Transform, ...], rng: np.random.Generator) -> Batch:
-    """The chosen lines after some transforms; origins are then indices in `batch`.
+    """The chosen lines of a batch after some transforms. The origins of the result are indices in that batch.
 
     >>> through(Batch.of(["a", "b"]), np.array([1]), (), np.random.default_rng(0))
     Batch(lines=['b'], origins=array([1]))

@@ -1,8 +1,8 @@
-"""Fields of many lines as one text: taken out, changed all at once, and put back, without a string for each.
+"""Fields of many lines as one text: taken out, changed all at once, and put back, without making a string of each.
 
     lines → bytes → the chosen fields, one per line → function → the same number of lines → back between the others
 
->>> map_text(Batch.of(["a b\\tc", "d"]), bytes.upper, fields=(0,)).lines
+>>> map_text(Batch.of(["a b\\tc", "d"]), bytes.upper, fields=(1,)).lines
 ['A B\\tc', 'D']
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError
 from volt.stream.transforms.batch import Batch, LineFault
-from volt.stream.transforms.fields import N_SIDES, Fields, missing
+from volt.stream.transforms.fields import N_SIDES, Fields, indices_of, missing
 
 _TAB, _END = 0x09, 0x0A
 Bytes = NDArray[np.uint8]
@@ -23,10 +23,12 @@ Mask = NDArray[np.bool_]
 
 
 def map_text(batch: Batch, function: Callable[[bytes], bytes], *, fields: Fields | None = None) -> Batch:
-    """The chosen fields of all lines, as lines of one text, through `function`, which keeps their number.
+    """A batch whose chosen fields are replaced by what `function` makes of them.
 
-    fields: by default 0 and, where a line has it, 1. Raises LineFault for lines that lack a named field or hold a line
-    end, StreamError if the function makes fields of other fields' number.
+    function: takes the fields as the lines of one text, and returns a text of as many lines.
+    fields: by default 1 and, where a line has it, 2.
+    Raises LineFault for lines that lack a named field or hold a line end, StreamError if the function returns more or
+    fewer lines.
     """
     data = np.frombuffer("\n".join([*batch.lines, ""]).encode(), np.uint8)
     ends = np.flatnonzero((data - np.uint8(_TAB)) < 2)  # of fields: where a tab or a line end stands
@@ -45,13 +47,13 @@ def _chosen(batch: Batch, last: Mask, fields: Fields | None) -> Mask:
     if len(ends) != len(batch):
         raise LineFault({i: "holds a line end" for i, line in enumerate(batch.lines) if "\n" in line})
     sizes = np.diff(ends, prepend=-1)
-    most = max(fields, default=0) if fields else 0
-    if most and sizes.min(initial=most + 1) <= most:
-        short = np.flatnonzero(sizes <= most).tolist()
-        raise LineFault({index: missing(int(sizes[index]), most) for index in short})
+    most = max(fields or (), default=1)
+    if most > 1 and sizes.min(initial=most) < most:
+        short = np.flatnonzero(sizes < most).tolist()
+        raise LineFault({line: missing(int(sizes[line]), most) for line in short})
     chosen = np.zeros(len(last), bool)
-    for field in range(N_SIDES) if fields is None else fields:
-        chosen[(ends - sizes + 1 + field)[sizes > field]] = True
+    for index in range(N_SIDES) if fields is None else indices_of(fields):
+        chosen[(ends - sizes + 1 + index)[sizes > index]] = True
     return chosen
 
 

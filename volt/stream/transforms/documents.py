@@ -1,7 +1,8 @@
 """Pseudo-documents: consecutive lines with the same document id become one line, under limits.
 
 Lines must come in their order in the file: give their source `shuffle: outputs`, so that the documents are shuffled and
-not the lines. Where a document is cut (by a limit, or by the end of a piece of the file) the next one starts.
+not the lines. A document that is longer than a limit allows, or that goes on in another piece of the
+file, is cut there, and another begins.
 
 >>> lines = ["a b\\tA B\\t1", "c\\tC\\t1", "d\\tD\\t2"]
 >>> Documents(separator="<sep>")(Batch.of(lines), np.random.default_rng(0)).lines
@@ -18,19 +19,29 @@ import numpy as np
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import Fields, Step, check_field, check_fields, check_text_option, joined, rows_of
+from volt.stream.transforms.fields import (
+    ConfiguredTransform,
+    Fields,
+    check_field,
+    check_fields,
+    check_text_option,
+    index_of,
+    indices_of,
+    joined,
+    rows_of,
+)
 
 Rows = list[list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Documents(Step):
+class Documents(ConfiguredTransform):
     """Join consecutive lines of one document into one line; other fields are those of its first line."""
 
     name: ClassVar[str] = "documents"
-    id_field: int = 2
+    id_field: int = 3
     """The field with the document's id; a line whose id is empty stands alone."""
-    fields: Fields = (0, 1)
+    fields: Fields = (1, 2)
     """The fields to join."""
     separator: str = "<sep>"
     """What stands between two joined lines, with a space on either side; may be empty (then one space)."""
@@ -66,26 +77,28 @@ class Documents(Step):
         """Where documents start."""
         starts: list[int] = []
         totals: list[int] = []
-        for index, row in enumerate(rows):
-            lengths = [len(row[field].split()) for field in self.fields]
+        indices = indices_of(self.fields)
+        for number, row in enumerate(rows):
+            lengths = [len(row[index].split()) for index in indices]
             grown = [total + length for total, length in zip(totals, lengths, strict=False)]
-            if starts and joins[starts[-1]] and self._may_follow(rows, starts[-1], index, limits, max(grown)):
+            if starts and joins[starts[-1]] and self._may_follow(rows, starts[-1], number, limits, max(grown)):
                 totals = grown
             else:
-                starts.append(index)
+                starts.append(number)
                 totals = lengths
         return starts
 
-    def _may_follow(self, rows: Rows, start: int, index: int, limits: list[int], n_tokens: int) -> bool:
-        """Whether line `index` may join the document that starts at `start`, which would then have `n_tokens`."""
-        same = rows[start][self.id_field] == rows[index][self.id_field] != ""
-        return same and n_tokens <= limits[start] and (self.max_lines is None or index - start < self.max_lines)
+    def _may_follow(self, rows: Rows, start: int, number: int, limits: list[int], n_tokens: int) -> bool:
+        """Whether line `number` may join the document that starts at `start`, which would then have `n_tokens`."""
+        index = index_of(self.id_field)
+        same = rows[start][index] == rows[number][index] != ""
+        return same and n_tokens <= limits[start] and (self.max_lines is None or number - start < self.max_lines)
 
     def _joined(self, rows: Rows) -> list[str]:
         """One row of several."""
         first = rows[0]
         if len(rows) > 1:
             separator = f" {self.separator} " if self.separator else " "
-            for field in self.fields:
-                first[field] = separator.join([row[field] for row in rows])
+            for index in indices_of(self.fields):
+                first[index] = separator.join([row[index] for row in rows])
         return first

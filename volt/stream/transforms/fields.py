@@ -1,8 +1,9 @@
 """What transforms share: the tab-separated fields of a batch, split once, changed as columns, and joined again.
 
-Fields are numbered from 0; by convention 0 is the source side and 1 the target side. Where a transform is given no
-fields, it takes these two, or the first alone in lines that have no second. A named field that a line lacks makes
-that line unfit, which the stream's error policy settles.
+Fields count from 1, here as on the command line: field 1 is what stands before the first tab. By convention field 1 is
+the source side and field 2 the target side. A transform that is given no fields takes these two, or field 1 alone in
+lines that have no second. A line that lacks a named field is unfit, and the error policy of the stream says what
+happens to it. Inside Python a row is a list, whose indices count from 0; `index_of` is where the one becomes the other.
 
 >>> map_fields(Batch.of(["a\\tb\\tc", "d"]), lambda values: [value.upper() for value in values]).lines
 ['A\\tB\\tc', 'D']
@@ -17,12 +18,12 @@ from typing import ClassVar
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault
 
-Fields = tuple[int, ...]
+Fields = tuple[int, ...]  # numbers of fields, from 1
 N_SIDES = 2
 
 
-class Step:
-    """Base of the transforms that a configuration can name; carries how pydantic checks and documents their options."""
+class ConfiguredTransform:
+    """Base of the transforms that a configuration can name; says how pydantic checks and documents their options."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, object]] = {
@@ -39,19 +40,45 @@ def rows_of(batch: Batch, *, fields: Fields | None = None) -> list[list[str]]:
     [['a', 'b'], ['']]
     """
     rows = [line.split("\t") for line in batch.lines]
-    last = max(fields, default=0) if fields else 0
-    if last and min(map(len, rows), default=last + 1) <= last:
-        raise LineFault({i: missing(len(row), last) for i, row in enumerate(rows) if len(row) <= last})
+    last = max(fields or (), default=1)
+    if last > 1 and min(map(len, rows), default=last) < last:
+        raise LineFault({i: missing(len(row), last) for i, row in enumerate(rows) if len(row) < last})
     return rows
+
+
+def index_of(field: int, *, option: str = "field") -> int:
+    """The index in a row of the field with a number: the one place where counting from 1 becomes counting from 0.
+
+    Raises ConfigError if no field can have that number.
+
+    >>> ["source", "target"][index_of(2)]
+    'target'
+    >>> index_of(0)
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: field: 0; fields count from 1, the first is field 1
+    """
+    if field < 1:
+        raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")
+    return field - 1
+
+
+def indices_of(fields: Fields) -> list[int]:
+    """The indices in a row of several fields.
+
+    >>> indices_of((2, 1))
+    [1, 0]
+    """
+    return [index_of(field) for field in fields]
 
 
 def missing(n_fields: int, field: int) -> str:
     """Why a line is unfit that lacks a field.
 
-    >>> missing(1, 2)
-    'field 2 is missing: the line has 1 field (they are numbered from 0)'
+    >>> missing(1, 3)
+    'field 3 is missing: the line has 1 field (fields count from 1)'
     """
-    return f"field {field} is missing: the line has {n_fields} field{'s' * (n_fields != 1)} (they are numbered from 0)"
+    return f"field {field} is missing: the line has {n_fields} field{'s' * (n_fields != 1)} (fields count from 1)"
 
 
 def joined(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -64,8 +91,9 @@ def joined(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def map_fields(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
-    """The values of the fields of all lines, line after line, through `function`, one to one.
+    """A batch with the values of the fields replaced by those that `function` makes of them.
 
+    function: takes the values of all lines, line after line, and gives one new value for each.
     Raises LineFault for lines that lack a named field, or that the new values would break.
     """
     rows = rows_of(batch, fields=fields)
@@ -74,15 +102,16 @@ def map_fields(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, 
         for row in rows:
             row[:N_SIDES] = islice(changed, len(row[:N_SIDES]))
     else:
-        changed = iter(function([row[field] for row in rows for field in fields]))
+        indices = indices_of(fields)
+        changed = iter(function([row[index] for row in rows for index in indices]))
         for row in rows:
-            for field in fields:
-                row[field] = next(changed)
+            for index in indices:
+                row[index] = next(changed)
     return batch.with_lines(joined(rows))
 
 
 def check_values(rows: Sequence[Sequence[str]]) -> None:
-    """Raise LineFault for the rows in which a value that was made holds a tab or a line feed.
+    """Raise LineFault for the rows with a value, made by a transform, that holds a tab or a line feed.
 
     >>> check_values([["a"], ["b", "c\\nd"]])
     Traceback (most recent call last):
@@ -113,12 +142,12 @@ def check_text_option(text: str, *, option: str) -> None:
 
 
 def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int | None = None) -> None:
-    """Raise ConfigError if fields are none, negative or repeated, or not `n_fields`.
+    """Raise ConfigError if no field is named, one is below 1 or named twice, or there are not `n_fields` of them.
 
-    >>> check_fields((0, 0))
+    >>> check_fields((2, 2))
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: fields: 0 is given twice; name each field once
+    volt.errors.ConfigError: fields: 2 is given twice; name each field once
     """
     if fields is None:
         return
@@ -131,9 +160,9 @@ def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int
 
 
 def check_field(field: int | None, *, option: str) -> None:
-    """Raise ConfigError if a field's number is negative.
+    """Raise ConfigError if no field can have this number; None names no field and passes.
 
     >>> check_field(2, option="to")
     """
-    if field is not None and field < 0:
-        raise ConfigError(f"{option}: {field}; fields are numbered from 0")
+    if field is not None:
+        index_of(field, option=option)

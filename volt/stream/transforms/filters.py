@@ -18,7 +18,15 @@ import numpy as np
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import N_SIDES, Fields, Step, check_fields, joined, rows_of
+from volt.stream.transforms.fields import (
+    N_SIDES,
+    ConfiguredTransform,
+    Fields,
+    check_fields,
+    indices_of,
+    joined,
+    rows_of,
+)
 
 Unit = Literal["words", "characters", "bytes"]
 _MEASURES: dict[str, Callable[[str], int]] = {
@@ -29,17 +37,17 @@ _MEASURES: dict[str, Callable[[str], int]] = {
 
 
 def _kept(batch: Batch, wanted: list[bool]) -> Batch:
-    """Cheap where nothing is dropped, which is the usual case."""
+    """The wanted lines. Where nothing is dropped, which is the usual case, this takes no time."""
     return batch if all(wanted) else batch.take(np.array(wanted, bool))
 
 
 @dataclass(frozen=True, slots=True)
-class SkipBlank(Step):
+class SkipBlank(ConfiguredTransform):
     """Drop lines in which a field is empty, or holds nothing but white space."""
 
     name: ClassVar[str] = "skip_blank"
     fields: Fields | None = None
-    """The fields to look at, where a missing one is blank; by default 0 and, where a line has it, 1."""
+    """The fields to look at, where a missing one is blank; by default 1 and, where a line has it, 2."""
 
     def __post_init__(self) -> None:
         check_fields(self.fields)
@@ -48,19 +56,21 @@ class SkipBlank(Step):
         rows = rows_of(batch)
         if self.fields is None:
             return _kept(batch, [all(map(str.strip, row[:N_SIDES])) for row in rows])
-        return _kept(batch, [_has_all(row, self.fields) for row in rows])
+        return _kept(batch, _have_all(rows, self.fields))
 
 
-def _has_all(row: list[str], fields: Fields) -> bool:
-    return all(field < len(row) and row[field].strip() for field in fields)
+def _have_all(rows: list[list[str]], fields: Fields) -> list[bool]:
+    """For each row, whether it has all the fields, with text in them."""
+    indices = indices_of(fields)
+    return [all(index < len(row) and row[index].strip() for index in indices) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Bitext(Step):
-    """Drop lines that have not both sides: one is missing, empty or white space."""
+class Bitext(ConfiguredTransform):
+    """Drop lines of which a side is missing, empty or white space."""
 
     name: ClassVar[str] = "bitext"
-    fields: Fields = (0, 1)
+    fields: Fields = (1, 2)
     """The two sides."""
     only: bool = False
     """Whether to drop all other fields too."""
@@ -70,21 +80,21 @@ class Bitext(Step):
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
         rows = rows_of(batch)
-        wanted = [_has_all(row, self.fields) for row in rows]
+        wanted, indices = _have_all(rows, self.fields), indices_of(self.fields)
         if not self.only:
             return _kept(batch, wanted)
-        sides = joined([[row[field] for field in self.fields] for row, both in zip(rows, wanted, strict=True) if both])
+        sides = joined([[row[index] for index in indices] for row, both in zip(rows, wanted, strict=True) if both])
         return _kept(batch, wanted).with_lines(sides)
 
 
 @dataclass(frozen=True, slots=True)
-class Match(Step):
+class Match(ConfiguredTransform):
     r"""Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs."""
 
     name: ClassVar[str] = "match"
     pattern: str
     """A regular expression of Python."""
-    fields: Fields = (0, 1)
+    fields: Fields = (1, 2)
     """The two fields to compare."""
     invert: bool = False
     """Keep the lines in which they differ instead."""
@@ -94,9 +104,9 @@ class Match(Step):
         check_fields(self.fields, n_fields=2)
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        (left, right), matches, same = self.fields, _finder(self.pattern), not self.invert
-        rows = rows_of(batch, fields=self.fields)
-        return _kept(batch, [(_same(matches(row[left]), matches(row[right]))) is same for row in rows])
+        matches, same = _finder(self.pattern), not self.invert
+        sides = _values(batch, self.fields)
+        return _kept(batch, [(_same(matches(left), matches(right))) is same for left, right in sides])
 
 
 def _same(left: list[str], right: list[str]) -> bool:
@@ -113,14 +123,14 @@ def _finder(pattern: str) -> Callable[[str], list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Regex(Step):
+class Regex(ConfiguredTransform):
     """Drop lines in which a pattern is found in any of the fields."""
 
     name: ClassVar[str] = "regex"
     pattern: str
     """A regular expression of Python."""
     fields: Fields | None = None
-    """The fields to search; by default 0 and, where a line has it, 1."""
+    """The fields to search; by default 1 and, where a line has it, 2."""
     invert: bool = False
     """Keep only the lines in which the pattern is found in all of the fields instead."""
 
@@ -134,7 +144,7 @@ class Regex(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Length(Step):
+class Length(ConfiguredTransform):
     """Drop lines in which a field is too short or too long."""
 
     name: ClassVar[str] = "length"
@@ -143,7 +153,7 @@ class Length(Step):
     min: int = 0
     """The least length that passes."""
     fields: Fields | None = None
-    """The fields to measure; by default 0 and, where a line has it, 1."""
+    """The fields to measure; by default 1 and, where a line has it, 2."""
     unit: Unit = "words"
     """What is counted: words (or pieces: what spaces separate), characters or bytes."""
 
@@ -159,13 +169,13 @@ class Length(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio(Step):
+class Ratio(ConfiguredTransform):
     """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides pass."""
 
     name: ClassVar[str] = "ratio"
     max: float
     """The greatest ratio that passes; 1 or more."""
-    fields: Fields = (0, 1)
+    fields: Fields = (1, 2)
     """The two sides."""
     unit: Unit = "words"
     """What is counted: words (or pieces: what spaces separate), characters or bytes."""
@@ -186,7 +196,8 @@ def _values(batch: Batch, fields: Fields | None) -> list[list[str]]:
     rows = rows_of(batch, fields=fields)
     if fields is None:
         return [row[:N_SIDES] for row in rows]
-    return [[row[field] for field in fields] for row in rows]
+    indices = indices_of(fields)
+    return [[row[index] for index in indices] for row in rows]
 
 
 def check_pattern(pattern: str) -> None:

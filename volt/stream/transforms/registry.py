@@ -1,7 +1,7 @@
 """Every transform that a configuration can name.
 
->>> sorted(TRANSFORMS)[:4], TRANSFORMS["lower"](fields=(0,))
-(['append', 'bitext', 'choice', 'copy'], Lower(fields=(0,), if_cased=None))
+>>> sorted(TRANSFORMS)[:4], TRANSFORMS["lower"](fields=(1,))
+(['append', 'bitext', 'choice', 'copy'], Lower(fields=(1,), if_cased=None))
 """
 
 from __future__ import annotations

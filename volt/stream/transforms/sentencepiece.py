@@ -11,31 +11,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import Fields, Step, check_fields, map_fields
+from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, map_fields
+from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.subwords import decoded
 
-_GENERATOR = Lock()
+_GENERATOR = Lock()  # global as the generator is that it guards
+
+
+class _Model(NamedTuple):
+    """A model as the library has loaded it, and what its file's bytes are known by."""
+
+    processor: Any
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
-class SpmEncode(Step):
+class SpmEncode(ConfiguredTransform):
     """Encode fields with a SentencePiece model: pieces or ids with a space between two."""
 
     name: ClassVar[str] = "spm_encode"
     model: Path
     """A SentencePiece model file."""
     fields: Fields | None = None
-    """The fields to encode; by default 0 and, where a line has it, 1."""
+    """The fields to encode; by default 1 and, where a line has it, 2."""
     to: Literal["pieces", "ids"] = "pieces"
     """What to write."""
     alpha: float | None = None
@@ -56,7 +64,17 @@ class SpmEncode(Step):
         return self.alpha is not None and self.nbest not in (0, 1)
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        processor, kind = _processor(str(self.model)), int if self.to == "ids" else str
+        return self.opened(LoadedFiles())(batch, rng)
+
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
+        model = files.load(self.model, _model)
+        options = {"to": self.to, "alpha": self.alpha, "nbest": self.nbest, "fields": self.fields and list(self.fields)}
+        told = {"type": "SpmEncode", "model": model.fingerprint, **options}
+        return Opened(self, partial(self._encoded, model.processor), told)
+
+    def _encoded(self, processor: Any, batch: Batch, rng: np.random.Generator) -> Batch:
+        kind = int if self.to == "ids" else str
 
         def encode(values: Sequence[str]) -> list[str]:
             if not self.sampled:
@@ -74,24 +92,19 @@ class SpmEncode(Step):
             _library().set_random_generator_seed(seed)
             return processor.encode(list(values), out_type=kind, enable_sampling=True, **options)
 
-    def prepare(self) -> None:
-        """Load the model now. Raises VocabularyError or MissingLibraryError if it cannot be."""
-        _processor(str(self.model))
-
     def signature(self) -> dict[str, Any]:
-        """The options, with the model's fingerprint for its place."""
-        options = {"to": self.to, "alpha": self.alpha, "nbest": self.nbest, "fields": self.fields and list(self.fields)}
-        return {"type": "SpmEncode", "model": _fingerprint(self.model), **options}
+        """The options, with the model's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
 
 
 @dataclass(frozen=True, slots=True)
-class SpmDecode(Step):
+class SpmDecode(ConfiguredTransform):
     """Decode fields that hold pieces or ids of a SentencePiece model back into text."""
 
     name: ClassVar[str] = "spm_decode"
     model: Path
     """The model that encoded them."""
-    fields: Fields = (0, 1)
+    fields: Fields = (1, 2)
     """The fields to decode."""
     from_: Literal["pieces", "ids"] = "pieces"
     """What the fields hold."""
@@ -100,23 +113,25 @@ class SpmDecode(Step):
         check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        processor = _processor(str(self.model))
+        return self.opened(LoadedFiles())(batch, rng)
 
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
+        model = files.load(self.model, _model)
+        options = {"fields": list(self.fields), "from": self.from_}
+        told = {"type": "SpmDecode", "model": model.fingerprint, **options}
+        return Opened(self, partial(self._decoded, model.processor), told)
+
+    def _decoded(self, processor: Any, batch: Batch, rng: np.random.Generator) -> Batch:
         def decode(value: str) -> str:
             pieces = [piece for piece in value.split(" ") if piece]
             return str(processor.decode(list(map(int, pieces)) if self.from_ == "ids" else pieces))
 
         return decoded(batch, decode, fields=self.fields)
 
-    def prepare(self) -> None:
-        """Load the model now. Raises VocabularyError or MissingLibraryError if it cannot be."""
-        _processor(str(self.model))
-
     def signature(self) -> dict[str, Any]:
-        """The options, with the model's fingerprint for its place."""
-        return {
-            "type": "SpmDecode", "model": _fingerprint(self.model), "fields": list(self.fields), "from": self.from_,
-        }  # fmt: skip
+        """The options, with the model's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
 
 
 def _library() -> Any:
@@ -127,17 +142,13 @@ def _library() -> Any:
     return sentencepiece
 
 
-@lru_cache(maxsize=8)
-def _processor(path: str) -> Any:
+def _model(path: Path) -> _Model:
+    data = _read(path)
     try:
-        return _library().SentencePieceProcessor(model_proto=_read(Path(path)))
+        processor = _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: a damaged SentencePiece model, or none; copy or train it again") from None
-
-
-@lru_cache(maxsize=8)
-def _fingerprint(path: Path) -> str:
-    return blake2b(_read(path), digest_size=8).hexdigest()
+    return _Model(processor, blake2b(data, digest_size=8).hexdigest())
 
 
 def _read(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Vocabularies inside the stream: fields ⇄ pieces or ids, the same every time or sampled anew in every epoch.
+"""Vocabularies inside the stream: fields ⇄ pieces or ids, the same each time or sampled anew in every epoch.
 
 `Encode` and `Decode` take a VOLT vocabulary (or any file that `volt import` reads); sampling is BPE-dropout.
 volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -24,7 +24,16 @@ import numpy as np
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.batch import Batch, LineFault
 from volt.stream.transforms.columns import map_text
-from volt.stream.transforms.fields import Fields, Step, check_fields, check_values, joined, rows_of
+from volt.stream.transforms.fields import (
+    ConfiguredTransform,
+    Fields,
+    check_fields,
+    check_values,
+    indices_of,
+    joined,
+    rows_of,
+)
+from volt.stream.transforms.opening import LoadedFiles, Opened
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -33,14 +42,14 @@ Form = Literal["pieces", "ids"]
 
 
 @dataclass(frozen=True, slots=True)
-class Encode(Step):
+class Encode(ConfiguredTransform):
     """Encode fields with a VOLT vocabulary: pieces or ids with a space between two."""
 
     name: ClassVar[str] = "encode"
     vocabulary: Path
     """A vocabulary file, VOLT's or another's (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
     fields: Fields | None = None
-    """The fields to encode; by default 0 and, where a line has it, 1."""
+    """The fields to encode; by default 1 and, where a line has it, 2."""
     to: Form = "pieces"
     """What to write."""
     dropout: float = 0.0
@@ -52,36 +61,36 @@ class Encode(Step):
             raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        encoder, seed = _encoder(str(self.vocabulary)), int(rng.integers(1 << 63)) if self.dropout else None
+        return self.opened(LoadedFiles())(batch, rng)
+
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
+        encoder = files.load(self.vocabulary, _encoder)
+        options = {"fields": self.fields and list(self.fields), "to": self.to, "dropout": self.dropout}
+        told = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
+        return Opened(self, partial(self._encoded, encoder), told)
+
+    def _encoded(self, encoder: Encoder, batch: Batch, rng: np.random.Generator) -> Batch:
+        seed = int(rng.integers(1 << 63)) if self.dropout else None
 
         def encode(text: bytes) -> bytes:
             return encoder.encode_text(text, form=self.to, dropout=self.dropout, seed=seed, n_threads=1)
 
         return map_text(batch, encode, fields=self.fields)
 
-    def prepare(self) -> None:
-        """Load the vocabulary now. Raises VocabularyError or CorpusError if it cannot be."""
-        _encoder(str(self.vocabulary))
-
     def signature(self) -> dict[str, Any]:
-        """The options, with the vocabulary's fingerprint for its place."""
-        return {
-            "type": "Encode",
-            "vocabulary": _encoder(str(self.vocabulary)).vocabulary.fingerprint,
-            "fields": self.fields and list(self.fields),
-            "to": self.to,
-            "dropout": self.dropout,
-        }
+        """The options, with the vocabulary's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
 
 
 @dataclass(frozen=True, slots=True)
-class Decode(Step):
+class Decode(ConfiguredTransform):
     """Decode fields that hold pieces or ids of a VOLT vocabulary back into text."""
 
     name: ClassVar[str] = "decode"
     vocabulary: Path
     """The vocabulary that encoded them."""
-    fields: Fields = (0, 1)
+    fields: Fields = (1, 2)
     """The fields to decode."""
     from_: Form = "pieces"
     """What the fields hold."""
@@ -90,49 +99,52 @@ class Decode(Step):
         check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        encoder = _encoder(str(self.vocabulary))
+        return self.opened(LoadedFiles())(batch, rng)
 
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
+        encoder = files.load(self.vocabulary, _encoder)
+        options = {"fields": list(self.fields), "from": self.from_}
+        told = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
+        return Opened(self, partial(self._decoded, encoder), told)
+
+    def _decoded(self, encoder: Encoder, batch: Batch, rng: np.random.Generator) -> Batch:
         def decode(value: str) -> str:
             pieces = [piece for piece in value.split(" ") if piece]
             return encoder.decode(pieces) if self.from_ == "pieces" else encoder.decode_ids(map(int, pieces))
 
         return decoded(batch, decode, fields=self.fields)
 
-    def prepare(self) -> None:
-        """Load the vocabulary now. Raises VocabularyError or CorpusError if it cannot be."""
-        _encoder(str(self.vocabulary))
-
     def signature(self) -> dict[str, Any]:
-        """The options, with the vocabulary's fingerprint for its place."""
-        fingerprint = _encoder(str(self.vocabulary)).vocabulary.fingerprint
-        return {"type": "Decode", "vocabulary": fingerprint, "fields": list(self.fields), "from": self.from_}
+        """The options, with the vocabulary's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
 
 
 def decoded(batch: Batch, decode: Callable[[str], str], *, fields: Fields) -> Batch:
     """Each field through `decode`. Raises LineFault for what it refuses, and for text that would break a line.
 
-    >>> decoded(Batch.of(["6 1"]), lambda value: str(int(value)), fields=(0,))
+    >>> decoded(Batch.of(["6 1"]), lambda value: str(int(value)), fields=(1,))
     Traceback (most recent call last):
         ...
-    volt.stream.transforms.batch.LineFault: 1 unfit lines, the first at index 0: field 0 cannot be read:
-    invalid literal for int() with base 10: '6 1'
+    volt.stream.transforms.batch.LineFault: 1 unfit lines, the first at index 0:
+    field 1 cannot be read: invalid literal for int()
+    with base 10: '6 1'
     """
-    rows, bad = rows_of(batch, fields=fields), dict[int, str]()
-    for index, row in enumerate(rows):
-        for field in fields:
+    rows, bad, indices = rows_of(batch, fields=fields), dict[int, str](), indices_of(fields)
+    for number, row in enumerate(rows):
+        for field, index in zip(fields, indices, strict=True):
             try:
-                row[field] = decode(row[field])
+                row[index] = decode(row[index])
             except (ValueError, IndexError, VocabularyError) as error:
-                bad.setdefault(index, f"field {field} cannot be read: {error}")
+                bad.setdefault(number, f"field {field} cannot be read: {error}")
     if bad:
         raise LineFault(bad)
-    check_values([[row[field] for field in fields] for row in rows])
+    check_values([[row[index] for index in indices] for row in rows])
     return batch.with_lines(joined(rows))
 
 
-@lru_cache(maxsize=8)
-def _encoder(path: str) -> Encoder:
+def _encoder(path: Path) -> Encoder:
     from volt.encode.encoder import Encoder
     from volt.formats.registry import read_vocabulary
 
-    return Encoder(read_vocabulary(Path(path)))
+    return Encoder(read_vocabulary(path))

@@ -16,28 +16,30 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault
-from volt.stream.transforms.fields import Step, joined, rows_of
+from volt.stream.transforms.fields import ConfiguredTransform, joined, rows_of
+from volt.stream.transforms.opening import LoadedFiles, Opened
 
 Rows = list[list[str]]
+Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class User(Step):
+class User(ConfiguredTransform):
     """Call a function of a Python file for every line.
 
-    A function that has a parameter `rng` is given the block's numpy Generator, its only lawful source of chance. A
-    line for which it raises an error is unfit, which the error policy settles.
+    A function that has a parameter `rng` is given the block's numpy Generator, and must draw from no other. A
+    line for which it raises an error is unfit, and the error policy says what happens to it.
     """
 
     name: ClassVar[str] = "user"
@@ -46,9 +48,9 @@ class User(Step):
     function: str
     """The function's name in it."""
     takes: Literal["fields", "line", "stream"] = "fields"
-    """What it is given: the list of a line's fields, the line as one string, or an iterator over the lists of fields
-    of a whole block, from which it yields such lists. It returns the same kind of thing; or None, to drop the line;
-    or a list of lists (of lines), to make several."""
+    """What it is given: the list of a line's fields (whose item 0 is field 1), the line as one string, or an iterator
+    over the lists of fields of a whole block, from which it yields such lists. It returns the same kind of thing; or
+    None, to drop the line; or a list of lists (of lines), to make several."""
     append: bool = False
     """What it returns is one string, to be appended as a new field."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -59,12 +61,22 @@ class User(Step):
             raise ConfigError("append: goes with a function that takes fields or line, not stream")
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        function = load_function(self.file, self.function)
-        options = dict(self.options) | ({"rng": rng} if _wants_rng(function) else {})
+        return self.opened(LoadedFiles())(batch, rng)
+
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its function. Raises ConfigError if the file cannot be run or lacks the function."""
+        code = files.load(self.file, _run)
+        function = _function(code, self.file, self.function)
+        options = {"function": self.function, "takes": self.takes, "append": self.append, "options": dict(self.options)}
+        call = partial(self._changed, function, _wants_rng(function))
+        return Opened(self, call, {"type": "User", "code": code.fingerprint, **options})
+
+    def _changed(self, function: Function, wants_rng: bool, batch: Batch, rng: np.random.Generator) -> Batch:
+        options = dict(self.options) | ({"rng": rng} if wants_rng else {})
         rows, origins = (self._streamed if self.takes == "stream" else self._called)(batch, function, options)
         return Batch(joined(rows), batch.origins[np.array(origins, np.int64)])
 
-    def _called(self, batch: Batch, function: Callable[..., Any], options: Mapping[str, Any]) -> tuple[Rows, list[int]]:
+    def _called(self, batch: Batch, function: Function, options: Mapping[str, Any]) -> tuple[Rows, list[int]]:
         """Call it line by line: the rows that it made, and from which line each."""
         rows, origins, bad = Rows(), list[int](), dict[int, str]()
         for index, line in enumerate(batch.lines):
@@ -91,9 +103,7 @@ class User(Step):
             return [_row(made) for made in result]
         return [_row(result)]
 
-    def _streamed(
-        self, batch: Batch, function: Callable[..., Any], options: Mapping[str, Any]
-    ) -> tuple[Rows, list[int]]:
+    def _streamed(self, batch: Batch, function: Function, options: Mapping[str, Any]) -> tuple[Rows, list[int]]:
         """Let it run over the block; a row comes from the last line that was taken before it was yielded."""
         taken = 0
 
@@ -116,20 +126,9 @@ class User(Step):
         place = f"{self.file}:{_line_of(error, self.file)}"
         return f"{self.function}: {type(error).__name__}: {error} ({place})"
 
-    def prepare(self) -> None:
-        """Load the function now. Raises ConfigError if it cannot be."""
-        load_function(self.file, self.function)
-
     def signature(self) -> dict[str, Any]:
-        """The options, with the file's fingerprint for its place."""
-        return {
-            "type": "User",
-            "code": blake2b(_source(self.file), digest_size=8).hexdigest(),
-            "function": self.function,
-            "takes": self.takes,
-            "append": self.append,
-            "options": dict(self.options),
-        }
+        """The options, with the file's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
 
 
 def _row(result: object) -> list[str]:
@@ -155,19 +154,24 @@ def _line(result: object) -> str:
     return result
 
 
-def load_function(file: Path, name: str) -> Callable[..., Any]:
-    """The function of that name in a Python file, which is run once a process.
+class _Code(NamedTuple):
+    """A file that has been run, and what its bytes are known by."""
 
-    Raises ConfigError with file and line if the file cannot be read or run, or has no such function.
-    """
-    names = vars(_module(file, _source(file)))
-    function = names.get(name)
-    if not callable(function):
-        functions = [other for other, value in names.items() if inspect.isfunction(value)]
-        near = get_close_matches(name, functions, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
-        raise ConfigError(f"{file}: no function {name!r}; {hint}")
-    return function  # type: ignore[no-any-return]
+    module: ModuleType
+    fingerprint: str
+
+
+def _run(file: Path) -> _Code:
+    """Run a file as a module of its own. Raises ConfigError, with the line, if it cannot be read or run."""
+    source, module = _source(file), ModuleType(f"volt_user_{file.stem}")
+    module.__file__ = str(file)
+    try:
+        exec(compile(source, str(file), "exec"), vars(module))
+    except SyntaxError as error:
+        raise ConfigError(f"{file}:{error.lineno}: {error.msg}") from None
+    except Exception as error:
+        raise ConfigError(f"{file}:{_line_of(error, file)}: {type(error).__name__}: {error}") from error
+    return _Code(module, blake2b(source, digest_size=8).hexdigest())
 
 
 def _source(file: Path) -> bytes:
@@ -177,23 +181,24 @@ def _source(file: Path) -> bytes:
         raise ConfigError(f"{file}: cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
-@lru_cache(maxsize=32)
-def _module(file: Path, source: bytes) -> ModuleType:
-    """Run a file as a module of its own."""
-    module = ModuleType(f"volt_user_{file.stem}")
-    module.__file__ = str(file)
+def _function(code: _Code, file: Path, name: str) -> Function:
+    """The function of a name. Raises ConfigError if the file has defined none."""
+    names = vars(code.module)
+    function = names.get(name)
+    if not callable(function):
+        functions = [other for other, value in names.items() if inspect.isfunction(value)]
+        near = get_close_matches(name, functions, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
+        raise ConfigError(f"{file}: no function {name!r}; {hint}")
+    found: Function = function
+    return found
+
+
+def _wants_rng(function: Function) -> bool:
     try:
-        exec(compile(source, str(file), "exec"), vars(module))
-    except SyntaxError as error:
-        raise ConfigError(f"{file}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
-        raise ConfigError(f"{file}:{_line_of(error, file)}: {type(error).__name__}: {error}") from error
-    return module
-
-
-@lru_cache(maxsize=32)
-def _wants_rng(function: Callable[..., Any]) -> bool:
-    return "rng" in inspect.signature(function).parameters
+        return "rng" in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # some functions of C say nothing about their parameters
+        return False
 
 
 def _line_of(error: Exception, file: Path) -> int:

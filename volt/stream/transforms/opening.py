@@ -1,0 +1,120 @@
+"""What is opened once and kept by its owner: the files that transforms use, and what reading keeps between blocks.
+
+Nothing here is global. A stream opens its sources, owns them, and lets them go with itself; they share one
+`LoadedFiles`, so a vocabulary that three sources encode with is loaded once. A worker receives copies of the sources
+with nothing loaded, and loads for itself what it needs.
+
+>>> files = LoadedFiles()
+>>> files.load(Path("a.txt"), lambda path: path.name), Kept(most=1).get("one", lambda: 1)
+('a.txt', 1)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from volt.stream.transforms.batch import Batch, Transform
+
+T = TypeVar("T")
+Call = Callable[[Batch, np.random.Generator], Batch]
+
+
+class Kept:
+    """Values that take long to make, by key: at most `most` of them, of which the one made first goes first.
+
+    A copy that is sent to another process is empty: its owner makes values of its own.
+
+    >>> kept = Kept(most=1)
+    >>> kept.get("a", lambda: 1), kept.get("a", lambda: 2), kept.get("b", lambda: 3), kept.get("a", lambda: 4)
+    (1, 1, 3, 4)
+    """
+
+    def __init__(self, *, most: int) -> None:
+        self._most, self._values = most, dict[Hashable, Any]()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key, made now if it is not there."""
+        if key not in self._values:
+            value = make()
+            while len(self._values) >= self._most:
+                del self._values[next(iter(self._values))]
+            self._values[key] = value
+        found: T = self._values[key]
+        return found
+
+    def __reduce__(self) -> tuple[Callable[..., Kept], tuple[int]]:
+        return _empty, (self._most,)
+
+
+def _empty(most: int) -> Kept:
+    return Kept(most=most)
+
+
+class LoadedFiles:
+    """What files hold, loaded once each; a file that has changed since is loaded again.
+
+    A copy that is sent to another process is empty: its owner loads for itself.
+    """
+
+    def __init__(self) -> None:
+        self._kept = Kept(most=1 << 10)
+
+    def load(self, path: Path, read: Callable[[Path], T]) -> T:
+        """What `read` makes of a file. Whatever `read` raises is passed on, and nothing is kept."""
+        return self._kept.get((read, str(path), _stamp(path)), lambda: read(path))
+
+    def __reduce__(self) -> tuple[type[LoadedFiles], tuple[()]]:
+        return LoadedFiles, ()
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Size and time of change of a file; None if there is none, which `read` will say in its own words."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A transform whose files are loaded.
+
+    transform: as it was declared.
+    call: what it does, with the files at hand.
+    told: its signature, with the fingerprints of the files.
+    """
+
+    transform: Transform
+    call: Call
+    told: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The transform's name."""
+        return self.transform.name
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        return self.call(batch, rng)
+
+    def signature(self) -> dict[str, Any]:
+        """All that the result depends on."""
+        return self.told
+
+
+def opened(transform: Transform, files: LoadedFiles) -> Transform:
+    """A transform with its files loaded: what its method `opened` gives, or itself if it has none.
+
+    Raises VoltError if a file cannot be loaded.
+    """
+    own = getattr(transform, "opened", None)
+    if own is None:
+        return transform
+    found: Transform = own(files)
+    return found
