@@ -7,7 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from stream_commands import CONFIG, DEADLINE, Run, Start, expected, finish, read_lines, wait_for
+from commands import Run
+from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines, wait_for
 
 from volt.stream.state import load_state
 

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
-README = Path(__file__).parent.parent / "README.md"
+README = ROOT / "README.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 COMMANDS = [
     command

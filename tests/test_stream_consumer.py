@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 
 from volt.stream.recipes import write_recipe
 from volt.stream.stream import Stream
 
-FOLDER = Path(__file__).parent.parent / "experiments" / "stream"
+FOLDER = ROOT / "experiments" / "stream"
 DEADLINE = 60  # seconds
 BATCH, LINES = 16, 2560
 Process = subprocess.Popen[bytes]
