@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from commands import TEXT, Done, Run, status_of
+from hypothesis import settings
 from stream_commands import CONFIG, DEADLINE, Process, Start
 from warm_up import warm_up
 
@@ -32,7 +33,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so."""
+    """How long an example takes is no law: other workers are at work, too.
+
+    Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
+    """
+    settings.register_profile("untimed", parent=settings(), deadline=None)
+    settings.load_profile("untimed")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         config.addinivalue_line("filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning")
 
