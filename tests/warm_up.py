@@ -35,16 +35,18 @@ def search() -> None:
 
 def encode() -> None:
     """What encoding, sampling and decoding run."""
-    import volt
+    from volt.decoder import Decoder
+    from volt.encoder import Encoder
     from volt.kernels.ready import compile_kernels
+    from volt.vocabulary import Vocabulary
 
     compile_kernels("encode")
-    encoder = volt.Encoder(volt.Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")))
+    encoder = Encoder(Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")))
     for dropout, seed in ((0.0, None), (0.5, 1)):
         encoder.encode_text(b"low\n", separator="@@", dropout=dropout, seed=seed)
         encoder.decode_batch(encoder.encode_batch(["low"], dropout=dropout, seed=seed))
     encoder.encode("low", dropout=0.5, seed=1)
-    encoder._decoder.decode_text(b"4 5\n")
+    Decoder.of(encoder.vocabulary).decode_text(b"4 5\n")
 
 
 if __name__ == "__main__":
