@@ -2,13 +2,14 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
 .PHONY: check lint format demo test coverage bench report notebooks paper clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest $(WORKERS) -m "not slow"
 
 lint: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -24,10 +25,10 @@ demo: $(READY)  ## the main job on the embedded corpus
 	$(BIN)/volt demo
 
 test: $(READY)  ## all tests; with VOLT_DATA=FOLDER also those on real corpora
-	$(BIN)/pytest
+	$(BIN)/pytest $(WORKERS)
 
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m "not slow" --cov --cov-report=term-missing:skip-covered
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py

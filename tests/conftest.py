@@ -1,4 +1,4 @@
-"""What several tests share: optional corpora, subword-nmt as an oracle on word counts, `volt stream` as a command."""
+"""What several tests share: optional corpora, subword-nmt as an oracle on word counts, `volt` as a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from stream_commands import CONFIG, DEADLINE, Done, Process, Run, Start
+from commands import TEXT, Done, Run, status_of
+from hypothesis import settings
+from stream_commands import CONFIG, DEADLINE, Process, Start
+from warm_up import warm_up
 
 Lines = Callable[..., list[str]]
 JOINED = "\ue000"  # for "@@", which text may hold
@@ -30,9 +33,21 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so."""
+    """How long an example takes is no law: other workers are at work, too.
+
+    Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
+    """
+    settings.register_profile("untimed", parent=settings(), deadline=None)
+    settings.load_profile("untimed")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         config.addinivalue_line("filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile before workers start: each would otherwise compile the same."""
+    if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
+        warm_up()
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +113,22 @@ def subword_nmt() -> SubwordNmt:
 
 
 @pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Runs volt, in this process, in an empty folder that holds corpus.txt."""
+    (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run_volt(*arguments: str, stdin: bytes = b"", status: int = 0) -> Done:
+        found = status_of(arguments, stdin=stdin)
+        done = Done(*capsysbinary.readouterr())
+        assert found == status, done.stderr.decode()
+        return done
+
+    return run_volt
+
+
+@pytest.fixture
 def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder with two sources and a configuration, which is the current one."""
     (tmp_path / "one.tsv").write_text("".join(f"a{n}\tb{n}\n" for n in range(200)))
@@ -110,16 +141,13 @@ def stream_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def volt_stream(stream_folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+def volt_stream(stream_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     """Runs `volt stream` in this process."""
-    from volt_cli.__main__ import main
 
     def run_volt(*arguments: object, status: int = 0) -> Done:
-        monkeypatch.setattr(sys, "argv", ["volt", "stream", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
+        found = status_of(["stream", *arguments])
         done = Done(*capfdbinary.readouterr())
-        assert (ended.value.code or 0) == status, done.stderr.decode()
+        assert found == status, done.stderr.decode()
         return done
 
     return run_volt

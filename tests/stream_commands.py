@@ -6,7 +6,9 @@ import subprocess
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
+
+from commands import Done
 
 DEADLINE = 60  # seconds for a process; only a process that hangs comes near
 CONFIG = """\
@@ -27,19 +29,6 @@ sources:
 """
 Process = subprocess.Popen[bytes]
 Start = Callable[..., Process]
-Run = Callable[..., "Done"]
-
-
-class Done(NamedTuple):
-    """What a command printed."""
-
-    stdout: bytes
-    stderr: bytes
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines of stdout."""
-        return self.stdout.decode().split("\n")[:-1]
 
 
 def expected(n: int, **options: Any) -> list[str]:

@@ -4,57 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import json
 import os
 import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from commands import TEXT, VOLT, Run, listed
 from numpy.typing import NDArray
 
 from volt.kernels.watch import run_watched
-from volt_cli.__main__ import main
-
-VOLT = [sys.executable, "-m", "volt_cli"]
-TEXT = "the cat sat on the mat\nthe hat that the cat had\n" * 40
-Run = Callable[..., "Done"]
-
-
-class Done(NamedTuple):
-    """What a command printed."""
-
-    stdout: bytes
-    stderr: bytes
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Runs volt, in this process, in an empty folder that holds corpus.txt."""
-    (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run_volt(*arguments: str, stdin: bytes = b"", status: int = 0) -> Done:
-        monkeypatch.setattr(sys, "argv", ["volt", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        done = Done(*capsysbinary.readouterr())
-        assert (ended.value.code or 0) == status, done.stderr.decode()
-        return done
-
-    return run_volt
-
-
-def listed(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run: Run, tmp_path: Path) -> None:

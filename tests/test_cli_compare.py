@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
-from volt_cli.__main__ import main
+from commands import status_of
 
 ENDS = ("", "s", "ed", "er", "est", "ing")
 STEMS = ("walk", "talk", "jump", "bump", "sing", "ring", "strong", "long", "cold", "bold")
@@ -35,12 +32,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Ca
     monkeypatch.setenv("COLUMNS", "120")
 
     def run_volt(*arguments: str, status: int = 0) -> Done:
-        monkeypatch.setattr(sys, "argv", ["volt", "compare", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-        with pytest.raises(SystemExit) as ended:
-            main()
+        found = status_of(["compare", *arguments], stdin=b"")
         done = Done(*(text.decode() for text in capsysbinary.readouterr()))
-        assert (ended.value.code or 0) == status, done.stderr
+        assert found == status, done.stderr
         return done
 
     return run_volt

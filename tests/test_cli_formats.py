@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_cli import TEXT, Run, run  # noqa: F401  (a fixture)
+from commands import TEXT, Run
 
 from volt.formats.registry import FORMATS, format_module
 from volt.vocabulary import Vocabulary
@@ -17,7 +17,7 @@ LISTS = ("fairseq", "marian", "opennmt", "tokens")
 OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "prefix"]}
 
 
-def exported(run: Run, name: str, *options: str) -> Path:  # noqa: F811
+def exported(run: Run, name: str, *options: str) -> Path:
     """Search, then export closed; where that went."""
     run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens", *OPTIONS.get(name, []))
     if name == "tiktoken":
@@ -38,7 +38,7 @@ def complete(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_export_then_import_encodes_alike(name: str, run: Run) -> None:  # noqa: F811
+def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
     """import(export(v)) cuts the corpus as v does; lists take the merges from v."""
     out = exported(run, name)
     merges = ["--merges", "v.volt"] if name in LISTS else []
@@ -51,7 +51,7 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:  # noqa:
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
-def test_foreign_files_are_models(name: str, run: Run) -> None:  # noqa: F811
+def test_foreign_files_are_models(name: str, run: Run) -> None:
     """encode, decode, inspect and export take a foreign file where they take ours."""
     out = str(exported(run, name))
     pieces = run("encode", "-m", out, "corpus.txt").stdout
@@ -61,7 +61,7 @@ def test_foreign_files_are_models(name: str, run: Run) -> None:  # noqa: F811
     assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
 
 
-def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:  # noqa: F811
+def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
     """What a format does differently is told on stderr; stdout stays empty."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     done = run("export", "-m", "v.volt", "--to", "fairseq", "-o", "dict.txt")
@@ -70,7 +70,7 @@ def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:  # noqa: F8
 
 
 @pytest.mark.parametrize("text", [["corpus.txt"], []])
-def test_check_prints_agreement(text: list[str], run: Run) -> None:  # noqa: F811
+def test_check_prints_agreement(text: list[str], run: Run) -> None:
     """--check compares TEXT, or text made of the vocabulary, and exits 0 where all lines agree."""
     pytest.importorskip("subword_nmt")
     run("search", "corpus.txt", "-q", "-o", "v.volt")
@@ -81,7 +81,7 @@ def test_check_prints_agreement(text: list[str], run: Run) -> None:  # noqa: F81
         assert f"{n} of {n}".encode() in done.stdout
 
 
-def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """An export with merges missing: the first differences on stdout, exit status 1."""
     pytest.importorskip("subword_nmt")
     run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
@@ -101,7 +101,7 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
     assert f"0 of {TEXT.count(chr(10))}".encode() in done.stdout
 
 
-def test_wrong_usage_is_told_and_nothing_is_written(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_wrong_usage_is_told_and_nothing_is_written(run: Run, tmp_path: Path) -> None:
     """Unknown formats, TEXT without --check, --check of a list, lists without merges: exit 1 or 2, no file."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     export = ["export", "-m", "v.volt", "-o", "x"]
@@ -116,7 +116,7 @@ def test_wrong_usage_is_told_and_nothing_is_written(run: Run, tmp_path: Path) ->
     assert not (tmp_path / "x").exists()
 
 
-def test_a_missing_library_is_told_with_the_pip_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_missing_library_is_told_with_the_pip_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """--check without the library: exit 1 and the pip command."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):

@@ -13,7 +13,7 @@ from pydoc_data.topics import topics
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from test_cli import VOLT, Run, run  # noqa: F401  (a fixture)
+from commands import VOLT, Run
 from typer.main import get_command
 
 from volt.choose.size_steps import Parameters
@@ -41,7 +41,7 @@ def arguments(command: str) -> list[str]:
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_ends_with_two_examples_and_gives_flags_no_type(command: str, flag: str, run: Run) -> None:  # noqa: F811
+def test_help_ends_with_two_examples_and_gives_flags_no_type(command: str, flag: str, run: Run) -> None:
     """-h and --help print usage, options without <bool>, and at the end the command's two examples."""
     shown = run(*arguments(command), flag).stdout.decode()
     assert "Usage" in shown
@@ -90,7 +90,7 @@ def test_options_are_of_one_kind_everywhere(command: str) -> None:
     assert not given.keys() & {"--out", "--ids"}
 
 
-def test_the_groups_of_a_search_are_headings(run: Run) -> None:  # noqa: F811
+def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
     shown = run("search", "--help").stdout.decode()
     for group in (

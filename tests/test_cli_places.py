@@ -6,19 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
-from test_cli import TEXT, Run, listed, run  # noqa: F401  (a fixture)
+from commands import TEXT, Run, listed
 
 from volt.vocabulary import Vocabulary
 
 
 @pytest.fixture
-def model(run: Run) -> Path:  # noqa: F811
+def model(run: Run) -> Path:
     """v.volt, from corpus.txt."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     return Path("v.volt")
 
 
-def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) -> None:
     """`volt search -o -` prints the file that it would have written; the report goes to stderr."""
     done = run("search", "corpus.txt", "-o", "-")
     assert done.stdout == model.read_bytes()
@@ -27,7 +27,7 @@ def test_a_vocabulary_can_go_to_stdout(run: Run, model: Path, tmp_path: Path) ->
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
     """-o - is what they do anyway."""
     pieces = run("encode", "-m", str(model), "corpus.txt", "-o", "-").stdout
     assert pieces == run("encode", "-m", str(model), "corpus.txt").stdout
@@ -35,7 +35,7 @@ def test_encode_and_decode_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
     assert listed(tmp_path) == ["corpus.txt", "v.volt"]
 
 
-def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) -> None:
     """A list of tokens, and the vocabulary made of it, are printed as they would be written."""
     run("export", "-m", str(model), "--to", "tokens", "-o", "list")
     done = run("export", "-m", str(model), "--to", "tokens", "-o", "-")
@@ -48,7 +48,7 @@ def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("format", ["huggingface", "subword-nmt"])
-def test_what_is_more_than_one_file_needs_a_place(format: str, run: Run, model: Path) -> None:  # noqa: F811
+def test_what_is_more_than_one_file_needs_a_place(format: str, run: Run, model: Path) -> None:
     """stdout takes one file: status 2, nothing on stdout."""
     done = run("export", "-m", str(model), "--to", format, "--closed", "-o", "-", status=2)
     assert b"name a place" in done.stderr
@@ -56,7 +56,7 @@ def test_what_is_more_than_one_file_needs_a_place(format: str, run: Run, model: 
     assert b"name a folder" in run("stream", "example", "mixing", "-o", "-", status=2).stderr
 
 
-def test_a_comparison_can_go_to_stdout(run: Run) -> None:  # noqa: F811
+def test_a_comparison_can_go_to_stdout(run: Run) -> None:
     """The page or the Markdown takes the place of the tables, which go to stderr; two of them are too many."""
     done = run("compare", "corpus.txt", "--with", "bpe:14", "--markdown", "-")
     assert done.stdout.startswith(b"#")
@@ -68,13 +68,13 @@ def test_a_comparison_can_go_to_stdout(run: Run) -> None:  # noqa: F811
     assert b"--json and --output would both write to stdout" in both.stderr
 
 
-def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run: Run, tmp_path: Path) -> None:
     """Status 2 before any work, nothing written."""
     assert b"give one of them another place" in run("search", "corpus.txt", "-o", "-", "--json", status=2).stderr
     assert listed(tmp_path) == ["corpus.txt"]
 
 
-def test_preview_prints_json_too(run: Run) -> None:  # noqa: F811
+def test_preview_prints_json_too(run: Run) -> None:
     """`volt stream preview --json` prints one object a line."""
     run("stream", "example", "case-noise", "-o", "noise")
     rows = run("stream", "preview", "noise/stream.yaml", "-n", "3", "--json").stdout.splitlines()

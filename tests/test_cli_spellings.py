@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_cli import Run, run  # noqa: F401  (a fixture)
+from commands import Run
 
 import volt
 from volt_cli.old_spellings import OLD_SPELLINGS, refuse_old_spellings
@@ -41,7 +41,7 @@ NEW = [
 
 
 @pytest.mark.parametrize(("line", "advice"), OLD)
-def test_old_spellings_fail_with_the_new_one(line: str, advice: str, run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_old_spellings_fail_with_the_new_one(line: str, advice: str, run: Run, tmp_path: Path) -> None:
     """Status 2, the new spelling on stderr, nothing written."""
     done = run(*line.split(), status=2)
     assert advice in done.stderr.decode()
@@ -98,7 +98,7 @@ def test_the_library_speaks_python() -> None:
             assert not re.search(r"(?<![-\w])--[a-z]", re.sub(foreign, "", line)), f"{path.name}: {line}"
 
 
-def test_errors_name_options(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_errors_name_options(run: Run, tmp_path: Path) -> None:
     """An error on the command line names the option that mends it."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace or skip" in run("search", "latin.txt", status=1).stderr
@@ -107,7 +107,7 @@ def test_errors_name_options(run: Run, tmp_path: Path) -> None:  # noqa: F811
     assert b"volt search CORPUS -o NAME.volt" in run("inspect", "-m", "corpus.txt", status=1).stderr
 
 
-def test_a_normalizer_is_named_in_any_case(run: Run) -> None:  # noqa: F811
+def test_a_normalizer_is_named_in_any_case(run: Run) -> None:
     """NFKC is nfkc: the vocabulary stores the canonical name, and the file is the same."""
     run("search", "corpus.txt", "-q", "--normalizer", "NFKC+Lowercase", "-o", "a.volt")
     run("search", "corpus.txt", "-q", "--normalizer", "nfkc+lowercase", "-o", "b.volt")

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from stream_commands import CONFIG, DEADLINE, Done, Run, Start, expected, read_lines
+from commands import Done, Run
+from stream_commands import CONFIG, DEADLINE, Start, expected, read_lines
 
 from volt.stream.examples.recipes import RECIPES
 from volt.stream.running.state import load_state

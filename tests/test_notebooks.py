@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 
-FOLDER = Path(__file__).parent.parent / "notebooks"
+FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 IMPORTED = {"volt", "polars", "IPython", "vl_convert", "pathlib", "tempfile", "pydoc_data"}
 IMPORTED |= {"collections", "itertools", "json"}

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 
 import volt
 
-FOLDER = Path(__file__).parent.parent / "experiments" / "paper"
+FOLDER = ROOT / "experiments" / "paper"
 SCRIPTS = {
     "figure1": ["--corpora", "Multi30k en+de", "Bible uk"],
     "table1": ["--corpora", "Multi30k en+de", "TED Finnish", "Bible uk"],

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import ROOT
 
 from volt.stream.examples.recipes import write_recipe
 from volt.stream.running.stream import Stream
 
-FOLDER = Path(__file__).parent.parent / "experiments" / "stream"
+FOLDER = ROOT / "experiments" / "stream"
 DEADLINE = 60  # seconds
 BATCH, LINES = 16, 2560
 Process = subprocess.Popen[bytes]

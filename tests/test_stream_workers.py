@@ -12,6 +12,7 @@ from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
+from places import TESTS
 from streams import Die, Slow, deadline, numbered
 
 from volt.errors import StreamError
@@ -99,8 +100,7 @@ if __name__ == "__main__":
 def run_script(tmp_path: Path, start_method: str, *, seconds: float) -> subprocess.Popen[str]:
     """A process that reads a stream for ever and prints the ids of its workers."""
     path = tmp_path / "run.py"
-    tests = str(Path(__file__).parent)
-    values = {"tests": tests, "path": numbered(tmp_path, "a", 50)[0], "seconds": seconds, "start": start_method}
+    values = {"tests": str(TESTS), "path": numbered(tmp_path, "a", 50)[0], "seconds": seconds, "start": start_method}
     path.write_text(SCRIPT.format(**values))
     return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

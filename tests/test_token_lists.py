@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_vocabulary import vocabularies
+from vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError

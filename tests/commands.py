@@ -1,0 +1,45 @@
+"""What the tests of the command line share: a command run in this process, and what it has printed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+VOLT = [sys.executable, "-m", "volt_cli"]
+TEXT = "the cat sat on the mat\nthe hat that the cat had\n" * 40
+Run = Callable[..., "Done"]
+
+
+class Done(NamedTuple):
+    """What a command printed."""
+
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of stdout."""
+        return self.stdout.decode().split("\n")[:-1]
+
+
+def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int:
+    """Run volt in this process: the status that it ends with. What it prints is the caller's to capture."""
+    from volt_cli.__main__ import main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["volt", *map(str, arguments)])
+        if stdin is not None:
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return int(ended.value.code or 0)
+
+
+def listed(folder: Path) -> list[str]:
+    """The names in a folder, sorted."""
+    return sorted(path.name for path in folder.iterdir())

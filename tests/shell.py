@@ -1,0 +1,58 @@
+"""A command line as people type it, with `volt` run in this process: pipes, `<` and `>`, and no more of a shell.
+
+>>> split("a 'b c' < in | d > out")
+[Program(words=['a', 'b c'], source='in', target=''), Program(words=['d'], source='', target='out')]
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+Volt = Callable[[list[str], bytes], bytes]
+
+
+class Program(NamedTuple):
+    """A part of a pipeline: its words, and the files that it reads from and writes to, if any."""
+
+    words: list[str]
+    source: str = ""
+    target: str = ""
+
+
+def split(line: str) -> list[Program]:
+    """The programs of a pipeline."""
+    return [_program(part) for part in re.split(r"\s\|\s", line)]
+
+
+def _program(text: str) -> Program:
+    words, source, target = list[str](), "", ""
+    found = iter(shlex.split(text))
+    for word in found:
+        if word == "<":
+            source = next(found)
+        elif word == ">":
+            target = next(found)
+        else:
+            words.append(word)
+    return Program(words, source, target)
+
+
+def run_line(line: str, volt: Volt) -> bytes:
+    """Run the programs one after the other, `volt` by a function of its arguments and stdin: what reaches stdout."""
+    data = b""
+    for program in split(line):
+        data = Path(program.source).read_bytes() if program.source else data
+        name, *arguments = program.words
+        if name == "volt":
+            data = volt(arguments, data)
+        else:
+            data = subprocess.run(program.words, input=data, capture_output=True, check=True, timeout=60).stdout
+        if program.target:
+            Path(program.target).write_bytes(data)
+            data = b""
+    return data
