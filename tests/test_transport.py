@@ -186,6 +186,18 @@ def test_threshold_bounds_the_distance_to_the_solution(seed, epsilon, row_tau, c
     assert np.abs(coarse.potentials.column - fine.potentials.column).max() <= 1.01 * 10.0**-digits + 1e-11
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("epsilon", [0.05, 0.1])
+def test_the_threshold_holds_for_hard_marginals_too(seed, epsilon):
+    """Where both marginals are hard and each step closes little of the distance, a plan is near the solution and not
+    only near the step before: log u and log v are within the threshold, so entries of log P within twice that."""
+    problem = balanced_problem(seed, epsilon=epsilon)
+    coarse, fine = Sinkhorn(threshold=1e-4)(problem), Sinkhorn(threshold=1e-11)(problem)
+    assert coarse.converged
+    assert fine.converged
+    assert np.abs(np.log(coarse.matrix.data / fine.matrix.data)).max() <= 2e-4
+
+
 @settings(max_examples=60, deadline=None)
 @given(seeds, st.floats(0.05, 5), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
 def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
