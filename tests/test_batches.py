@@ -271,12 +271,14 @@ def _forgets(encoder: Encoder, n: int) -> bool:
 
 def test_tables_keep_to_their_limit() -> None:
     """A thread remembers no more units than its limit and those of the text that it has just met."""
-    tables = Tables.of(ENCODERS[0].vocabulary)
-    batches = BatchEncoder(tables, as_ids(tables), limit=20)
+    encoder = Encoder(ENCODERS[0].vocabulary, cache_words=20)
     for start in range(0, 300, 30):
-        text = " ".join(f"w{i}" for i in range(start, start + 30)).encode()
-        list(batches.encode([Chunk(text)], n_threads=1))
+        encoder.encode_batch([" ".join(f"w{i}" for i in range(start, start + 30))], n_threads=1)
+        [batches] = encoder._batches.values()
         assert [table.n_units for table in batches._idle] == [30]
+    encoder.encode_batch(["w270 w299"] * 20, n_threads=1)  # above the limit, so forgotten first
+    encoder.encode_batch(["w0 w1 w270"], n_threads=1)
+    assert [table.n_units for table in batches._idle] == [4]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

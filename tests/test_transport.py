@@ -274,6 +274,16 @@ def test_scattered_input_is_put_in_order():
         np.testing.assert_allclose(plan.matrix.toarray(), plans[0].matrix.toarray(), atol=1e-12)
 
 
+def test_entries_of_one_place_add_up():
+    """A cost that is stored in parts is their sum."""
+    parts = sparse.csr_array((np.array([1.0, 0.5, 0.0, 2.0]), [0, 0, 1, 1], [0, 3, 4]), shape=(2, 2))
+    whole = sparse.csr_array((np.array([1.5, 0.0, 2.0]), [0, 1, 1], [0, 2, 3]), shape=(2, 2))
+    masses = np.array([0.5, 0.5]), np.array([0.5, 0.5])
+    plans = [SOLVE(TransportProblem(cost, *masses)).matrix for cost in (parts, whole)]
+    assert plans[0].nnz == 3
+    np.testing.assert_allclose(plans[0].toarray(), plans[1].toarray(), rtol=1e-9)
+
+
 def test_wide_costs_use_exact_sums():
     """Costs of thousands of ε, whose kernel underflows entirely, still give hard rows exactly."""
     cost = sparse.csr_array(np.array([[3000.0, 5000.0], [4000.0, 4500.0]]))

@@ -94,6 +94,15 @@ def test_units_that_share_a_key_are_told_apart(alike: tuple[bytes, bytes]) -> No
     assert keys[0].tolist() == keys[1].tolist(), "the hash has changed: look for units that share a key now"
 
 
+def test_a_table_that_holds_just_its_limit_is_kept() -> None:
+    """`trim` forgets all units once there are more than the limit, and none before."""
+    table = UnitTable(UnitRule(1 << ord(" ")), numbering_learner(), np.int32, limit=3)
+    for text, n_units in ((b"a b c", 3), (b"a b c d", 4), (b"a", 1)):
+        table.trim()
+        table.encode(table.read(text, separator=NEWLINE))
+        assert table.n_units == n_units
+
+
 @given(sizes=st.lists(st.integers(0, 300), max_size=5), ends=st.booleans())
 def test_a_text_may_be_read_beyond_its_end(sizes: list[int], ends: bool) -> None:
     """However long the texts before it were: a text ends with the separator, and the bytes that loops may read behind
