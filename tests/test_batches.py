@@ -20,7 +20,9 @@ from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import as_ids, joined
 from volt.errors import ConfigError, CorpusError, VocabularyError
+from volt.files.blocks import Errors
 from volt.files.threads import in_order
+from volt.kernels.memory import PADDING
 from volt.learn.bpe import learn_bpe
 from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -160,6 +162,44 @@ def test_dropout_depends_on_seed_and_line_alone(
     assert b"".join(parts).decode() == "".join(" ".join(row) + "\n" for row in expected)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    text=st.lists(st.sampled_from([b"\n", b"low", b"x" * 90, b" "]), max_size=30).map(b"".join),
+    first=st.integers(0, 9), size=st.integers(1, 300),
+)  # fmt: skip
+def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int, size: int) -> None:
+    """Joined, chunks are the text; each but the last ends at a line end, and is numbered as its first line is. Where it
+    says so, it ends with the separator, and so many bytes behind it may be read."""
+    chunks, place = list(chunks_of(text, first=first, size=size)), 0
+    assert b"".join(bytes(chunk.text) for chunk in chunks) == text
+    for chunk in chunks:
+        assert chunk.first == first + text[:place].count(b"\n")
+        place += len(chunk.text)
+        assert text[place - 1 : place] == b"\n" or place == len(text)
+        assert not chunk.padded or (text[place - 1 : place] == b"\n" and place + PADDING <= len(text))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    lines=st.lists(st.sampled_from(["low lowest", "", "newest widest", None]), max_size=12),
+    errors=st.sampled_from(["skip", "replace"]), size=st.integers(1, 60), first=st.integers(0, 3),
+)  # fmt: skip
+def test_dropout_numbers_the_lines_that_are_left(
+    tmp_path: Path, lines: list[str | None], errors: Errors, size: int, first: int
+) -> None:
+    """Line i of a file draws from (seed, i) however the file is cut into chunks; a line that is left out has no number,
+    one that is repaired has."""
+    path, encoder = tmp_path / "a.txt", ENCODERS[0]
+    path.write_bytes(b"".join(b"lo\xffw\n" if line is None else line.encode() + b"\n" for line in lines))
+    kept = [line or "lo\ufffdw" * (line is None) for line in lines if line is not None or errors == "replace"]
+    expected = encoder.encode_lines(kept, dropout=0.5, seed=3, first=first)
+    chunks = file_chunks(str(path), errors=errors, first=first, size=size)
+    parts = list(encoder.encode_parts(chunks, dropout=0.5, seed=3, n_threads=1))
+    assert [number for part in parts for number in part.values.tolist()] == [
+        number for row in expected for number in encoder.ids(row).tolist()
+    ]
+
+
 @settings(max_examples=200, deadline=None)
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines)
 def test_decode_batch_is_decode_of_each_line(which: int, lines: list[str]) -> None:
@@ -219,6 +259,29 @@ def test_pickled_encoder_gives_the_same() -> None:
     """An encoder survives pickling, with its limit."""
     encoder = pickle.loads(pickle.dumps(Encoder(ENCODERS[0].vocabulary, cache_words=7)))
     assert encoder.encode_batch([TEXT]).ids.tolist() == _ids(ENCODERS[0], [TEXT])[0]
+    assert _forgets(encoder, 7)
+    assert not _forgets(Encoder(encoder.vocabulary, cache_words=8), 7)
+
+
+def _forgets(encoder: Encoder, n: int) -> bool:
+    """Whether an encoder that knows n words must encode one of them again once it has met another."""
+    asked, encode_words = list[str](), encoder.encode_words
+    encoder.encode_words = lambda words: asked.extend(words) or encode_words(words)  # type: ignore[method-assign]
+    for word in [*(f"w{i}" for i in range(n)), "another", "w0"]:
+        encoder.encode(word)
+    return asked.count("w0") == 2
+
+
+def test_tables_keep_to_their_limit() -> None:
+    """A thread remembers no more units than its limit and those of the text that it has just met."""
+    encoder = Encoder(ENCODERS[0].vocabulary, cache_words=20)
+    for start in range(0, 300, 30):
+        encoder.encode_batch([" ".join(f"w{i}" for i in range(start, start + 30))], n_threads=1)
+        [batches] = encoder._batches.values()
+        assert [table.n_units for table in batches._idle] == [30]
+    encoder.encode_batch(["w270 w299"] * 20, n_threads=1)  # above the limit, so forgotten first
+    encoder.encode_batch(["w0 w1 w270"], n_threads=1)
+    assert [table.n_units for table in batches._idle] == [4]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -33,6 +33,14 @@ def test_merges_equal_the_naive_learner_on_longer_words():
     assert learned(words, 150).merges == naive.learn(words, 150, min_pair_count=1)
 
 
+def test_a_pair_is_merged_only_where_it_still_stands():
+    """In "abcb" the "a" is a part of "abc" by the time that ("a", "b") is merged, and a "b" stands behind it again."""
+    words = {"abcb": 2, "abc": 30, "ab": 10, "bc": 50}
+    candidates = learned(words, 3, marker="none")
+    assert candidates.merges == naive.learn(words, 3, "none") == [("b", "c"), ("a", "bc"), ("a", "b")]
+    assert_exact_at_every_size(candidates, words)
+
+
 @given(word_counts(), markers)
 @settings(deadline=None, max_examples=100)
 def test_counts_equal_an_encoded_corpus_at_every_size(words, marker):

@@ -80,6 +80,17 @@ def test_trained_files_are_read_and_agree(kind, tmp_path):
         assert Encoder(huggingface.read(path)).encode_lines(lines) == peer.pieces(lines)
 
 
+def test_of_equal_merges_the_last_counts(tmp_path):
+    """A merge that is listed twice has its later rank, in VOLT as in tokenizers."""
+    merges = [["a", "b"], ["b", "c"], ["a", "b"]]
+    vocab = {token: number for number, token in enumerate(["a", "b", "c", "ab", "bc"])}
+    model = {"type": "BPE", "vocab": vocab, "merges": merges}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}))
+    pieces = Encoder(huggingface.read(path)).encode_lines(["abc ab"])
+    assert pieces == huggingface.peer(path).pieces(["abc ab"]) == [["a", "bc", "ab"]]
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [

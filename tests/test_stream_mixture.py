@@ -74,6 +74,25 @@ def test_counts_stay_within_one_sample_of_the_requested_share(weights: tuple[Wei
     assert np.abs(_counts(turns.tolist(), len(weights)) - asked).max() <= 1.02
 
 
+@settings(deadline=None, max_examples=50)
+@given(mixtures)
+def test_whole_number_shares_are_one_sample(weights: tuple[Weight, ...]) -> None:
+    """In every stretch the shares sum to one sample exactly: no unit is lost or made by rounding."""
+    assert set(shares_of(weights).units.sum(axis=1).tolist()) == {UNIT}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(1, 999), min_size=1, max_size=7))
+def test_the_largest_remainders_are_rounded_up(weights: list[int]) -> None:
+    """No share is off by a whole unit, and one that is rounded up has no smaller remainder than one rounded down."""
+    [units] = shares_of([float(weight) for weight in weights]).units.tolist()
+    exact = [Fraction(weight * UNIT, sum(weights)) for weight in weights]
+    up = [value % 1 for value, unit in zip(exact, units, strict=True) if unit > value]
+    down = [value % 1 for value, unit in zip(exact, units, strict=True) if unit <= value]
+    assert all(abs(unit - value) < 1 for value, unit in zip(exact, units, strict=True))
+    assert min(up, default=1) >= max(down, default=0)
+
+
 @settings(deadline=None, max_examples=20)
 @given(mixtures)
 def test_counts_stay_strictly_within_one_of_the_whole_number_shares(weights: tuple[Weight, ...]) -> None:

@@ -6,19 +6,21 @@ import gzip
 import lzma
 import os
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
+from volt.files.blocks import read_raw
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.order import Slice, read_order
-from volt.stream.reading.shards import SMALL, open_shard, read_piece, split_lines
+from volt.stream.reading.shards import SMALL, check_unchanged, open_shard, read_piece, split_lines
 from volt.stream.reading.source import OpenSource, Source, addresses, block_slices, open_source, place_of, read_block
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
@@ -43,6 +45,21 @@ def test_pieces_hold_the_lines_of_a_file(tmp_path: Path, packer: str, piece: int
     assert set(shard.counts[:-1]) <= {piece}
     (tmp_path / "b.tsv").write_bytes(TEXT)
     assert shard.digest == open_shard(str(tmp_path / "b.tsv"), split_lines=3).digest
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 9), st.integers(1, 100), st.booleans())
+def test_pieces_do_not_depend_on_how_much_is_read_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: list[int], piece: int, size: int, ends: bool
+) -> None:
+    """All pieces but the last have as many lines as asked for, wherever a read ended."""
+    lines, path = [*(b"x" * length for length in lengths), b"last"], tmp_path / "a.tsv"
+    path.write_bytes(b"\n".join(lines) + b"\n" * ends)
+    monkeypatch.setattr("volt.stream.reading.shards._READ_SIZE", size)
+    shard = open_shard(str(path), split_lines=piece)
+    expected = [lines[start : start + piece] for start in range(0, len(lines), piece)]
+    found = [read_piece(shard, number) for number in range(len(shard.counts))]
+    assert found == expected
 
 
 @settings(deadline=None)
@@ -192,6 +209,39 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, piece: int
     os.unlink(shard.data_path)
     with pytest.raises(StreamError, match="cannot be read any more"):
         read_piece(shard, 0)
+
+
+def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> None:
+    """Also when as many bytes and lines are there as before: it is the time of change that tells."""
+    path = tmp_path / "a.tsv"
+    path.write_bytes(TEXT)
+    shard = open_shard(str(path), split_lines=5)
+    check_unchanged(shard)
+    path.write_bytes(TEXT.replace(b"Zeile", b"zeile"))
+    os.utime(path, ns=(0, shard.stamp[1] + 1))
+    for look in (check_unchanged, lambda shard: read_piece(shard, 0)):
+        with pytest.raises(StreamError, match="changed while the stream was running"):
+            look(shard)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_a_file_that_changes_while_it_is_indexed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packer: str
+) -> None:
+    """A file that is still being written when it is indexed is told, and no index of it is kept."""
+    path, cache = tmp_path / "a.tsv", tmp_path / "cache"
+    path.write_bytes(PACKERS[packer](TEXT))
+
+    def grows(name: str, **options: int) -> Iterator[bytes]:
+        yield from read_raw(name, **options)
+        with path.open("ab") as file:
+            file.write(b"more\n")
+
+    monkeypatch.setattr("volt.stream.reading.shards.read_raw", grows)
+    monkeypatch.setattr("volt.stream.reading.shards.SMALL", 0)
+    with pytest.raises(StreamError, match="changed while it was being indexed; wait until it is complete"):
+        open_shard(str(path), split_lines=5, cache=cache)
+    assert not list(cache.glob("*.json"))
 
 
 def test_sources_without_lines_are_errors(tmp_path: Path) -> None:

@@ -224,6 +224,14 @@ def test_a_state_from_when_fields_counted_from_0_is_refused(make: Make) -> None:
         stream.restore(state)
 
 
+def test_a_state_of_another_version_is_refused(make: Make) -> None:
+    """A state of a format that is to come is told as such, and not read as if it were ours."""
+    state = make().state()
+    for version in (state["version"] + 1, None):
+        with pytest.raises(StreamError, match=f"a state of 'volt.stream', version {version}, cannot be continued"):
+            make().restore({**state, "version": version})
+
+
 def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
     """What is saved is what is loaded, and small."""
     stream = make()

@@ -188,6 +188,30 @@ def test_fairseq_tells_like_spellings_apart(tmp_path: Path) -> None:
         assert not (tmp_path / name).exists()
 
 
+LIKE = Vocabulary(merges=(("@", "@</w>"), ("a", "@@</w>")), tokens=("a", "a@@</w>", "@"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("fairseq", "@@@ 2\na@@ 5\na@@ 3\n"), ("opennmt", "2\t@@@\n5\ta@@\n3\ta@@\n"),
+                       ("marian", '"</s>": 0\n"<unk>": 1\n"a@@": 2\n"a@@": 3\n')],
+)  # fmt: skip
+def test_a_spelling_is_listed_twice_only_where_its_list_says_so(name, text, tmp_path: Path) -> None:
+    """A spelling of two tokens that is listed twice is refused by place; with fairseq's flag it is both tokens, once
+    each, and a third time it is refused too."""
+    LIKE.save(tmp_path / "v.volt")
+    (tmp_path / "list").write_text(text, encoding="utf-8")
+    with pytest.raises(VocabularyError, match=r"list:\d: 'a@@' repeats line \d; remove one"):
+        read_vocabulary(tmp_path / "list", format=name, merges=tmp_path / "v.volt")
+    if name == "fairseq":
+        flagged = text.replace("a@@ 3", "a@@ 3 #fairseq:overwrite")
+        (tmp_path / "list").write_text(flagged, encoding="utf-8")
+        found = read_vocabulary(tmp_path / "list", format=name, merges=tmp_path / "v.volt")
+        assert dict(zip(found.tokens, found.counts, strict=True)) == {"@": 2, "a": 5, "a@@</w>": 3}
+        (tmp_path / "list").write_text(flagged + "a@@ 1 #fairseq:overwrite\n", encoding="utf-8")
+        with pytest.raises(VocabularyError, match="list:4: 'a@@' repeats line 2"):
+            read_vocabulary(tmp_path / "list", format=name, merges=tmp_path / "v.volt")
+
+
 def test_fairseq_lists_user_tokens_as_subword_nmt_spells_them(tmp_path: Path) -> None:
     """A user token keeps its id where it ends a word; its glued spelling comes last, and a note says so."""
     vocabulary = replace(SMALL, special=SpecialTokens(user=("<url>",)))
@@ -203,6 +227,14 @@ def test_fairseq_fillers_are_no_tokens(tmp_path: Path) -> None:
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 0\nmadeupword0001 0\n", encoding="utf-8")
     assert read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes").tokens == ("l",)
+
+
+def test_a_word_spelled_like_a_filler_is_a_token(tmp_path: Path) -> None:
+    """A madeupword that has a count occurs in text, so it is read as a token, which merges must make."""
+    (tmp_path / "codes").write_text(CODES, encoding="utf-8")
+    (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 3\n", encoding="utf-8")
+    with pytest.raises(VocabularyError, match=r"dict\.txt:2: no merge makes 'madeupword0000'"):
+        read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes")
 
 
 DAMAGED = [

@@ -294,3 +294,13 @@ def test_documents_are_as_long_as_limits_allow() -> None:
     alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0))
     assert alone.lines == ["\t".join(row) for row in rows]
     assert apply(Documents(separator="", fields=(1,)), [["a", "b", "1"], ["c", "d", "1"]]) == [["a c", "b", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "starts"), [(5, [*range(9)]), (6, [0, 2, 4, 5, 7, 8]), (8, [0, 2, 4, 5, 7, 8]), (9, [0, 3, 5, 7, 8])]
+)
+def test_a_document_may_have_just_as_many_tokens(max_tokens: int, starts: list[int]) -> None:
+    """With three words in the longer field of each line, the limit 6 is met exactly by two lines, and 9 by three."""
+    rows = document_rows([("x", 1)] * 5 + [("y", 1)] * 2 + [("", 1)] * 2)
+    batch = Batch.of(["\t".join(row) for row in rows])
+    assert Documents(max_tokens=max_tokens)(batch, np.random.default_rng(0)).origins.tolist() == starts

@@ -186,6 +186,18 @@ def test_threshold_bounds_the_distance_to_the_solution(seed, epsilon, row_tau, c
     assert np.abs(coarse.potentials.column - fine.potentials.column).max() <= 1.01 * 10.0**-digits + 1e-11
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("epsilon", [0.05, 0.1])
+def test_the_threshold_holds_for_hard_marginals_too(seed, epsilon):
+    """Where both marginals are hard and each step closes little of the distance, a plan is near the solution and not
+    only near the step before: log u and log v are within the threshold, so entries of log P within twice that."""
+    problem = balanced_problem(seed, epsilon=epsilon)
+    coarse, fine = Sinkhorn(threshold=1e-4)(problem), Sinkhorn(threshold=1e-11)(problem)
+    assert coarse.converged
+    assert fine.converged
+    assert np.abs(np.log(coarse.matrix.data / fine.matrix.data)).max() <= 2e-4
+
+
 @settings(max_examples=60, deadline=None)
 @given(seeds, st.floats(0.05, 5), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
 def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
@@ -260,6 +272,16 @@ def test_scattered_input_is_put_in_order():
     assert unsorted.indices.tolist() == [1, 0, 1]
     for plan in plans:
         np.testing.assert_allclose(plan.matrix.toarray(), plans[0].matrix.toarray(), atol=1e-12)
+
+
+def test_entries_of_one_place_add_up():
+    """A cost that is stored in parts is their sum."""
+    parts = sparse.csr_array((np.array([1.0, 0.5, 0.0, 2.0]), [0, 0, 1, 1], [0, 3, 4]), shape=(2, 2))
+    whole = sparse.csr_array((np.array([1.5, 0.0, 2.0]), [0, 1, 1], [0, 2, 3]), shape=(2, 2))
+    masses = np.array([0.5, 0.5]), np.array([0.5, 0.5])
+    plans = [SOLVE(TransportProblem(cost, *masses)).matrix for cost in (parts, whole)]
+    assert plans[0].nnz == 3
+    np.testing.assert_allclose(plans[0].toarray(), plans[1].toarray(), rtol=1e-9)
 
 
 def test_wide_costs_use_exact_sums():
