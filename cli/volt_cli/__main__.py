@@ -14,9 +14,10 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError
-from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, stream
+from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search
 from volt_cli.console import messages
 from volt_cli.remedies import in_options
+from volt_cli.stream import commands as stream
 
 app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
 commands.add(app, "search", search.search)

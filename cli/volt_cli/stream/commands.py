@@ -14,7 +14,7 @@ from volt_cli import commands
 from volt_cli.console import output, say
 from volt_cli.options import Config, Json, Rank, Seed, Workers, World
 from volt_cli.places import is_stdout
-from volt_cli.stream_run import open_stream, run
+from volt_cli.stream.run import open_stream, run
 
 app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
@@ -29,7 +29,7 @@ def preview(
 ) -> None:
     """Show the first lines, and what each transform made of them."""
     from volt.stream.checking.trace import traces
-    from volt_cli.stream_show import trace_panel
+    from volt_cli.stream.show import trace_panel
 
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
@@ -54,7 +54,7 @@ def trace(
 ) -> None:
     """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
     from volt.stream.checking.trace import traces
-    from volt_cli.stream_show import trace_panel
+    from volt_cli.stream.show import trace_panel
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
@@ -81,7 +81,7 @@ def plan(
     Exit status 1 if it is slower than --demand.
     """
     from volt.stream.checking import plan as planning
-    from volt_cli.stream_show import plan_table
+    from volt_cli.stream.show import plan_table
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
@@ -128,7 +128,7 @@ def audit(
     Exit status 1 if not.
     """
     from volt.stream.checking import audit as auditing
-    from volt_cli.stream_show import audit_table
+    from volt_cli.stream.show import audit_table
 
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")

@@ -17,8 +17,8 @@ import typer
 from volt.errors import ConfigError, OutputError, StreamError
 from volt_cli.console import say
 from volt_cli.options import Config, Quiet, Rank, Seed, Workers, World
-from volt_cli.stream_output import Outlet, Signals
-from volt_cli.stream_position import Consumer, Positions
+from volt_cli.stream.outlet import Outlet, Signals
+from volt_cli.stream.position import Consumer, Positions
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream

@@ -1,0 +1,1 @@
+"""`volt stream`: the commands of the streaming half."""
