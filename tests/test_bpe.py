@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
+from volt.atoms import atom_code
 from volt.bpe import Candidates, learn_bpe, replay_bpe
 from volt.errors import CandidateError, ConfigError, VoltError
+from volt.special import SpecialTokens
 from volt.word_counts import WordCounts
 
 
@@ -38,6 +40,26 @@ def test_a_pair_is_merged_only_where_it_still_stands():
     candidates = learned(words, 3, marker="none")
     assert candidates.merges == naive.learn(words, 3, "none") == [("b", "c"), ("a", "bc"), ("a", "b")]
     assert_exact_at_every_size(candidates, words)
+
+
+def test_no_merge_spans_a_user_token():
+    """What stands on either side of a user token is learned as two words."""
+    hidden = SpecialTokens(user=("<url>",)).hide_text("ab<url>cd")
+    candidates = learned({hidden: 5, "abc": 1}, marker="none")
+    assert candidates.merges == naive.learn({"ab": 5, "cd": 5, "abc": 1}, 9, "none", 1)
+
+
+@given(word_counts(), markers)
+@FEW
+def test_atoms_are_in_a_stated_order(words, marker):
+    """The most frequent first; of equally frequent ones the one with the lower code point, within a word before at its
+    end."""
+    candidates = learned(words, marker=marker)
+    ranks = [
+        (-count, atom_code(atom, marker=marker))
+        for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False)
+    ]
+    assert ranks == sorted(ranks)
 
 
 @given(word_counts(), markers)
