@@ -165,6 +165,15 @@ def test_tokens_that_no_longer_occur_are_dropped():
     assert not step.kept[candidates.n_atoms :][counts[candidates.n_atoms :] == 0].any()
 
 
+def test_a_size_starts_where_the_one_before_ended():
+    """A size that differs little from the one before takes fewer iterations than by itself."""
+    candidates = learned()
+    size = candidates.n_tokens
+    _, after = size_steps(candidates, [size - 1, size])
+    [alone] = size_steps(candidates, [size])
+    assert after.n_iters < alone.n_iters
+
+
 def test_earlier_sizes_change_nothing():
     """A size is measured alike whether it comes first or after others, up to the solver's threshold."""
     candidates = learned()

@@ -223,6 +223,18 @@ def test_chunks_and_threads_change_nothing(encoder: Encoder) -> None:
         assert np.concatenate([part.values for part in parts]).tolist() == expected
 
 
+def test_every_unit_has_a_row_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit whose words are entered with it takes no row from them: there are as many rows in use as units."""
+    monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", 8)
+    encoder = Encoder(ENCODERS[PRETOKENIZERS.index("gpt2")].vocabulary)
+    words = [f"{i:b}".replace("0", "o").replace("1", "l") for i in range(1_000)]
+    encoder.encode_batch([" ".join(f"{word}-{word[::-1]}w." for word in words)], n_threads=1)
+    [batches] = encoder._batches.values()
+    [table] = batches._idle
+    assert table.n_units > 3_000
+    assert int((table._table.rows[2::4] > 0).sum()) == table.n_units
+
+
 def test_threads_share_an_encoder() -> None:
     """Sixteen threads on one encoder give what one gives."""
     encoder = Encoder(ENCODERS[0].vocabulary, cache_words=20)

@@ -16,6 +16,8 @@ from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
+from volt.text.atoms import atom_code
+from volt.text.special_tokens import SpecialTokens
 
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
@@ -39,6 +41,26 @@ def test_a_pair_is_merged_only_where_it_still_stands():
     candidates = learned(words, 3, marker="none")
     assert candidates.merges == naive.learn(words, 3, "none") == [("b", "c"), ("a", "bc"), ("a", "b")]
     assert_exact_at_every_size(candidates, words)
+
+
+def test_no_merge_spans_a_user_token():
+    """What stands on either side of a user token is learned as two words."""
+    hidden = SpecialTokens(user=("<url>",)).hide_text("ab<url>cd")
+    candidates = learned({hidden: 5, "abc": 1}, marker="none")
+    assert candidates.merges == naive.learn({"ab": 5, "cd": 5, "abc": 1}, 9, "none", 1)
+
+
+@given(word_counts(), markers)
+@FEW
+def test_atoms_are_in_a_stated_order(words, marker):
+    """The most frequent first; of equally frequent ones the one with the lower code point, within a word before at its
+    end."""
+    candidates = learned(words, marker=marker)
+    ranks = [
+        (-count, atom_code(atom, marker=marker))
+        for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False)
+    ]
+    assert ranks == sorted(ranks)
 
 
 @given(word_counts(), markers)
