@@ -13,10 +13,13 @@ The exit status is 1 where there is a circle or an arrow to a row above (as `lin
 from __future__ import annotations
 
 import argparse
+import ast
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 import grimp
 from rich.console import Console
@@ -113,6 +116,33 @@ def top_of_package() -> list[str]:
     return sorted(entry.name for entry in entries if entry.name not in ("__pycache__", "__init__.py", "py.typed"))
 
 
+class Extent(NamedTuple):
+    """How long something is: lines from the first to the last; of a function, docstring and decorators left out."""
+
+    n_lines: int
+    name: str
+
+
+def extents(folders: Iterable[Path]) -> tuple[list[Extent], list[Extent]]:
+    """The functions and the modules below some folders, the longest first."""
+    functions, modules = list[Extent](), list[Extent]()
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        text, name = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+        modules.append(Extent(text.count("\n"), name))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                functions.append(Extent(_n_lines(node), f"{name}:{node.name}"))
+    return sorted(functions, reverse=True), sorted(modules, reverse=True)
+
+
+def _n_lines(function: ast.FunctionDef) -> int:
+    """The lines of a function from `def` on, less its docstring's."""
+    first = function.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    n_doc = (first.end_lineno or first.lineno) - first.lineno + 1 if is_docstring else 0
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - n_doc
+
+
 def show(console: Console, title: str, arrows: Arrows, modules: Iterable[str]) -> None:
     """Print the wings from the top floor down."""
     at, sizes = floors(arrows), defaultdict(int)
@@ -141,6 +171,11 @@ def main() -> None:
     for circle in found:
         console.print("  circle: " + ", ".join(circle))
     console.print(f"{len(top_of_package())} at the top of volt/: {', '.join(top_of_package())}")
+    functions, modules = extents((ROOT / "volt", ROOT / "cli"))
+    middle = median(extent.n_lines for extent in functions)
+    console.print(f"{len(functions)} functions, of {middle:g} lines in the middle; the longest:")
+    for extent in (*functions[:5], *modules[:3]):
+        console.print(f"  {extent.n_lines:4} {extent.name}")
     sys.exit(bool(found) or any(len(nodes) > 1 for nodes in components(arrows)))
 
 
