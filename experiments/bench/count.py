@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rounds import Claim, Job, Row, as_data, find, publish, run_rounds
+from rounds import Job, as_data, find, publish, run_rounds
+from rows import Claim, Row
 from texts import Text, multi30k, temporary_folder, write, zipf
 
 CASES = ("natural", "distinct", "zipf")

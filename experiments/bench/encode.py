@@ -29,7 +29,8 @@ from typing import Any
 
 from measure import run
 from peers import Task, equal_lines
-from rounds import Claim, Job, Row, as_data, find, publish, run_rounds, say
+from rounds import Job, as_data, find, publish, run_rounds, say
+from rows import Claim, Row
 from texts import Models, Text, long_words, models, multi30k, multi30k_of, ted, temporary_folder, write, zipf
 
 PACKAGES = ("volt-vocab", "numba", "gigatoken", "tokenizers", "sentencepiece", "tiktoken", "subword-nmt")

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rounds import Claim, Job, Row, as_data, publish, run_rounds
+from rounds import Job, as_data, publish, run_rounds
+from rows import Claim, Row
 from texts import Text, models, multi30k, multi30k_of, temporary_folder, zipf
 
 PACKAGES = ("volt-vocab", "numba", "polars")

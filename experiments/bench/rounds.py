@@ -18,10 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import BUSY, Run, machine, run, write_json
-
-FORMAT = "volt-bench 1"
-PHASES = ("make", "first", "cold", "warm", "wall")
+from measure import Run, machine, run, write_json
+from rows import FORMAT, Claim, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,57 +41,6 @@ class Job:
     check: Callable[[], str] | None = None
     max_runs: int = sys.maxsize
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Medians of a job. seconds, spread: of each phase, and its fastest and slowest;  peak: MB of the largest process;
-    others: cores that other processes kept busy;  ratios: seconds per MB ÷ those of `against`, by phase;  equal: how
-    equal the results are."""
-
-    case: str
-    text: str
-    program: str
-    mb: float = 0.0
-    threads: int = 1
-    seconds: dict[str, float] = field(default_factory=dict)
-    spread: dict[str, list[float]] = field(default_factory=dict)
-    peak: float = 0.0
-    others: float = 0.0
-    n_runs: int = 0
-    against: str = ""
-    against_text: str = ""
-    ratios: dict[str, float] = field(default_factory=dict)
-    equal: str = ""
-    note: str = ""
-    error: str = ""
-
-    @property
-    def busy(self) -> bool:
-        """Whether other processes made it slower."""
-        return self.others > BUSY
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A figure that is aimed at. found: None if it was not measured;  at_least: else at most."""
-
-    name: str
-    wanted: float
-    found: float | None
-    at_least: bool = True
-    unit: str = "×"
-
-    @property
-    def holds(self) -> bool:
-        """Whether the figure is reached.
-
-        >>> Claim("start", 0.3, 0.2, at_least=False).holds
-        True
-        """
-        if self.found is None:
-            return False
-        return self.found >= self.wanted if self.at_least else self.found <= self.wanted
 
 
 def run_rounds(jobs: Sequence[Job], *, n_repeats: int, budget: float = 20.0) -> list[Row]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from statistics import median
 
 from measure import Run, describe, machine, markdown_table, run, write_json
-from rounds import Claim, Row, as_data, say
+from rounds import as_data, say
+from rows import Claim, Row
 from texts import models, multi30k, temporary_folder, write
 
 PACKAGES = ("volt-vocab", "numba", "polars", "typer")

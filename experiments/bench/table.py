@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import BUSY, MARK, describe, markdown_table
-from rounds import FORMAT, PHASES, Claim, Row
+from rows import FORMAT, PHASES, Claim, Row
 
 NAMES = {"make": "start s", "first": "first", "cold": "cold", "warm": "warm", "wall": "whole process"}
 
