@@ -136,9 +136,8 @@ def main() -> None:
             trees = [given.before.resolve(), given.after.resolve()]
             runs = {tree: run(tree, folder) for tree in (trees if turn % 2 else reversed(trees))}
             pairs.append((runs[trees[0]], runs[trees[1]]))
-    print(
-        f"| row | before, ms | after, ms | after / before | least | greatest |  {given.repeats} pairs\n|---|--:|--:|--:|--:|--:|"
-    )
+    print(f"{given.repeats} pairs of runs\n")
+    print("| row | before, ms | after, ms | after / before | least | greatest |\n|---|--:|--:|--:|--:|--:|")
     for row in pairs[0][0]:
         before, after = ([pair[side][row] for pair in pairs] for side in (0, 1))
         ratios = [b / a for a, b in zip(before, after, strict=True)]

@@ -194,20 +194,15 @@ class Stream:
 
     def summary(self) -> Summary:
         """What has been given so far."""
-        n, seconds = self.n, time.monotonic() - self._started if self._started else 0.0
         cursors = list(advanced(self._state(), self._turns[: self._given]).cursors.values())
         sizes = [tap.size for tap in self._taps]
         return Summary(
-            n,
-            n - self._first,
-            seconds,
-            self._tally.n_read,
-            self._tally.n_faults,
-            dict(self._tally.reasons),
-            dict(self._fields),
-            source_summaries(self.sources, cursors, self._mixture, sizes=sizes),
-            tuple(fault.path for source in self.sources for fault in source.faults),
-        )
+            n=self.n, n_lines=self.n - self._first,
+            seconds=time.monotonic() - self._started if self._started else 0.0,
+            n_read=self._tally.n_read, n_faults=self._tally.n_faults, reasons=dict(self._tally.reasons),
+            fields=dict(self._fields), sources=source_summaries(self.sources, cursors, self._mixture, sizes=sizes),
+            left_out=tuple(fault.path for source in self.sources for fault in source.faults),
+        )  # fmt: skip
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
