@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault, Transform
-from volt.stream.transforms.fields import ConfiguredTransform
 from volt.stream.transforms.opening import LoadedFiles, opened
+from volt.stream.transforms.options import ConfiguredTransform
 
 Indices = NDArray[np.int64]
 

@@ -19,17 +19,8 @@ import numpy as np
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import (
-    ConfiguredTransform,
-    Fields,
-    check_field,
-    check_fields,
-    check_text_option,
-    index_of,
-    indices_of,
-    joined,
-    rows_of,
-)
+from volt.stream.transforms.fields import Fields, index_of, indices_of, joined, rows_of
+from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
 
 Rows = list[list[str]]
 

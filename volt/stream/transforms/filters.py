@@ -18,15 +18,8 @@ import numpy as np
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import (
-    N_SIDES,
-    ConfiguredTransform,
-    Fields,
-    check_fields,
-    indices_of,
-    joined,
-    rows_of,
-)
+from volt.stream.transforms.fields import N_SIDES, Fields, indices_of, joined, rows_of
+from volt.stream.transforms.options import ConfiguredTransform, check_fields
 
 Unit = Literal["words", "characters", "bytes"]
 _MEASURES: dict[str, Callable[[str], int]] = {

@@ -21,8 +21,9 @@ import numpy as np
 
 from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, map_fields
+from volt.stream.transforms.fields import Fields, map_fields
 from volt.stream.transforms.opening import LoadedFiles, Opened
+from volt.stream.transforms.options import ConfiguredTransform, check_fields
 from volt.stream.transforms.subwords import decoded
 
 _GENERATOR = Lock()  # global as the generator is that it guards

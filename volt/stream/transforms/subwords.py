@@ -24,16 +24,9 @@ import numpy as np
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.batch import Batch, LineFault
 from volt.stream.transforms.columns import map_text
-from volt.stream.transforms.fields import (
-    ConfiguredTransform,
-    Fields,
-    check_fields,
-    check_values,
-    indices_of,
-    joined,
-    rows_of,
-)
+from volt.stream.transforms.fields import Fields, check_values, indices_of, joined, rows_of
 from volt.stream.transforms.opening import LoadedFiles, Opened
+from volt.stream.transforms.options import ConfiguredTransform, check_fields
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder

@@ -27,8 +27,9 @@ import numpy as np
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault
-from volt.stream.transforms.fields import ConfiguredTransform, joined, rows_of
+from volt.stream.transforms.fields import joined, rows_of
 from volt.stream.transforms.opening import LoadedFiles, Opened
+from volt.stream.transforms.options import ConfiguredTransform
 
 Rows = list[list[str]]
 Function = Callable[..., Any]
