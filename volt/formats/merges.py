@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from volt.errors import CandidateError
+from volt.files.whole import read_bytes
 from volt.formats.peer import MergeList
 
 
@@ -23,10 +24,7 @@ def read_merges(path: str | Path) -> MergeList:
     from volt.formats import subword_nmt
     from volt.formats.sentencepiece import model_file as sentencepiece
 
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise CandidateError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    data = read_bytes(path, kind=CandidateError)
     if not data:
         raise CandidateError(f"{path}: empty; give subword-nmt codes or a sentencepiece BPE .model")
     if data.startswith(sentencepiece.FIRST_BYTE):

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import ConfigError, VocabularyError, unreadable
 from volt.formats.peer import HEAD_SIZE
 
 if TYPE_CHECKING:
@@ -88,4 +88,4 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(HEAD_SIZE)
     except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise unreadable(path, error, kind=VocabularyError) from None

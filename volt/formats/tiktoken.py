@@ -16,8 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from volt.errors import MissingLibraryError, VocabularyError
+from volt.errors import VocabularyError, missing
 from volt.files.atomic import write_atomic
+from volt.files.whole import read_bytes
 from volt.formats.peer import USUAL, Peer
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
@@ -93,7 +94,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     try:
         import tiktoken
     except ImportError:
-        raise MissingLibraryError("comparing with tiktoken needs: pip install 'volt-vocab[interop]'") from None
+        raise missing("tiktoken") from None
     ranks = _ranks(path)
     shares_ids = min(ranks.values()) >= len(special.all)
     first = 0 if shares_ids else max(ranks.values()) + 1
@@ -209,10 +210,7 @@ def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
 
 def _ranks(path: Path) -> dict[bytes, int]:
     """The ranks in a file, checked."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    lines = read_bytes(path, kind=VocabularyError).split(b"\n")
     ranks, of_rank = dict[bytes, int](), dict[int, int]()
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -17,6 +17,7 @@ from typing import Any
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
+from volt.files.whole import read_text
 from volt.formats.huggingface.pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
@@ -36,12 +37,9 @@ _SMALL = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 
 def load(path: Path) -> Json:
     """The JSON object in a file."""
+    text = read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file")
     try:
-        data = json.loads(path.read_bytes().decode(), object_pairs_hook=_without_repeats)
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError as error:
-        raise VocabularyError(f"{path}: byte {error.start} is no UTF-8, so this is no JSON; restore the file") from None
+        data = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise VocabularyError(f"{path}:{line}: damaged or cut short ({error}); restore the file") from None

@@ -30,8 +30,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from volt.errors import ConfigError, MissingLibraryError, OutputError, VocabularyError
-from volt.files.atomic import write_atomic
+from volt.errors import ConfigError, VocabularyError, missing
+from volt.files.atomic import make_folder, write_atomic
 from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface.reading import (
     CONFIG,
@@ -66,11 +66,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     if path.suffix == ".json":
         _write_file(path, text)
         return notes
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"{path}: no folder can be made here: {reason}; choose another place with -o") from None
+    make_folder(path, parents=False)
     roles = {f"{role}_token": getattr(vocabulary.special, role) for role in ROLES}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, "split_special_tokens": True}
     _write_file(path / MAP, _json(roles))
@@ -118,7 +114,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise MissingLibraryError("comparing with tokenizers needs: pip install 'volt-vocab[interop]'") from None
+        raise missing("tokenizers") from None
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # it raises nothing narrower

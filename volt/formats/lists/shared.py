@@ -15,6 +15,7 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
+from volt.files.whole import read_text
 from volt.formats.merges import read_merges
 from volt.formats.peer import HEAD_SIZE
 from volt.text.atoms import atom_code
@@ -118,16 +119,8 @@ def _fits(name: str, made: set[str], reserved: set[str], base: Vocabulary) -> bo
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or no UTF-8."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
-    try:
-        lines = data.decode().split("\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise VocabularyError(f"{path}:{line}: not UTF-8 text; convert or restore the file") from None
-    if not data:
+    lines = read_text(path, kind=VocabularyError).split("\n")
+    if lines == [""]:
         raise VocabularyError(f"{path}: empty; restore the file")
     for number, text in enumerate(lines if lines[-1] else lines[:-1], 1):
         if not text.rstrip("\r"):

@@ -23,6 +23,7 @@ from typing import Any
 
 from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_atomic
+from volt.files.whole import read_bytes
 from volt.formats.peer import USUAL, MergeList, Peer
 from volt.formats.sentencepiece.rows import (
     BPE,
@@ -325,9 +326,7 @@ def _existing(path: Path) -> Path:
 
 def _load(path: Path) -> Any:
     try:
-        return _model(path, path.read_bytes())
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+        return _model(path, read_bytes(path, kind=VocabularyError))
     except CandidateError as error:
         raise VocabularyError(str(error)) from None
 

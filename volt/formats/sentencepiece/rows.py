@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from volt.errors import MissingLibraryError, VocabularyError
+from volt.errors import VocabularyError, missing
 from volt.text.markers import BYTE_TOKENS, PREFIX
 from volt.text.normalizer import Normalizer
 from volt.vocabulary import Vocabulary
@@ -189,7 +189,7 @@ def model_class() -> Any:
     try:
         from sentencepiece import sentencepiece_model_pb2 as pb2
     except ImportError:
-        raise MissingLibraryError("sentencepiece models need: pip install 'volt-vocab[interop]'") from None
+        raise missing("sentencepiece or protobuf") from None
     return vars(pb2)["ModelProto"]  # made at run time, so unknown to type checkers
 
 
@@ -197,7 +197,7 @@ def load_library() -> Any:
     try:
         import sentencepiece
     except ImportError:
-        raise MissingLibraryError("sentencepiece models need: pip install 'volt-vocab[interop]'") from None
+        raise missing("sentencepiece") from None
     return sentencepiece
 
 
