@@ -17,8 +17,8 @@ from pathlib import Path
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
-from volt.formats.peer import USUAL, Peer
-from volt.formats.registry import FORMATS, format_module
+from volt.formats.protocol import USUAL, Peer
+from volt.formats.registry import FORMATS, peer_loader
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -76,12 +76,11 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
 
     Raises ConfigError if the format has no library.
     """
-    module = format_module(format)
-    if not hasattr(module, "peer"):
-        able = ", ".join(name for name in FORMATS if hasattr(format_module(name), "peer"))
+    load = peer_loader(format)
+    if load is None:
+        able = ", ".join(name for name in FORMATS if peer_loader(name))
         raise ConfigError(f"{format} is a list of tokens, which no library cuts text with; check one of: {able}")
-    peer: Peer = module.peer(Path(path), special=special)
-    return peer
+    return load(Path(path), special=special)
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from volt.errors import CandidateError
 from volt.files.whole import read_bytes
-from volt.formats.peer import MergeList
+from volt.formats.protocol import MergeList
 
 
 def read_merges(path: str | Path) -> MergeList:

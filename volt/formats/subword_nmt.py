@@ -22,7 +22,7 @@ from pathlib import Path
 from volt.errors import CandidateError, VocabularyError, missing
 from volt.files.atomic import write_atomic
 from volt.files.whole import decoded, read_bytes, read_text
-from volt.formats.peer import USUAL, MergeList, Peer
+from volt.formats.protocol import USUAL, MergeList, Peer
 from volt.text.markers import SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

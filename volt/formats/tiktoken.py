@@ -19,12 +19,13 @@ from typing import Any
 from volt.errors import VocabularyError, missing
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_bytes
-from volt.formats.peer import USUAL, Peer
+from volt.formats.protocol import USUAL, Peer
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
+CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 
 

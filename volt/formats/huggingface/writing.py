@@ -50,7 +50,7 @@ from volt.formats.huggingface.reading import (
     read_tokens,
     role_tokens,
 )
-from volt.formats.peer import USUAL, Peer
+from volt.formats.protocol import USUAL, Peer
 from volt.text.markers import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

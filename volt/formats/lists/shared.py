@@ -17,7 +17,7 @@ from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_text
 from volt.formats.merges import read_merges
-from volt.formats.peer import HEAD_SIZE
+from volt.formats.protocol import HEAD_SIZE
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.vocabulary import Vocabulary

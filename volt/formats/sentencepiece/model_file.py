@@ -24,7 +24,7 @@ from typing import Any
 from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_bytes
-from volt.formats.peer import USUAL, MergeList, Peer
+from volt.formats.protocol import USUAL, MergeList, Peer
 from volt.formats.sentencepiece.rows import (
     BPE,
     CONTROL,
