@@ -49,9 +49,12 @@ _FOREIGN = {
 class Block:
     """Consecutive whole lines of one file.
 
-    first_line is 1-based; n_lines counts dropped lines too; data is UTF-8; n_raw_bytes is how much of the
-    file on disk has been consumed; bad_lines are the numbers of the lines that were not UTF-8: they were
-    repaired, or left out of data if `dropped`.
+    first_line: the number of the first line, from 1
+    n_lines: how many lines, dropped ones included
+    data: their UTF-8 bytes
+    n_raw_bytes: how much of the file on disk has been read so far
+    bad_lines: the numbers of the lines that were not UTF-8
+    dropped: whether these were left out of data; otherwise they were repaired
 
     >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).n_bad_lines
     1

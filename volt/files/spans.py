@@ -95,6 +95,12 @@ def file_spans(path: str, *, size: int) -> Iterator[FileSpan]:
     """Cut a plain file behind line ends into spans of about `size` bytes, less a byte order mark.
 
     Raises CorpusError if the file cannot be read or is not text.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"low\\nlower\\nnew") and file.flush()
+    ...     [bytes(span) for span in file_spans(file.name, size=5)]
+    [b'low\\nlower\\n', b'new']
     """
     file = _Descriptor(path)
     head = file.read(0, HEAD_SIZE)

@@ -20,6 +20,11 @@ def read_merges(path: str | Path) -> MergeList:
     """The merges of a subword-nmt codes file or a sentencepiece BPE model.
 
     Raises CandidateError, with file and line, if the file is neither, or damaged.
+
+    >>> read_merges("/nowhere/codes")
+    Traceback (most recent call last):
+        ...
+    volt.errors.CandidateError: /nowhere/codes: cannot be read: no such file or directory; check the path
     """
     from volt.formats import subword_nmt
     from volt.formats.sentencepiece import model_file as sentencepiece

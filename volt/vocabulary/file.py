@@ -40,7 +40,11 @@ _FOREIGN = {
 
 
 def dump(head: Mapping[str, Any], **lists: Iterable[Sequence[object]]) -> str:
-    """The text of a file: the version, the head's entries, then the lists with one row a line."""
+    """The text of a file: the version, the head's entries, then the lists with one row a line.
+
+    >>> dump({}, tokens=[("lo", 7)])
+    '{"volt": 1,\\n"tokens": [\\n["lo", 7]]}\\n'
+    """
     lines = [f"{_json(key)}: {_json(value)}" for key, value in {"volt": FORMAT, **head}.items()]
     lines += [f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]" for name, rows in lists.items()]
     return "{" + ",\n".join(lines) + "}\n"

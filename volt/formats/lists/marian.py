@@ -53,17 +53,29 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def all_keys(head: bytes) -> bool:
-    """Whether every line is a key and a number."""
+    """Whether every line is a key and a number.
+
+    >>> all_keys(b"lo: 2\\n'l': 3\\n"), all_keys(b"lo 2\\n")
+    (True, False)
+    """
     return lists.all_lines(head, lambda line: line == "---" or _ROW.fullmatch(line) is not None)
 
 
 def quoted(text: str) -> str:
-    """A string as YAML, in double quotes."""
+    """A string as YAML, in double quotes.
+
+    >>> quoted("\\n")
+    '"\\\\u000a"'
+    """
     return '"' + "".join(map(_escaped, text)) + '"'
 
 
 def unquoted(text: str) -> str:
-    """The string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has not."""
+    """The string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has not.
+
+    >>> unquoted("'it''s'"), unquoted("lo")
+    ("it's", 'lo')
+    """
     if text.startswith("'"):
         return text[1:-1].replace("''", "'")
     if not text.startswith('"'):

@@ -28,7 +28,12 @@ N_ROLES = 4
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A token of a foreign list, as it is spelled there; repeats: whether it may be spelled like an earlier one."""
+    """A token of a foreign list.
+
+    line: the number of its line in the file
+    piece: the token as it is spelled there
+    repeats: whether it may be spelled like an earlier one
+    """
 
     line: int
     piece: str
@@ -129,13 +134,25 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write these lines, all or none."""
+    """Write these lines, all or none.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     write_lines(Path(file.name), ["l", "lo"])
+    ...     list(lines_of(Path(file.name)))
+    [(1, 'l'), (2, 'lo')]
+    """
     with write_atomic(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
-    """Raise VocabularyError if a piece holds one of these characters, which would end it."""
+    """Raise VocabularyError if a piece holds one of these characters, which would end it.
+
+    where: what cannot hold them, in the words of the error.
+
+    >>> refuse_characters(["lo"], "\\n", Path("a.txt"), "a line")
+    """
     bad = set(characters)
     for piece in pieces:
         if not bad.isdisjoint(piece):
@@ -146,7 +163,11 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
 
 
 def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
-    """What no list carries, a sentence each. counts: whether there are counts that this list leaves out."""
+    """What no list carries, a sentence each. counts: whether there are counts that this list leaves out.
+
+    >>> list(not_listed(Vocabulary(merges=(), tokens=("l",))))
+    ['no merges: reading the list back takes merges=FILE']
+    """
     yield "no merges: reading the list back takes merges=FILE"
     if counts:
         yield "no counts"
@@ -158,13 +179,21 @@ def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]
 
 
 def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    """What `joined_spelling` changes."""
+    """What `joined_spelling` changes, a sentence each.
+
+    >>> list(spelling_notes(Vocabulary(merges=(), tokens=("l",), marker="none")))
+    []
+    """
     if vocabulary.marker == "suffix":
         yield "spelled as subword-nmt does, '@@' behind what ends no word: cut text with separator='@@'"
 
 
 def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
-    """Whether the file is UTF-8 text and every whole line of its head, of which there is one, fits."""
+    """Whether the first bytes of a file are UTF-8 text, with a whole line or more, all of which fit.
+
+    >>> all_lines(b"1\\n2\\n", str.isdecimal), all_lines(b"1\\nx\\n", str.isdecimal)
+    (True, False)
+    """
     complete = len(head) < HEAD_SIZE
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=complete)
@@ -187,7 +216,10 @@ def count_of(path: Path, line: int, text: str) -> int:
 
 
 def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:
-    """Raise VocabularyError if two pieces are spelled alike."""
+    """Raise VocabularyError if two pieces are spelled alike. spelled: the spellings of all but the tokens with roles.
+
+    >>> check_unique(Vocabulary(merges=(), tokens=("l", "o")), ["l", "o"], Path("a.txt"))
+    """
     first = dict[str, str]()
     for piece, text in zip(vocabulary.pieces[N_ROLES:], spelled, strict=True):
         if text in first:

@@ -193,8 +193,13 @@ def _one_by_one(pieces: Sequence[str], ids: Sequence[int], *, unknown: int) -> t
 
 @dataclass(frozen=True, slots=True)
 class _Joins:
-    """merges: by rank;  late: pieces whose parts have a worse score than they;  tied: pieces of equal score;
-    dropped: pieces that no two others spell."""
+    """The merges that a model's pieces imply, and the pieces for which they are not all that decides.
+
+    merges: by rank
+    late: pieces whose parts have a worse score than they
+    tied: pieces of equal score
+    dropped: pieces that no two others spell
+    """
 
     merges: tuple[tuple[str, str], ...]
     late: list[str]

@@ -25,6 +25,10 @@ _MAX_RANK = 1 << 24  # scores are 32-bit floats
 
 
 def check_scheme(vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if sentencepiece cannot mark words or spell user tokens as the vocabulary does.
+
+    >>> check_scheme(Vocabulary(merges=(), tokens=("▁",), marker="prefix"))
+    """
     scheme = vocabulary.pretokenizer.name, vocabulary.marker
     if scheme not in _SCHEMES:
         raise VocabularyError(
@@ -41,7 +45,12 @@ def check_scheme(vocabulary: Vocabulary) -> None:
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Piece, score and type of every id, then of the scaffolding."""
+    """Piece, score and type of every id, then of the scaffolding.
+
+    >>> vocabulary = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("▁", "l", "o", "▁lo"), marker="prefix")
+    >>> [piece for piece, _, kind in model_rows(vocabulary) if kind != CONTROL]
+    ['<unk>', '▁', 'l', 'o', '▁lo', '▁l']
+    """
     special = vocabulary.special
     scores = _scores(vocabulary.merges)
     lowest = -float(len(vocabulary.merges))
@@ -67,6 +76,10 @@ def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
 
 
 def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
+    """Raise VocabularyError if a piece of a model's rows repeats, or is none that a model can hold.
+
+    >>> check_spellings([("<unk>", 0.0, UNKNOWN), ("lo", 0.0, NORMAL)])
+    """
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
         if first.setdefault(piece, number) != number:
@@ -82,6 +95,7 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
+    """The model, a protobuf message, that holds these rows. Raises MissingLibraryError."""
     special, spaces = vocabulary.special, vocabulary.pretokenizer.keeps_spaces
     model = model_class()()
     for piece, score, kind in rows:
@@ -109,7 +123,11 @@ def _charsmap(normalizer: Normalizer) -> bytes:
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """A sentence for everything that the model does not carry, or that sentencepiece does otherwise."""
+    """A sentence for everything that the model does not carry, or that sentencepiece does otherwise.
+
+    >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
+    'The counts of tokens are not carried.'
+    """
     yield from _text_differences(vocabulary)
     if not vocabulary.byte_fallback:
         yield (
@@ -156,7 +174,8 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def such(tokens: Sequence[str], verb: str = "holds") -> str:
-    """
+    """The subject and verb of a sentence on tokens of one kind, one of them named.
+
     >>> such(["a"]), such(["a", "b"])
     ("'a' holds", "Each of 2 tokens, 'a' among them, holds")
     """
@@ -171,8 +190,13 @@ def such(tokens: Sequence[str], verb: str = "holds") -> str:
 
 
 def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """The two parts that sentencepiece joins last when it makes this piece of two or more characters; None if it
-    never makes it."""
+    """The two parts that sentencepiece joins last when it makes this piece of two or more characters.
+
+    scores: of all pieces. None if sentencepiece never makes the piece.
+
+    >>> last_join("low", {"ow": 0.0, "low": -1.0}), last_join("low", {"low": 0.0})
+    (('l', 'ow'), None)
+    """
     parts = list(piece)
     while len(parts) > 2:
         joint = [left + right for left, right in pairwise(parts)]
@@ -186,6 +210,7 @@ def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None
 
 
 def model_class() -> Any:
+    """The protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
     try:
         from sentencepiece import sentencepiece_model_pb2 as pb2
     except ImportError:
@@ -194,6 +219,7 @@ def model_class() -> Any:
 
 
 def load_library() -> Any:
+    """The sentencepiece package. Raises MissingLibraryError if it is not installed."""
     try:
         import sentencepiece
     except ImportError:
@@ -202,4 +228,9 @@ def load_library() -> Any:
 
 
 def two_parts(piece: str) -> Iterator[tuple[str, str]]:
+    """All ways to cut a piece in two.
+
+    >>> list(two_parts("low"))
+    [('l', 'ow'), ('lo', 'w')]
+    """
     return ((piece[:i], piece[i:]) for i in range(1, len(piece)))
