@@ -92,21 +92,10 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     It has ids in common with VOLT if the file leaves room for the special tokens below its ranks.
     Raises MissingLibraryError if tiktoken is not installed.
     """
-    try:
-        import tiktoken
-    except ImportError:
-        raise missing("tiktoken") from None
     ranks = _ranks(path)
     shares_ids = min(ranks.values()) >= len(special.all)
-    first = 0 if shares_ids else max(ranks.values()) + 1
-    names = dict(enumerate(special.all, first))
-    encoding: Any = tiktoken.Encoding(
-        path.name,
-        pat_str=GPT2_PATTERN,
-        mergeable_ranks=dict(ranks),
-        special_tokens={token: number for number, token in names.items()},
-    )
-    found = set(special.user)
+    names = dict(enumerate(special.all, 0 if shares_ids else max(ranks.values()) + 1))
+    encoding, found = _encoding(path.name, ranks, names), set(special.user)
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [encoding.encode(line, allowed_special=found, disallowed_special=()) for line in lines]
@@ -118,6 +107,20 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         return to_characters(encoding.decode_single_token_bytes(number))
 
     return Peer("tiktoken", pieces, ids if shares_ids else None)
+
+
+def _encoding(name: str, ranks: Mapping[bytes, int], names: Mapping[int, str]) -> Any:
+    """The library's encoder with these ranks. names: the special tokens by their ids."""
+    try:
+        import tiktoken
+    except ImportError:
+        raise missing("tiktoken") from None
+    return tiktoken.Encoding(
+        name,
+        pat_str=GPT2_PATTERN,
+        mergeable_ranks=dict(ranks),
+        special_tokens={token: number for number, token in names.items()},
+    )
 
 
 def _refuse(vocabulary: Vocabulary, path: Path) -> None:
@@ -162,6 +165,14 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
         )
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
+    if vocabulary.byte_fallback:
+        yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
+    yield from _special_notes(vocabulary)
+    yield from _merge_notes(vocabulary, tokens)
+
+
+def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What becomes of the special tokens."""
     if vocabulary.special != USUAL:
         user = f" ({', '.join(vocabulary.special.user[:3])})" if vocabulary.special.user else ""
         yield (
@@ -177,8 +188,10 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     starts = [(a, b) for a in vocabulary.special.user for b in vocabulary.special.all if b != a and b.startswith(a)]
     if starts:
         yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
-    if vocabulary.byte_fallback:
-        yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
+
+
+def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]:
+    """Which merges tiktoken does not make, or makes in another way."""
     first = dict[str, tuple[str, str]]()
     for left, right in vocabulary.merges:
         first.setdefault(left + right, (left, right))

@@ -111,19 +111,11 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     Raises MissingLibraryError if tokenizers is not installed, VocabularyError if it refuses the file.
     """
     path = path / FILE if path.is_dir() else path
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise missing("tokenizers") from None
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # it raises nothing narrower
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
+    tokenizer = _loaded(path)
     try:
         shares_ids = read(path).ids == tokenizer.get_vocab()
     except VocabularyError:
         shares_ids = False
-
     added = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
@@ -135,6 +127,18 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
 
     return Peer("tokenizers", pieces, ids if shares_ids else None)
+
+
+def _loaded(path: Path) -> Any:
+    """The library's tokenizer."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise missing("tokenizers") from None
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # it raises nothing narrower
+        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -188,6 +192,11 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
             "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, stay as they are, "
             "where VOLT's NFKC changes them."
         )
+    yield from _cut_notes(vocabulary, scheme)
+
+
+def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
+    """How words may be cut differently."""
     if scheme.pretokenizer.startswith("regex:"):
         yield (
             "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "

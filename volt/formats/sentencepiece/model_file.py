@@ -236,11 +236,18 @@ class _Joins:
 
 
 def _checked(path: Path, model: Any) -> Any:
-    """The model itself. Raises VocabularyError if it is not one that VOLT can be."""
+    """The model itself. Raises VocabularyError if it is damaged or not one that VOLT can be."""
     kinds = [piece.type for piece in model.pieces]
     trainer, spec = model.trainer_spec, model.normalizer_spec
     if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
         raise VocabularyError(f"{path}: a damaged sentencepiece model, or none; copy or train it again")
+    _refuse_other_kinds(path, trainer, spec)
+    _refuse_pieces(path, model.pieces)
+    return model
+
+
+def _refuse_other_kinds(path: Path, trainer: Any, spec: Any) -> None:
+    """Raise VocabularyError for a model that is no BPE, or that does not mark words by "▁" in front."""
     if trainer.model_type == _UNIGRAM:
         raise VocabularyError(
             f"{path}: a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
@@ -253,8 +260,12 @@ def _checked(path: Path, model: Any) -> Any:
             f"{path}: its words do not start with {PREFIX!r}; train it without --treat_whitespace_as_suffix and with "
             "--escape_whitespaces"
         )
+
+
+def _refuse_pieces(path: Path, pieces: Sequence[Any]) -> None:
+    """Raise VocabularyError for a piece that is empty, repeats, or cannot be a user token."""
     first = dict[str, int]()
-    for number, piece in enumerate(model.pieces):
+    for number, piece in enumerate(pieces):
         if not piece.piece or math.isnan(piece.score):
             raise VocabularyError(f"{path}: piece {number} is empty or has no score; copy or train the model again")
         if first.setdefault(piece.piece, number) != number:
@@ -266,7 +277,6 @@ def _checked(path: Path, model: Any) -> Any:
                 f"{path}: piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; "
                 "train without it"
             )
-    return model
 
 
 def _normalizer(name: str, spec: Any) -> Normalizer:
