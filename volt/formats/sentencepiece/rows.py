@@ -2,24 +2,23 @@
 
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
->>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
-('lo', 'w')
+>>> from volt.vocabulary import Vocabulary
+>>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
+('▁l', -0.0, 1)
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from volt.errors import VocabularyError, missing
+from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, last_join
 from volt.text.markers import BYTE_TOKENS, PREFIX
 from volt.text.normalizer import Normalizer
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type
-NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _SCHEMES = {("whitespace", "prefix"), ("metaspace", "none")}
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
 
@@ -186,27 +185,7 @@ def such(tokens: Sequence[str], verb: str = "holds") -> str:
     )
 
 
-# Reading
-
-
-def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """The two parts that sentencepiece joins last when it makes this piece of two or more characters.
-
-    scores: of all pieces. None if sentencepiece never makes the piece.
-
-    >>> last_join("low", {"ow": 0.0, "low": -1.0}), last_join("low", {"low": 0.0})
-    (('l', 'ow'), None)
-    """
-    parts = list(piece)
-    while len(parts) > 2:
-        joint = [left + right for left, right in pairwise(parts)]
-        values = [scores.get(text, -math.inf) for text in joint]
-        best = max(values)
-        if best == -math.inf:
-            return None
-        place = values.index(best)
-        parts[place : place + 2] = [joint[place]]
-    return parts[0], parts[1]
+# The library
 
 
 def model_class() -> Any:
@@ -225,12 +204,3 @@ def load_library() -> Any:
     except ImportError:
         raise missing("sentencepiece") from None
     return sentencepiece
-
-
-def two_parts(piece: str) -> Iterator[tuple[str, str]]:
-    """All ways to cut a piece in two.
-
-    >>> list(two_parts("low"))
-    [('l', 'ow'), ('lo', 'w')]
-    """
-    return ((piece[:i], piece[i:]) for i in range(1, len(piece)))
