@@ -12,7 +12,7 @@ from exports import LINES, learn
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.formats.huggingface import writing as huggingface
+from volt.formats import huggingface
 
 pytest.importorskip("tokenizers")
 
