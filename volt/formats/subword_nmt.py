@@ -102,7 +102,11 @@ def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that starts so holds subword-nmt codes that name their version."""
+    """Whether a file that starts so holds subword-nmt codes: they name their version, or are as those of 0.1.
+
+    >>> recognises(Path("codes"), b"#version: 0.2\\nl o\\n"), recognises(Path("list"), b"lo\\n")
+    (True, False)
+    """
     return head.startswith(b"#version: 0.") or _is_old(head)
 
 

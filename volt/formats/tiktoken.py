@@ -74,7 +74,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether the first lines are the base64 of bytes with ranks that count up."""
+    """Whether the first lines are the base64 of bytes with ranks that count up.
+
+    >>> recognises(Path("a.tiktoken"), b"IQ== 0\\nIg== 1\\n"), recognises(Path("list"), b"low 2\\nlo 1\\n")
+    (True, False)
+    """
     lines = head.split(b"\n")[:-1]
     rows = [line.split() for line in lines if line.strip()]
     if not rows or not all(len(row) == 2 and row[1].isdigit() for row in rows):

@@ -94,7 +94,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether this is a tokenizer.json, or a folder that holds one."""
+    """Whether this is a tokenizer.json, or a folder that holds one.
+
+    >>> recognises(Path("a.json"), b'{"version": "1.0", "truncation": null'), recognises(Path("a.json"), b'{"a": 1}')
+    (True, False)
+    """
     if path.is_dir():
         return (path / FILE).is_file()
     return head.lstrip()[:1] == b"{" and (b'"added_tokens"' in head or b'"truncation"' in head)

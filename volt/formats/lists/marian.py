@@ -47,7 +47,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a key and a number, and </s> is among them."""
+    """Whether every line is a key and a number, and </s> is among them.
+
+    >>> recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n"), recognises(Path("a.yml"), b"lo: 2\\n")
+    (True, False)
+    """
     names = ("</s>:", '"</s>":', "'</s>':", "eos:", '"eos":')
     return all_keys(head) and any(head.startswith(name.encode()) or f"\n{name}".encode() in head for name in names)
 

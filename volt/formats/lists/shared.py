@@ -84,7 +84,10 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
 
 
 def _tokens(path: Path, rows: Sequence[Row], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
-    """Every listed token with its count, in our spelling; raises where one is listed twice or cannot be made."""
+    """Every listed token with its count, in our spelling.
+
+    Raises VocabularyError where one is listed twice or cannot be made.
+    """
     reserved = {*base.pieces[: len(base.pieces) - base.size]}
     reserved |= {user + SEPARATOR for user in base.special.user} if joined else set()
     made, lines = set(map("".join, base.merges)), dict[str, int]()

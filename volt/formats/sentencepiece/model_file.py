@@ -73,7 +73,11 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a type."""
+    """Whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a type.
+
+    >>> recognises(Path("a.model"), b"\\x0a\\x0e\\x0a\\x05<unk>\\x15"), recognises(Path("a.txt"), b"\\nlow\\n")
+    (True, False)
+    """
     if len(head) < 4 or not head.startswith(FIRST_BYTE) or head[2:3] != FIRST_BYTE:
         return False
     return head[4 + head[3] :][:1] in (b"\x15", b"\x18")
