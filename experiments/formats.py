@@ -30,7 +30,7 @@ import numpy as np
 import volt
 from volt.errors import VoltError
 from volt.formats.check import check
-from volt.formats.registry import FORMATS, format_module, write_vocabulary
+from volt.formats.registry import FORMATS, peer_loader, write_vocabulary
 from volt.vocabulary import Vocabulary
 
 SIZE = 8_000
@@ -119,7 +119,7 @@ def compared(format: str, name: str, vocabulary: Vocabulary, corpora: dict[str, 
             yield Row(format, name, "—", reason=str(error).removeprefix(f"{path}: "))
             return
         for corpus, lines in corpora.items():
-            if hasattr(format_module(format), "peer"):
+            if peer_loader(format):
                 found = check(vocabulary, path, format, lines)
                 first = found.differences[0] if found.differences else None
                 yield Row(

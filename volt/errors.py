@@ -1,10 +1,16 @@
 """Every error that VOLT raises on purpose: what was found, where, and what to do.
 
+Sentences that many modules say are made here, so that they read alike everywhere.
+
 >>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass errors='replace'")
 Traceback (most recent call last):
     ...
 volt.errors.CorpusError: train.de:17: invalid UTF-8 byte 0xff; convert the file or pass errors='replace'
 """
+
+from __future__ import annotations
+
+from typing import TypeVar
 
 
 class VoltError(Exception):
@@ -49,3 +55,34 @@ class MissingLibraryError(VoltError):
 
 class OutputError(VoltError):
     """A file cannot be written; what was there before is untouched."""
+
+
+Kind = TypeVar("Kind", bound=VoltError)
+
+
+def unreadable(path: object, error: OSError, *, kind: type[Kind], remedy: str = "check the path") -> Kind:
+    """What to raise, as an error of this kind, where a file cannot be read.
+
+    >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
+    CorpusError('a.txt: cannot be read: permission denied; check the path')
+    """
+    return kind(f"{path}: cannot be read: {reason(error)}; {remedy}")
+
+
+def missing(library: str, *, extra: str = "interop", remedy: str = "") -> MissingLibraryError:
+    """What to raise where an optional library is not installed. remedy: what can be done instead.
+
+    >>> missing("tiktoken")
+    MissingLibraryError("tiktoken is not installed; pip install 'volt-vocab[interop]'")
+    """
+    command = f"pip install 'volt-vocab[{extra}]'"
+    return MissingLibraryError(f"{library} is not installed; {f'{command}, or {remedy}' if remedy else command}")
+
+
+def reason(error: OSError) -> str:
+    """What the operating system says, to stand inside a sentence.
+
+    >>> reason(OSError(13, "Permission denied"))
+    'permission denied'
+    """
+    return (error.strerror or str(error)).lower()

@@ -43,12 +43,12 @@ def export(
 
     Says on stderr what the format cannot carry, or does differently.
     """
-    from volt.formats.registry import format_module, write_vocabulary
+    from volt.formats.registry import peer_loader, write_vocabulary
 
-    module = format_module(to)
+    load_peer = peer_loader(to)
     if text and not check:
         raise ConfigError("TEXT is what --check encodes; add --check or leave it out")
-    if check and not hasattr(module, "peer"):
+    if check and load_peer is None:
         raise ConfigError(f"--check: no library cuts text with {to} alone; leave it out")
     vocabulary = load_model(model)
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
@@ -69,12 +69,12 @@ def export(
 
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
     """With scaffolding as tokens; in the order of the merges where the format cannot number tokens otherwise."""
-    if to != "tiktoken":
-        return vocabulary.closed()
-    closed = vocabulary.closed(order="merges")
+    from volt.formats.registry import closing_order
+
+    closed = vocabulary.closed(order=closing_order(to))
     if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
         say(
-            "note: tiktoken numbers tokens in the order of the merges, so --closed gives other ids than MODEL has; "
+            f"note: {to} numbers tokens in the order of the merges, so --closed gives other ids than MODEL has; "
             "volt import of the file has them too"
         )
     return closed

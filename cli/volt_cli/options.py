@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from volt.formats import registry
+
 if TYPE_CHECKING:
     from volt.choose.size_steps import Parameters
 
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
 
-FORMATS = ("subword-nmt", "sentencepiece", "huggingface", "tiktoken", "fairseq", "marian", "opennmt", "tokens")
+FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
 RULES = ("knee", "muv", "f95", "renyi", "tokens")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from commands import TEXT, Run
 
-from volt.formats.registry import FORMATS, format_module
+from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.vocabulary import Vocabulary
 
-LISTS = ("fairseq", "marian", "opennmt", "tokens")
+LISTS = [name for name in FORMATS if peer_loader(name) is None]
 OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "prefix"]}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import OutputError
-from volt.files.atomic import write_atomic
+from volt.files.atomic import make_folder, write_atomic
 
 
 def names(folder: Path) -> list[str]:
@@ -108,6 +108,44 @@ def test_modes(tmp_path):
             file.write(b"x")
     assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
     assert stat.S_IMODE(old.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_a_new_file_obeys_the_umask_which_nobody_touches(tmp_path, monkeypatch, mask):
+    """A new file has what the umask leaves of 0o666; the umask, which all threads share, is not even looked at."""
+    before = os.umask(mask)
+    try:
+        with monkeypatch.context() as patch:
+            patch.delattr(os, "umask")
+            with write_atomic(tmp_path / "a") as file:
+                file.write(b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o000])
+def test_what_replaces_a_private_file_is_private_while_it_is_written(tmp_path, mode):
+    """The part has no permission that the file which it replaces has not, and in the end the same."""
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with write_atomic(path) as file:
+        [part] = (found for found in tmp_path.iterdir() if found != path)
+        assert stat.S_IMODE(part.stat().st_mode) & ~mode == 0
+        file.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_folder_is_made_or_named(tmp_path):
+    """make_folder makes what is missing, leaves what is there, and names a place where none can be."""
+    make_folder(tmp_path / "a" / "b")
+    (tmp_path / "a" / "b" / "file").write_bytes(b"kept")
+    make_folder(tmp_path / "a" / "b")
+    assert names(tmp_path / "a" / "b") == ["file"]
+    for place, parents in ((tmp_path / "a" / "b" / "file", True), (tmp_path / "none" / "b", False)):
+        with pytest.raises(OutputError, match=f"{place}: cannot be made: .*; choose another place"):
+            make_folder(place, parents=parents)
 
 
 def test_relative_paths(tmp_path, monkeypatch):

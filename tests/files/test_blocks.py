@@ -146,9 +146,9 @@ def test_damaged_files_are_told(tmp_path: Path, packer: str) -> None:
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
     """Missing files and folders in place of files are CorpusErrors."""
-    with pytest.raises(CorpusError, match=r"b: cannot be read \(No such file or directory\)"):
+    with pytest.raises(CorpusError, match=r"b: cannot be read: no such file or directory"):
         joined(tmp_path / "b")
-    with pytest.raises(CorpusError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(CorpusError, match=r"cannot be read: is a directory"):
         joined(tmp_path)
     with pytest.raises(ConfigError, match="choose strict, replace or skip"):
         joined(tmp_path, errors="ignore")
@@ -172,7 +172,7 @@ def test_a_failing_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Failing()}))
-    with pytest.raises(CorpusError, match=r"stdin: cannot be read \(Input/output error\)"):
+    with pytest.raises(CorpusError, match=r"stdin: cannot be read: input/output error"):
         joined("-")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,19 @@ from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.formats import check
 from volt.formats.check import Agreement, probe_lines
-from volt.formats.peer import Peer
-from volt.formats.registry import FORMATS, format_module, guess_format, read_vocabulary, write_vocabulary
+from volt.formats.protocol import Format, LoadPeer, Peer
+from volt.formats.registry import FORMATS, format_module, guess_format, peer_loader, read_vocabulary, write_vocabulary
 from volt.learn.bpe import learn_bpe
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
-LISTS = ("fairseq", "marian", "opennmt", "tokens")
+LIBRARIES = {
+    "subword-nmt": ["subword_nmt", "subword_nmt.apply_bpe"],
+    "sentencepiece": ["sentencepiece"],
+    "huggingface": ["tokenizers"],
+    "tiktoken": ["tiktoken"],
+}
+LISTS = [name for name in FORMATS if name not in LIBRARIES]
 WORDS = {"the": 90, "cat": 40, "sat": 30, "mat": 20, "hat": 20, "that": 40, "had": 20, "on": 30, "höre": 3}
 
 
@@ -47,11 +55,26 @@ def place(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_has_its_parts(name: str) -> None:
-    """Each module writes, reads and recognises; those that are no lists have a library to compare with."""
-    module = format_module(name)
-    assert all(callable(getattr(module, part)) for part in ("write", "read", "recognises"))
-    assert hasattr(module, "peer") == (name not in LISTS)
+def test_every_format_fulfils_the_protocol(name: str) -> None:
+    """Each module writes, reads and recognises as `Format` does; those that are no lists load a library to compare."""
+    module, load = format_module(name), peer_loader(name)
+    for part in ("write", "read", "recognises"):
+        assert parameters(getattr(module, part)) == parameters(getattr(Format, part))[1:]
+    assert (load is None) == (name in LISTS)
+    assert load is None or parameters(load) == parameters(LoadPeer.__call__)[1:]
+
+
+def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
+    """What a function takes: name, kind, default and type of each."""
+    found = signature(function).parameters.values()
+    return [(one.name, one.kind, one.default, one.annotation) for one in found]
+
+
+def test_the_readme_names_every_format() -> None:
+    """The section on formats tells of all that there are."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("\n## Formats\n")[2].partition("\n## ")[0]
+    assert [name for name in FORMATS if f"`{name}`" not in section] == []
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -119,14 +142,6 @@ def test_lists_have_no_library(tmp_path: Path) -> None:
     """Checking a list of tokens is refused, and the formats that can be checked are named."""
     with pytest.raises(ConfigError, match="subword-nmt, sentencepiece, huggingface, tiktoken"):
         check.check(made(), tmp_path / "x", "tokens", ["a"])
-
-
-LIBRARIES = {
-    "subword-nmt": ["subword_nmt", "subword_nmt.apply_bpe"],
-    "sentencepiece": ["sentencepiece"],
-    "huggingface": ["tokenizers"],
-    "tiktoken": ["tiktoken"],
-}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)

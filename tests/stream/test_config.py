@@ -194,7 +194,7 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.yaml")
     config.write_bytes(b"seed: 1\nx: \xff\n")
-    with pytest.raises(ConfigError, match=r"stream.yaml:2: invalid UTF-8"):
+    with pytest.raises(ConfigError, match=r"stream.yaml:2: not UTF-8 text"):
         load_config(config)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from volt.choose.transport import Floats, Potentials, Sinkhorn, TransportPlan, TransportProblem, penalty, scattered
-from volt.errors import MissingLibraryError, TransportError
+from volt.errors import TransportError, missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,7 @@ def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver)
     try:
         import ot
     except ImportError as error:
-        remedy = "pip install 'volt-vocab[pot]', or use Sinkhorn"
-        raise MissingLibraryError(f"PotSolver needs the POT library; {remedy}.") from error
+        raise missing("POT", extra="pot", remedy="use Sinkhorn") from error
     rows, columns = problem.active_rows, problem.active_columns
     stored, rate = problem.cost.tocoo(), problem.row_tau * problem.column_tau
     cost = np.full(stored.shape, np.inf)

@@ -23,7 +23,7 @@ from typing import Any
 
 from volt.comparison.cost import Cost, measured
 from volt.count.word_counts import WordCounts
-from volt.errors import CandidateError, MissingLibraryError
+from volt.errors import CandidateError, missing
 
 SENTENCEPIECE_FILE, WORDPIECE_FILE = "trained.model", "trained.json"
 MAX_WORD = 1_000  # characters; WordPiece calls longer words unknown
@@ -41,7 +41,7 @@ def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
     command = [sys.executable, "-P", "-m", __name__, kind, str(size), str(words), str(folder)]
     done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace")
     if done.returncode == 3:
-        raise MissingLibraryError(f"{_LIBRARIES[kind]} is not installed: pip install 'volt-vocab[interop]'")
+        raise missing(_LIBRARIES[kind])
     if done.returncode:
         raise CandidateError(f"{_LIBRARIES[kind]} refuses {size:,} tokens: {_reason(done.stderr)}")
     return Cost(**json.loads(done.stdout.splitlines()[-1]))

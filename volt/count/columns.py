@@ -1,4 +1,4 @@
-"""Texts in columns: fields of tab-separated lines, JSON lines, parquet.
+"""Tables → the texts in one of their columns: fields of tab-separated lines, JSON lines, Parquet files.
 
 >>> from volt.files.blocks import Block
 >>> json_texts(Block("a.jsonl", 1, 1, b'{"text": "low"}', 15), "text")
@@ -22,6 +22,13 @@ _decode_json = json.JSONDecoder().raw_decode
 
 
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
+    """Column text: the fields of tab-separated lines with these numbers, which count from 1, one a row.
+
+    Raises CorpusError, with file and line, where a line has fewer.
+
+    >>> field_texts(Block("a.tsv", 1, 2, b"low\\tlower\\nold\\tolder\\n", 20), (2, 1)).collect()["text"].to_list()
+    ['lower', 'low', 'older', 'old']
+    """
     lines = pl.scan_lines(block.data, name="text")
     n_fields = _TEXT.str.count_matches("\t", literal=True) + 1
     short = lines.select(n=n_fields).with_row_index().filter(pl.col("n") < max(fields)).head(1).collect()
@@ -33,11 +40,24 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
 
 
 def is_json_lines(path: str) -> bool:
+    """Whether a file's name says that it holds JSON lines, compressed or not.
+
+    >>> is_json_lines("a.jsonl.gz"), is_json_lines("a.json")
+    (True, False)
+    """
     stem, ending = os.path.splitext(path)
     return (stem if ending in {".gz", ".bz2", ".xz", ".zst"} else path).endswith((".jsonl", ".ndjson"))
 
 
 def json_columns(path: str) -> str:
+    """The columns of the first line of a file of JSON lines, as an error names them.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+    ...     _ = file.write(b'{"id": 7, "text": "low"}\\n') and file.flush()
+    ...     json_columns(file.name)
+    'id, text'
+    """
     for block in read_blocks(path, block_size=1):
         line = block.data.decode().split("\n")[0]
         return ", ".join(_json_record(f"{path}:1", line))
@@ -45,6 +65,15 @@ def json_columns(path: str) -> str:
 
 
 def json_texts(block: Block, column: str) -> list[str]:
+    """The texts of one column, "" for an empty line.
+
+    Raises CorpusError, with file and line, where a line is no JSON object or has no text in that column.
+
+    >>> json_texts(Block("a.jsonl", 5, 1, b'{"text": 7}', 11), "text")
+    Traceback (most recent call last):
+        ...
+    volt.errors.CorpusError: a.jsonl:5: column 'text' is 7, not a string; repair the line
+    """
     lines = block.data.decode().split("\n")
     texts = [_json_text(line, column) for line in lines]
     return [
@@ -96,13 +125,28 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
 
 
 def is_parquet(path: str) -> bool:
-    if not os.path.isfile(path) or not os.access(path, os.R_OK):  # a pipe must not be looked into
+    """Whether a file starts as Parquet files do; never a pipe, because what is read of one is gone.
+
+    >>> is_parquet(__file__), is_parquet("-")
+    (False, False)
+    """
+    if not os.path.isfile(path) or not os.access(path, os.R_OK):
         return False
     with open(path, "rb") as file:
         return file.read(4) == b"PAR1"
 
 
 def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
+    """Column text: a text column of a Parquet file, not read yet.
+
+    Raises CorpusError, with the text columns that there are, if none is named or the named one is not among them.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+    ...     pl.DataFrame({"id": [7], "text": ["low"]}).write_parquet(file.name)
+    ...     parquet_texts(file.name, "text").collect()["text"].to_list()
+    ['low']
+    """
     frame = pl.scan_parquet(path, glob=False)
     kinds = frame.collect_schema()
     textual = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]

@@ -1,7 +1,8 @@
 """Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning ever reads.
 
-Counts form a commutative monoid: `count(a) + count(b)` is the count of both, so shards, order, block size and
-compression make no difference. Polars counts one block while the next is being read and decompressed.
+The counts of two files, added up, are the counts of both, so it makes no difference how a corpus is cut into files and
+blocks, in which order they come, or how they are compressed. Polars counts one block while the next is being read and
+decompressed.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
@@ -75,7 +76,7 @@ def count_words(
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special)
     paths = expand(sources)
-    part = summed(counts._part() for counts in map(partial(_count_path, job=job), paths))
+    part = summed(counts.part for counts in map(partial(_count_path, job=job), paths))
     counts = WordCounts(*part, *made_with)
     kept = counts.min_count(min_count)
     if not kept.n_words:

@@ -1,6 +1,7 @@
-"""`WordCounts`: how often each distinct pre-token occurs, a commutative monoid.
+"""`WordCounts`: how often each distinct pre-token of a corpus occurs.
 
-`count(a) + count(b)` is the count of both, so shards, order, block size and compression make no difference.
+The counts of two corpora, added up, are the counts of both together. So it makes no difference how a corpus is cut into
+files, in which order they are read, or how they are compressed.
 
 >>> (WordCounts.from_pairs({"low": 2}) + WordCounts.from_pairs({"low": 1, "lower": 4})).table.rows()
 [('low', 3), ('lower', 4)]
@@ -34,7 +35,11 @@ _COUNT = pl.col("count")
 
 
 class CountedPart(NamedTuple):
-    """The count of a part of a corpus; the rows are in any order."""
+    """The count of a part of a corpus.
+
+    table: columns word and count, in any order of the rows
+    n_lines, n_bytes, n_bad_lines: as in `WordCounts`
+    """
 
     table: pl.DataFrame
     n_lines: int
@@ -46,9 +51,11 @@ class CountedPart(NamedTuple):
 class WordCounts:
     """Distinct pre-tokens and how often each occurs.
 
-    table: columns word (String) and count (Int64, positive), sorted by the words' bytes, no word twice.
-    n_lines, n_bytes: of (decompressed) text read; n_bad_lines: those of them that were not UTF-8, or null.
-    normalizer, pretokenizer: what made the words; adding counts made differently raises CorpusError.
+    table: columns word (String) and count (Int64, positive), sorted by the words' bytes, no word twice
+    n_lines: how many lines were read
+    n_bytes: how many bytes of decompressed text they are
+    n_bad_lines: how many of the lines were not UTF-8, or null
+    normalizer, pretokenizer: what made the words; adding counts made differently raises CorpusError
 
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
     >>> counts.words, counts.counts, counts.n_words, counts.total
@@ -146,9 +153,11 @@ class WordCounts:
         if self._provenance[3:] != other._provenance[3:]:
             made_with = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
             raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
-        return replace(self, **summed([self._part(), other._part()])._asdict())
+        return replace(self, **summed([self.part, other.part])._asdict())
 
-    def _part(self) -> CountedPart:
+    @property
+    def part(self) -> CountedPart:
+        """The counts and how much text they are of, without what made the words."""
         return CountedPart(self.table, self.n_lines, self.n_bytes, self.n_bad_lines)
 
     def min_count(self, n: int) -> WordCounts:
@@ -199,7 +208,13 @@ def _warmed(counts: WordCounts, largest: int, *, temperature: float) -> WordCoun
 
 
 def summed(parts: Iterable[CountedPart]) -> CountedPart:
-    """Add up parts as they come, holding little more than the distinct words; sorted in the end."""
+    """Add up parts as they come, and sort the words in the end. Little more than the distinct words is held at once.
+
+    Raises CorpusError if the counts add up to more than 64 bits hold.
+
+    >>> summed(WordCounts.from_pairs({word: 2}).part for word in ("b", "a", "b")).table.rows()
+    [('a', 2), ('b', 4)]
+    """
     pending: list[CountedPart] = []
     n_rows = 0
     for part in parts:
@@ -223,13 +238,30 @@ def _added(parts: list[CountedPart]) -> CountedPart:
 
 
 def check_total(total: int) -> None:
+    """Raise CorpusError if the sum of all counts is more than 64 bits hold.
+
+    >>> check_total(2**63)
+    Traceback (most recent call last):
+        ...
+    volt.errors.CorpusError: the counts add up to 9223372036854775808, more than 64 bits hold; scale them down
+    """
     if total > _MAX_TOTAL:
         raise CorpusError(f"the counts add up to {total}, more than 64 bits hold; scale them down")
 
 
 def as_normalizer(value: str | Normalizer) -> Normalizer:
+    """A normaliser, given itself or its name. Raises ConfigError if there is none of that name.
+
+    >>> as_normalizer("nfkc+lowercase")
+    Normalizer(form='nfkc', lowercase=True)
+    """
     return Normalizer.parse(value) if isinstance(value, str) else value
 
 
 def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
+    """A pre-tokeniser, given itself or its name. Raises ConfigError if there is none of that name.
+
+    >>> as_pretokenizer("unicode").name
+    'unicode'
+    """
     return PreTokenizer.parse(value) if isinstance(value, str) else value

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from volt.encode.batches import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, file_chunks
 from volt.encode.encoder import Encoder
-from volt.errors import ConfigError, OutputError
-from volt.files.atomic import write_atomic
+from volt.errors import ConfigError
+from volt.files.atomic import make_folder, write_atomic
 from volt.files.blocks import Errors
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -108,10 +108,7 @@ def encode_each(
     Raises ConfigError if two files would have the same output, OutputError if one cannot be written.
     """
     outputs = _outputs(paths, folder, job)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    make_folder(folder)
     made, wanted = _read_manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
     missing = [path for path in outputs if not _is_made(outputs[path], made, wanted[path])]
     yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)

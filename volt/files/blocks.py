@@ -21,7 +21,7 @@ from io import BytesIO
 from itertools import chain
 from typing import Any, Literal
 
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ConfigError, CorpusError, unreadable
 from volt.files.decompression import decompress, find_decoder
 
 Errors = Literal["strict", "replace", "skip"]
@@ -49,9 +49,12 @@ _FOREIGN = {
 class Block:
     """Consecutive whole lines of one file.
 
-    first_line is 1-based; n_lines counts dropped lines too; data is UTF-8; n_raw_bytes is how much of the
-    file on disk has been consumed; bad_lines are the numbers of the lines that were not UTF-8: they were
-    repaired, or left out of data if `dropped`.
+    first_line: the number of the first line, from 1
+    n_lines: how many lines, dropped ones included
+    data: their UTF-8 bytes
+    n_raw_bytes: how much of the file on disk has been read so far
+    bad_lines: the numbers of the lines that were not UTF-8
+    dropped: whether these were left out of data; otherwise they were repaired
 
     >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).n_bad_lines
     1
@@ -94,7 +97,7 @@ def read_blocks(
     >>> next(read_blocks("/nowhere/train.de"))
     Traceback (most recent call last):
         ...
-    volt.errors.CorpusError: /nowhere/train.de: cannot be read (No such file or directory); check the path
+    volt.errors.CorpusError: /nowhere/train.de: cannot be read: no such file or directory; check the path
     """
     if errors not in ("strict", "replace", "skip") or block_size < 1:
         raise ConfigError(f"errors={errors!r}, block_size={block_size}: choose strict, replace or skip, and a size > 0")
@@ -114,7 +117,7 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE) -> Iterator[bytes]:
     >>> next(read_raw("/nowhere/train.de"))
     Traceback (most recent call last):
         ...
-    volt.errors.CorpusError: /nowhere/train.de: cannot be read (No such file or directory); check the path
+    volt.errors.CorpusError: /nowhere/train.de: cannot be read: no such file or directory; check the path
     """
     with _open(path) as file:
         yield from _whole_lines(_text(file, block_size), block_size)
@@ -140,7 +143,7 @@ class _CountedFile:
         try:
             data: bytes = self._file.read(size)
         except OSError as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable(self.path, error, kind=CorpusError) from error
         self.n_read += len(data)
         return data
 
@@ -153,18 +156,9 @@ def _open(path: str) -> Iterator[_CountedFile]:
     try:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, kind=CorpusError) from error
     with file:
         yield _CountedFile(path, file)
-
-
-def unreadable(path: str, error: OSError) -> CorpusError:
-    """What to raise for a file that cannot be read.
-
-    >>> unreadable("a.txt", OSError(13, "Permission denied"))
-    CorpusError('a.txt: cannot be read (Permission denied); check the path')
-    """
-    return CorpusError(f"{path}: cannot be read ({error.strerror}); check the path")
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:

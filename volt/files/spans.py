@@ -14,8 +14,8 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from volt.errors import CorpusError
-from volt.files.blocks import HEAD_SIZE, Block, refuse_binary, unreadable
+from volt.errors import CorpusError, unreadable
+from volt.files.blocks import HEAD_SIZE, Block, refuse_binary
 from volt.files.decompression import find_decoder
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -31,13 +31,13 @@ class _Descriptor:
             self.number = os.open(path, os.O_RDONLY)
         except OSError as error:
             self.number = -1
-            raise unreadable(path, error) from error
+            raise unreadable(path, error, kind=CorpusError) from error
 
     def read(self, start: int, size: int) -> bytes:
         try:
             return os.pread(self.number, size, start)
         except OSError as error:
-            raise unreadable(self.path, error) from error
+            raise unreadable(self.path, error, kind=CorpusError) from error
 
     def __del__(self) -> None:
         if self.number >= 0:
@@ -67,7 +67,7 @@ class FileSpan:
             try:
                 n = os.preadv(self.file.number, [room[done:]], self.start + done)
             except OSError as error:
-                raise unreadable(self.file.path, error) from error
+                raise unreadable(self.file.path, error, kind=CorpusError) from error
             if n == 0:
                 raise CorpusError(f"{self.file.path}: was shortened while it was read; try again")
             done += n
@@ -95,6 +95,12 @@ def file_spans(path: str, *, size: int) -> Iterator[FileSpan]:
     """Cut a plain file behind line ends into spans of about `size` bytes, less a byte order mark.
 
     Raises CorpusError if the file cannot be read or is not text.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"low\\nlower\\nnew") and file.flush()
+    ...     [bytes(span) for span in file_spans(file.name, size=5)]
+    [b'low\\nlower\\n', b'new']
     """
     file = _Descriptor(path)
     head = file.read(0, HEAD_SIZE)

@@ -1,8 +1,6 @@
 """Other libraries' formats: a module or a sub-package for each, listed in `volt.formats.registry`.
 
-A format has some of: `write(vocabulary, path)`, which returns what the format cannot carry, a sentence each;
-`read(path, merges=None)`; `recognises(path, head)`; `peer(path, special=…)`, the real library with that file loaded and
-with these special tokens where it takes them from its caller.
+What such a module holds is said in `volt.formats.protocol`.
 
 >>> import tempfile, pathlib
 >>> with tempfile.TemporaryDirectory() as folder:

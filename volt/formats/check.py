@@ -17,8 +17,8 @@ from pathlib import Path
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
-from volt.formats.peer import USUAL, Peer
-from volt.formats.registry import FORMATS, format_module
+from volt.formats.protocol import USUAL, Peer
+from volt.formats.registry import FORMATS, peer_loader
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -29,7 +29,11 @@ _UNKNOWN = ("\u0e01", "😀", "é", "e\u0301", "\u0645\u0631", "中文", "\u200b
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A line that the library cuts in another way; pieces, or ids where the pieces are equal."""
+    """A line that the library cuts in another way.
+
+    line: its number, from 1
+    ours, theirs: the pieces of both, or the ids where the pieces are equal
+    """
 
     line: int
     ours: list[str]
@@ -38,7 +42,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """n_equal_ids: None if the library has no ids of its own; differences: the first few."""
+    """In how many lines our encoder and a library agree.
+
+    n_equal_pieces, n_equal_ids: the lines with equal pieces or ids; None if the library has no ids of its own
+    differences: the first few
+    """
 
     library: str
     n_lines: int
@@ -75,19 +83,27 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
     """The real library with an exported file loaded, told of these special tokens where the file does not hold them.
 
     Raises ConfigError if the format has no library.
+
+    >>> load_peer("a.txt", "tokens")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: tokens is a list of tokens, which no library cuts text with; check one of: subword-nmt,
+    sentencepiece, huggingface, tiktoken
     """
-    module = format_module(format)
-    if not hasattr(module, "peer"):
-        able = ", ".join(name for name in FORMATS if hasattr(format_module(name), "peer"))
+    load = peer_loader(format)
+    if load is None:
+        able = ", ".join(name for name in FORMATS if peer_loader(name))
         raise ConfigError(f"{format} is a list of tokens, which no library cuts text with; check one of: {able}")
-    peer: Peer = module.peer(Path(path), special=special)
-    return peer
+    return load(Path(path), special=special)
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
     """Lines made of the vocabulary's tokens: each alone, two with a space between, two glued, then unknown characters.
 
     Of a long vocabulary, tokens at even distances are taken.
+
+    >>> len(probe_lines(Vocabulary(merges=(), tokens=("l", "o")))) > 20
+    True
     """
     step = max(1, len(vocabulary.tokens) // N_PROBED)
     texts = [_text(vocabulary, token) for token in vocabulary.tokens[::step]]

@@ -12,21 +12,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from volt.errors import CandidateError
-from volt.formats.peer import MergeList
+from volt.files.whole import read_bytes
+from volt.formats.protocol import MergeList
 
 
 def read_merges(path: str | Path) -> MergeList:
     """The merges of a subword-nmt codes file or a sentencepiece BPE model.
 
     Raises CandidateError, with file and line, if the file is neither, or damaged.
+
+    >>> read_merges("/nowhere/codes")
+    Traceback (most recent call last):
+        ...
+    volt.errors.CandidateError: /nowhere/codes: cannot be read: no such file or directory; check the path
     """
     from volt.formats import subword_nmt
     from volt.formats.sentencepiece import model_file as sentencepiece
 
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise CandidateError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    data = read_bytes(path, kind=CandidateError)
     if not data:
         raise CandidateError(f"{path}: empty; give subword-nmt codes or a sentencepiece BPE .model")
     if data.startswith(sentencepiece.FIRST_BYTE):

@@ -9,19 +9,21 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from volt.errors import ConfigError, VocabularyError
-from volt.formats.peer import HEAD_SIZE
+from volt.errors import ConfigError, VocabularyError, unreadable
+from volt.formats.protocol import HEAD_SIZE
 
 if TYPE_CHECKING:
+    from volt.formats.protocol import Format, LoadPeer
     from volt.vocabulary import Vocabulary
 
-
+# A new format is its module and one line here. A file is of the first format that recognises it; so those that
+# recognise much, such as any list of words, stand last.
 FORMATS = {
     "subword-nmt": "volt.formats.subword_nmt",
-    "sentencepiece": "volt.formats.sentencepiece.model_file",
-    "huggingface": "volt.formats.huggingface.writing",
+    "sentencepiece": "volt.formats.sentencepiece",
+    "huggingface": "volt.formats.huggingface",
     "tiktoken": "volt.formats.tiktoken",
     "fairseq": "volt.formats.lists.fairseq",
     "marian": "volt.formats.lists.marian",
@@ -30,8 +32,80 @@ FORMATS = {
 }
 
 
+def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
+    """Write in a foreign format. Returns a sentence for everything that it cannot carry or does differently.
+
+    Raises ConfigError if there is no such format, VocabularyError if it cannot hold this vocabulary.
+
+    >>> import tempfile
+    >>> from volt.vocabulary import Vocabulary
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     write_vocabulary(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo")), file.name, to="tokens")
+    ['ids are line numbers + 3: the four tokens with roles are not listed', 'no merges: reading the list back takes
+    merges=FILE']
+    """
+    return _format(to).write(vocabulary, Path(path))
+
+
+def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str | Path | None = None) -> Vocabulary:
+    """Read a VOLT file, or a foreign one, guessed by its content where no format is given.
+
+    merges: a file that holds merges, for formats that list only tokens.
+    Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
+    ...     read_vocabulary(file.name).tokens
+    ('t', 'h', 'th')
+    """
+    from volt.vocabulary import Vocabulary
+
+    path, merges = Path(path), None if merges is None else Path(merges)
+    if format is None:
+        head = _head(path)
+        if head.startswith(b'{"volt"'):
+            return Vocabulary.load(path)
+        format = guess_format(path, head)
+    return _format(format).read(path, merges=merges)
+
+
+def guess_format(path: Path, head: bytes) -> str:
+    """The first format that recognises a file by its first bytes. Raises VocabularyError if none does.
+
+    >>> guess_format(Path("codes"), b"#version: 0.2\\nt h\\n")
+    'subword-nmt'
+    """
+    for name in FORMATS:
+        if _format(name).recognises(path, head):
+            return name
+    raise VocabularyError(
+        f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; make one with volt.search"
+    )
+
+
+def peer_loader(name: str) -> LoadPeer | None:
+    """What loads the real library of a format; None for a list of tokens, which no library cuts text with.
+
+    >>> peer_loader("tokens") is None, peer_loader("tiktoken").__name__
+    (True, 'peer')
+    """
+    found: LoadPeer | None = getattr(format_module(name), "peer", None)
+    return found
+
+
+def closing_order(name: str) -> Literal["ids", "merges"]:
+    """The order of tokens that `Vocabulary.closed` must give for a format: "merges" where ids are ranks.
+
+    >>> closing_order("tokens"), closing_order("tiktoken")
+    ('ids', 'merges')
+    """
+    found: Literal["ids", "merges"] = getattr(format_module(name), "CLOSING_ORDER", "ids")
+    return found
+
+
 def format_module(name: str) -> Any:
-    """The module of a format. Raises ConfigError if there is none of this name.
+    """The module of a format, which has the functions of `Format`. Raises ConfigError if there is none of this name.
 
     >>> format_module("tokens").__name__
     'volt.formats.lists.tokens'
@@ -43,41 +117,9 @@ def format_module(name: str) -> Any:
     return import_module(FORMATS[name])
 
 
-def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
-    """Write in a foreign format. Returns a sentence for everything that it cannot carry or does differently.
-
-    Raises ConfigError if there is no such format, VocabularyError if it cannot hold this vocabulary.
-    """
-    notes: list[str] = format_module(to).write(vocabulary, Path(path))
-    return notes
-
-
-def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str | Path | None = None) -> Vocabulary:
-    """Read a VOLT file, or a foreign one, guessed by its content where no format is given.
-
-    merges: a file that holds merges, for formats that list only tokens. Raises VocabularyError, with the place where
-    there is one, if the file is damaged or in no format that is known here.
-    """
-    from volt.vocabulary import Vocabulary
-
-    path, merges = Path(path), None if merges is None else Path(merges)
-    if format is None:
-        head = _head(path)
-        if head.startswith(b'{"volt"'):
-            return Vocabulary.load(path)
-        format = guess_format(path, head)
-    found: Vocabulary = format_module(format).read(path, merges=merges)
-    return found
-
-
-def guess_format(path: Path, head: bytes) -> str:
-    """The first format that recognises a file by its first bytes. Raises VocabularyError if none does."""
-    for name in FORMATS:
-        if format_module(name).recognises(path, head):
-            return name
-    raise VocabularyError(
-        f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; make one with volt.search"
-    )
+def _format(name: str) -> Format:
+    module: Format = format_module(name)
+    return module
 
 
 def _head(path: Path) -> bytes:
@@ -88,4 +130,4 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(HEAD_SIZE)
     except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise unreadable(path, error, kind=VocabularyError) from None

@@ -19,9 +19,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from volt.errors import CandidateError, MissingLibraryError, VocabularyError
+from volt.errors import CandidateError, VocabularyError, missing
 from volt.files.atomic import write_atomic
-from volt.formats.peer import USUAL, MergeList, Peer
+from volt.files.whole import decoded, read_bytes, read_text
+from volt.formats.protocol import USUAL, MergeList, Peer
 from volt.text.markers import SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -35,13 +36,8 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
 
     Raises CandidateError, with file and line, for anything else.
     """
-    try:
-        lines = data.decode().split("\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise CandidateError(
-            f"{path}:{line}: neither subword-nmt codes (UTF-8 text) nor a sentencepiece model"
-        ) from None
+    told = ", so no subword-nmt codes, and no sentencepiece model; give one of these"
+    lines = decoded(path, data, kind=CandidateError, remedy=told).split("\n")
     if not data.strip():
         raise CandidateError(f"{path}:1: empty; restore the codes")
     named = lines[0].startswith("#version:")
@@ -106,7 +102,11 @@ def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that starts so holds subword-nmt codes that name their version."""
+    """Whether a file that starts so holds subword-nmt codes: they name their version, or are as those of 0.1.
+
+    >>> recognises(Path("codes"), b"#version: 0.2\\nl o\\n"), recognises(Path("list"), b"lo\\n")
+    (True, False)
+    """
     return head.startswith(b"#version: 0.") or _is_old(head)
 
 
@@ -166,7 +166,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 def _refuse_01(codes: Path, listing: Path) -> None:
     """Raise VocabularyError where old codes would be used with a vocabulary: subword-nmt splits their last part into
     nothing and an empty piece."""
-    if not _bytes(codes).startswith(_VERSION.encode()):
+    if not read_bytes(codes, kind=VocabularyError).startswith(_VERSION.encode()):
         raise VocabularyError(
             f"{codes}:1: codes of version 0.1 with the vocabulary {listing}, which even subword-nmt cannot split back "
             "by; remove the vocabulary, or learn the codes again with subword-nmt 0.3"
@@ -179,7 +179,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     try:
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     except ImportError:
-        raise MissingLibraryError("subword-nmt needs: pip install 'volt-vocab[interop]'") from None
+        raise missing("subword-nmt") from None
     read(path)
     listing = _beside(path)
     kept = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
@@ -298,26 +298,14 @@ def _spelling_differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 def _codes(path: Path) -> MergeList:
     try:
-        return read_merges(path, _bytes(path))
+        return read_merges(path, read_bytes(path, kind=VocabularyError))
     except CandidateError as error:
         raise VocabularyError(str(error)) from None
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
-
-
 def _listing(path: Path) -> list[tuple[str, int]]:
     """The pieces and counts of a vocabulary file, as it spells them."""
-    data = _bytes(path)
-    try:
-        lines = data.decode().split("\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise VocabularyError(f"{path}:{line}: no UTF-8 text; convert the file") from None
+    lines = read_text(path, kind=VocabularyError).split("\n")
     rows = [_row(path, number, line) for number, line in enumerate(lines[: None if lines[-1] else -1], 1)]
     if not rows:
         raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")

@@ -16,14 +16,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from volt.errors import MissingLibraryError, VocabularyError
+from volt.errors import VocabularyError, missing
 from volt.files.atomic import write_atomic
-from volt.formats.peer import USUAL, Peer
+from volt.files.whole import read_bytes
+from volt.formats.protocol import USUAL, Peer
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
+CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 
 
@@ -72,7 +74,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether the first lines are the base64 of bytes with ranks that count up."""
+    """Whether the first lines are the base64 of bytes with ranks that count up.
+
+    >>> recognises(Path("a.tiktoken"), b"IQ== 0\\nIg== 1\\n"), recognises(Path("list"), b"low 2\\nlo 1\\n")
+    (True, False)
+    """
     lines = head.split(b"\n")[:-1]
     rows = [line.split() for line in lines if line.strip()]
     if not rows or not all(len(row) == 2 and row[1].isdigit() for row in rows):
@@ -90,21 +96,10 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     It has ids in common with VOLT if the file leaves room for the special tokens below its ranks.
     Raises MissingLibraryError if tiktoken is not installed.
     """
-    try:
-        import tiktoken
-    except ImportError:
-        raise MissingLibraryError("comparing with tiktoken needs: pip install 'volt-vocab[interop]'") from None
     ranks = _ranks(path)
     shares_ids = min(ranks.values()) >= len(special.all)
-    first = 0 if shares_ids else max(ranks.values()) + 1
-    names = dict(enumerate(special.all, first))
-    encoding: Any = tiktoken.Encoding(
-        path.name,
-        pat_str=GPT2_PATTERN,
-        mergeable_ranks=dict(ranks),
-        special_tokens={token: number for number, token in names.items()},
-    )
-    found = set(special.user)
+    names = dict(enumerate(special.all, 0 if shares_ids else max(ranks.values()) + 1))
+    encoding, found = _encoding(path.name, ranks, names), set(special.user)
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [encoding.encode(line, allowed_special=found, disallowed_special=()) for line in lines]
@@ -116,6 +111,20 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         return to_characters(encoding.decode_single_token_bytes(number))
 
     return Peer("tiktoken", pieces, ids if shares_ids else None)
+
+
+def _encoding(name: str, ranks: Mapping[bytes, int], names: Mapping[int, str]) -> Any:
+    """The library's encoder with these ranks. names: the special tokens by their ids."""
+    try:
+        import tiktoken
+    except ImportError:
+        raise missing("tiktoken") from None
+    return tiktoken.Encoding(
+        name,
+        pat_str=GPT2_PATTERN,
+        mergeable_ranks=dict(ranks),
+        special_tokens={token: number for number, token in names.items()},
+    )
 
 
 def _refuse(vocabulary: Vocabulary, path: Path) -> None:
@@ -160,6 +169,14 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
         )
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
+    if vocabulary.byte_fallback:
+        yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
+    yield from _special_notes(vocabulary)
+    yield from _merge_notes(vocabulary, tokens)
+
+
+def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What becomes of the special tokens."""
     if vocabulary.special != USUAL:
         user = f" ({', '.join(vocabulary.special.user[:3])})" if vocabulary.special.user else ""
         yield (
@@ -175,8 +192,10 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     starts = [(a, b) for a in vocabulary.special.user for b in vocabulary.special.all if b != a and b.startswith(a)]
     if starts:
         yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
-    if vocabulary.byte_fallback:
-        yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
+
+
+def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]:
+    """Which merges tiktoken does not make, or makes in another way."""
     first = dict[str, tuple[str, str]]()
     for left, right in vocabulary.merges:
         first.setdefault(left + right, (left, right))
@@ -209,10 +228,7 @@ def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
 
 def _ranks(path: Path) -> dict[bytes, int]:
     """The ranks in a file, checked."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    lines = read_bytes(path, kind=VocabularyError).split(b"\n")
     ranks, of_rank = dict[bytes, int](), dict[int, int]()
     for number, line in enumerate(lines, 1):
         if not line.strip():

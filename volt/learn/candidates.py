@@ -31,9 +31,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every change of a token's count, by token, then by merge.
+    """Every change of a token's count, by token, then by merge. All (n_changes,).
 
-    tokens, merges: (n_changes,) which token changes and by which merge;  before, after: (n_changes,) int64 its counts
+    tokens: int32, which token changes
+    merges: int32, by which merge
+    before, after: int64, its counts
     """
 
     tokens: Ints
@@ -47,8 +49,13 @@ class Candidates:
     """Merges in order, the tokens that they make, and how often each token occurs at every size.
 
     tokens: atoms first (most frequent first), then in the order in which merges make them
-    lengths: (n_tokens,) int64 characters, the marker not counted;  atom_counts: (n_atoms,) int64
-    parts: (n_merges, 2), results: (n_merges,) int32 token numbers
+    lengths: (n_tokens,) int64, characters, the marker not counted
+    atom_counts: (n_atoms,) int64, before any merge
+    parts: (n_merges, 2) int32, the numbers of the tokens that each merge joins
+    results: (n_merges,) int32, the number of the token that it makes
+    trajectory: how the counts change along the merges
+    counts: the words that the merges were learned from
+
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
     """
 

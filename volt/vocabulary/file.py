@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError
+from volt.files.whole import read_text
 
 FORMAT = 1
 _HINT = "; make one with volt.search"
@@ -39,7 +40,11 @@ _FOREIGN = {
 
 
 def dump(head: Mapping[str, Any], **lists: Iterable[Sequence[object]]) -> str:
-    """The text of a file: the version, the head's entries, then the lists with one row a line."""
+    """The text of a file: the version, the head's entries, then the lists with one row a line.
+
+    >>> dump({}, tokens=[("lo", 7)])
+    '{"volt": 1,\\n"tokens": [\\n["lo", 7]]}\\n'
+    """
     lines = [f"{_json(key)}: {_json(value)}" for key, value in {"volt": FORMAT, **head}.items()]
     lines += [f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]" for name, rows in lists.items()]
     return "{" + ",\n".join(lines) + "}\n"
@@ -60,7 +65,7 @@ class VocabularyFile:
     @classmethod
     def read(cls, path: Path) -> VocabularyFile:
         """Read a file. Raises VocabularyError that names file and line if it is foreign, damaged or newer."""
-        text = _text(path)
+        text = read_text(path, kind=VocabularyError, remedy=f", so no VOLT vocabulary{_HINT}")
         if not text.startswith('{"volt"'):
             raise VocabularyError(f"{path}:1: not a VOLT vocabulary, but {_looks_like(text)}{_HINT}")
         try:
@@ -99,16 +104,6 @@ class VocabularyFile:
             if line.lstrip("{ ").startswith(f'"{name}"'):
                 return f"{self.path}:{number if index is None else number + 1 + index}"
         return f"{self.path}" if index is None else f"{self.path}: {name}, row {index + 1}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode()
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError as error:
-        line = bytes(error.object).count(b"\n", 0, error.start) + 1
-        raise VocabularyError(f"{path}:{line}: not UTF-8 text, so no VOLT vocabulary{_HINT}") from None
 
 
 def _looks_like(text: str) -> str:

@@ -33,8 +33,15 @@ _ROLES = ("unk", "bos", "eos", "pad")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """merges: pairs of strings, by rank;  tokens: the kept tokens, in the order of their ids;  counts: how often each
-    occurs in the corpus that it was learned from (or none);  provenance: what made it, as JSON values.
+    """Merges, tokens, and how text becomes words.
+
+    merges: pairs of strings, by rank
+    tokens: the kept tokens, in the order of their ids
+    counts: how often each token occurs in the corpus that it was learned from, or none
+    marker, normalizer, pretokenizer: how text becomes words, and words atoms
+    special: the tokens with roles, and the user's own
+    byte_fallback: whether an unknown character becomes its bytes, which are tokens then
+    provenance: what made the vocabulary, as JSON values
 
     Raises VocabularyError if a token or merge repeats, is no atom and no merge makes it, or collides with a special
     token.

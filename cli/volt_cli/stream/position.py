@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volt.errors import ConfigError, StreamError
+from volt.errors import ConfigError, StreamError, unreadable
 from volt_cli.console import say
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ class Consumer:
             except FileNotFoundError:
                 told = None
             except OSError as error:
-                raise StreamError(
-                    f"{self._path}: cannot be read ({error.strerror}); mend it, or run without --ack"
-                ) from None
+                raise unreadable(self._path, error, kind=StreamError, remedy="mend it, or run without --ack") from None
             self._advance(told)
         return self.used
 

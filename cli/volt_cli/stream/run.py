@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volt.errors import ConfigError, OutputError, StreamError
+from volt.errors import ConfigError, OutputError, StreamError, reason
 from volt_cli.console import say
 from volt_cli.options import Config, Quiet, Rank, Seed, Workers, World
 from volt_cli.stream.outlet import Outlet, Signals
@@ -163,7 +163,7 @@ class _Run:
             pass  # the reader has had enough
         except OSError as error:
             self._finish()
-            raise OutputError(f"stdout: {(error.strerror or str(error)).lower()} after line {self._left:,}") from None
+            raise OutputError(f"stdout: {reason(error)} after line {self._left:,}") from None
         except StreamError:
             self._finish()
             raise

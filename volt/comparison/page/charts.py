@@ -20,8 +20,7 @@ from typing import Any, Literal, TypeVar
 
 import altair as alt
 
-from volt.errors import OutputError
-from volt.files.atomic import write_atomic
+from volt.files.atomic import make_folder, write_atomic
 
 Data = Mapping[str, Any]
 Row = dict[str, Any]
@@ -69,10 +68,7 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
     from vl_convert import vegalite_to_png, vegalite_to_svg
 
     folder, written = Path(folder), []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    make_folder(folder)
     for name, specification in specifications(data).items():
         pictures = {"png": vegalite_to_png(specification, config=CONFIG, scale=2)}
         pictures["svg"] = vegalite_to_svg(specification, config=CONFIG).encode()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.formats.huggingface.writing import peer as peer
+    from volt.formats.huggingface.library import peer as peer
     from volt.formats.huggingface.writing import read as read
     from volt.formats.huggingface.writing import recognises as recognises
     from volt.formats.huggingface.writing import write as write
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"writing": ("peer", "read", "recognises", "write")})
+__getattr__, __dir__, __all__ = lazy(__name__, {"library": ("peer",), "writing": ("read", "recognises", "write")})

@@ -35,7 +35,11 @@ _FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased}
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How text becomes words, and words atoms. users: the user tokens, in the order of their ids."""
+    """How text becomes words, and words atoms.
+
+    marker, normalizer, pretokenizer: as a vocabulary names them
+    users: the user tokens, in the order of their ids
+    """
 
     marker: Marker
     normalizer: str
@@ -44,6 +48,7 @@ class Scheme:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
+        """The scheme of a vocabulary."""
         names = vocabulary.normalizer.name, vocabulary.pretokenizer.name
         return cls(vocabulary.marker, *names, users=vocabulary.special.user)
 
@@ -70,11 +75,20 @@ class Scheme:
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:
+    """Steps as one section of tokenizer.json. name: what the section's list of several steps is called.
+
+    >>> sequence("normalizers", []), sequence("normalizers", [{"type": "NFC"}])
+    (None, {'type': 'NFC'})
+    """
     return {"type": "Sequence", name: steps} if len(steps) > 1 else steps[0] if steps else None
 
 
 def normalizers(scheme: Scheme) -> list[Json]:
-    """What tokenizers does to a text before it cuts it."""
+    """What tokenizers does to a text before it cuts it.
+
+    >>> normalizers(Scheme("suffix", "nfc", "whitespace", users=()))
+    [{'type': 'NFC'}]
+    """
     normalizer, name = Normalizer.parse(scheme.normalizer), scheme.pretokenizer
     form = [{"type": normalizer.form.upper()}] * (normalizer.form != "none")
     lower = [replace_step(_FINAL_SIGMA, "ς", regex=True), {"type": "Lowercase"}, *form]
@@ -117,7 +131,11 @@ def _lone_ends(scheme: Scheme) -> list[Json]:
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
-    """How tokenizers cuts a normalised text into words."""
+    """How tokenizers cuts a normalised text into words.
+
+    >>> pre_tokenizers(Scheme("none", "none", "metaspace", users=()))
+    [{'type': 'Metaspace', 'replacement': '▁', 'prepend_scheme': 'never', 'split': True}]
+    """
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
     first: list[Json] = [metaspace_step("first", split=False)] * bool(scheme.users)
     users = [split_step(scheme.user_pattern, "Isolated")] * scheme.takes_users_as_words
@@ -136,7 +154,11 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
 
 
 def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
-    """How tokenizers makes text of tokens."""
+    """How tokenizers makes text of tokens.
+
+    >>> [step["type"] for step in decoders(Scheme("none", "none", "metaspace", users=()), byte_fallback=True)]
+    ['Replace', 'ByteFallback', 'Fuse', 'Strip']
+    """
     if scheme.cut.is_bytes:
         return [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]
     keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
@@ -151,12 +173,31 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
 
 
 def replace_step(found: str, content: str, *, regex: bool = False) -> Json:
+    """A step that puts `content` for a string, or for all that a regex finds.
+
+    >>> replace_step("▁", " ")
+    {'type': 'Replace', 'pattern': {'String': '▁'}, 'content': ' '}
+    """
     return {"type": "Replace", "pattern": {"Regex" if regex else "String": found}, "content": content}
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
+    """A step that cuts text at what a regex finds. behavior: "Removed" drops that, "Isolated" makes it a word.
+
+    invert: what the regex finds are the words, and the step cuts at all else.
+
+    >>> split_step(" ", "Removed")
+    {'type': 'Split', 'pattern': {'Regex': ' '}, 'behavior': 'Removed', 'invert': False}
+    """
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
+    """A step that puts "▁" for spaces, and before the text: "always", "never", or "first", where it starts a line.
+
+    split: whether it also cuts before every "▁".
+
+    >>> metaspace_step("never", split=True)["prepend_scheme"]
+    'never'
+    """
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}

@@ -17,6 +17,7 @@ from typing import Any
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
+from volt.files.whole import read_text
 from volt.formats.huggingface.pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
@@ -36,12 +37,9 @@ _SMALL = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 
 def load(path: Path) -> Json:
     """The JSON object in a file."""
+    text = read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file")
     try:
-        data = json.loads(path.read_bytes().decode(), object_pairs_hook=_without_repeats)
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError as error:
-        raise VocabularyError(f"{path}: byte {error.start} is no UTF-8, so this is no JSON; restore the file") from None
+        data = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise VocabularyError(f"{path}:{line}: damaged or cut short ({error}); restore the file") from None
@@ -60,7 +58,14 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def model_section(path: Path, data: Json) -> Json:
-    """The model of the file, if it is one that VOLT can be."""
+    """The model of the file. Raises VocabularyError if it is not one that VOLT can be.
+
+    >>> model_section(Path("a.json"), {"model": {"type": "WordPiece"}})
+    Traceback (most recent call last):
+        ...
+    volt.errors.VocabularyError: a.json: a tokenizer of type 'WordPiece'; VOLT reads those of type 'BPE': it cuts off
+    the longest piece first and has no merges; find a vocabulary on its corpus with volt.search
+    """
     model, version = data.get("model"), data.get("version", "1.0")
     if not isinstance(model, dict):
         raise VocabularyError(f"{path}: no tokenizer.json: 'model' is missing; give the tokenizer.json of a tokenizer")
@@ -92,7 +97,11 @@ def _remedy(kind: object) -> str:
 
 
 def model_vocab(path: Path, model: Json) -> dict[str, int]:
-    """The ids of the model's tokens, in their order."""
+    """The ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat.
+
+    >>> model_vocab(Path("a.json"), {"vocab": {"lo": 1, "l": 0}})
+    {'l': 0, 'lo': 1}
+    """
     vocab, of_id = model.get("vocab"), dict[int, str]()
     if not isinstance(vocab, dict):
         raise VocabularyError(f"{path}: model.vocab is missing or no object; restore the file")
@@ -108,7 +117,11 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
 
 
 def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
-    """The merges, each of two strings that are tokens and make a token."""
+    """The merges, each of two strings that are tokens and make a token. Raises VocabularyError for others.
+
+    >>> list(model_merges(Path("a.json"), {"vocab": {"l": 0, "o": 1, "lo": 2}, "merges": ["l o"]}))
+    [('l', 'o')]
+    """
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError(f"{path}: model.merges is missing or no list; restore the file")
@@ -126,7 +139,11 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
 
 
 def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
-    """The added tokens, in the order of their ids."""
+    """The added tokens, in the order of their ids. Raises VocabularyError for one that VOLT cannot have.
+
+    >>> added_tokens({"added_tokens": [{"id": 5, "content": "<b>"}, {"id": 4, "content": "<a>"}]}, {"l": 0})
+    ['<a>', '<b>']
+    """
     rows = data.get("added_tokens") or []
     shapes = isinstance(rows, list) and all(
         isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int for row in rows
@@ -329,6 +346,10 @@ def check_whole_words(path: Path, vocabulary: Vocabulary) -> None:
 
 
 def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
-    """The tokens that their own string, taken for a word as it is, does not become."""
+    """The tokens that their own string, taken for a word as it is, does not become.
+
+    >>> list(not_whole(Vocabulary(merges=(("l", "o"), ("o", "w"), ("l", "ow")), tokens=("l", "o", "w", "low"))))
+    ['low']
+    """
     words = Encoder(replace(vocabulary, marker="none")).encode_words(vocabulary.tokens)
     return (token for token, pieces in zip(vocabulary.tokens, words, strict=True) if pieces != (token,))

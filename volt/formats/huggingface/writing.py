@@ -23,15 +23,12 @@ True
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from volt.errors import ConfigError, MissingLibraryError, OutputError, VocabularyError
-from volt.files.atomic import write_atomic
+from volt.errors import ConfigError, VocabularyError
+from volt.files.atomic import make_folder, write_atomic
 from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface.reading import (
     CONFIG,
@@ -50,9 +47,7 @@ from volt.formats.huggingface.reading import (
     read_tokens,
     role_tokens,
 )
-from volt.formats.peer import USUAL, Peer
-from volt.text.markers import PREFIX, SUFFIX
-from volt.text.special_tokens import SpecialTokens
+from volt.text.markers import SUFFIX
 from volt.vocabulary import Vocabulary
 
 
@@ -66,11 +61,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     if path.suffix == ".json":
         _write_file(path, text)
         return notes
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"{path}: no folder can be made here: {reason}; choose another place with -o") from None
+    make_folder(path, parents=False)
     roles = {f"{role}_token": getattr(vocabulary.special, role) for role in ROLES}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, "split_special_tokens": True}
     _write_file(path / MAP, _json(roles))
@@ -103,42 +94,14 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether this is a tokenizer.json, or a folder that holds one."""
+    """Whether this is a tokenizer.json, or a folder that holds one.
+
+    >>> recognises(Path("a.json"), b'{"version": "1.0", "truncation": null'), recognises(Path("a.json"), b'{"a": 1}')
+    (True, False)
+    """
     if path.is_dir():
         return (path / FILE).is_file()
     return head.lstrip()[:1] == b"{" and (b'"added_tokens"' in head or b'"truncation"' in head)
-
-
-def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """tokenizers with the file loaded; it has ids in common with VOLT if VOLT wrote the file.
-
-    Raises MissingLibraryError if tokenizers is not installed, VocabularyError if it refuses the file.
-    """
-    path = path / FILE if path.is_dir() else path
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise MissingLibraryError("comparing with tokenizers needs: pip install 'volt-vocab[interop]'") from None
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # it raises nothing narrower
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
-    try:
-        shares_ids = read(path).ids == tokenizer.get_vocab()
-    except VocabularyError:
-        shares_ids = False
-
-    added = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
-
-    def pieces(lines: Sequence[str]) -> list[list[str]]:
-        found = tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        named = [[added.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
-        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, named, strict=True)]
-
-    def ids(lines: Sequence[str]) -> list[list[int]]:
-        return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
-
-    return Peer("tokenizers", pieces, ids if shares_ids else None)
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -192,6 +155,11 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
             "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, stay as they are, "
             "where VOLT's NFKC changes them."
         )
+    yield from _cut_notes(vocabulary, scheme)
+
+
+def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
+    """How words may be cut differently."""
     if scheme.pretokenizer.startswith("regex:"):
         yield (
             "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "
@@ -296,38 +264,3 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
             "merges": [list(pair) for pair in dict.fromkeys(vocabulary.merges)],
         },
     }
-
-
-def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
-    """The tokens of a line with unknown characters as themselves, which is how VOLT spells them."""
-    model = tokenizer.model
-    if model.unk_token not in tokens or model.byte_fallback:
-        return tokens
-    atoms, place, result = list(_atoms(tokenizer, line, model.end_of_word_suffix or "")), 0, []
-    for token in tokens:
-        result.append(atoms[place] if token == model.unk_token else token)
-        length = len(result[-1])
-        while length > 0:
-            length, place = length - len(atoms[place]), place + 1
-    return result
-
-
-def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
-    """The symbols that tokenizers starts to merge from; an added token is one."""
-    real = tokenizer.get_added_tokens_decoder().values()
-    normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
-    whole = any(one.normalized and not one.special for one in real)
-    added = {normalize(one.content) if whole else one.content: one.content for one in real}
-    line = normalize(line) if whole else line
-    names = sorted(added, key=len, reverse=True)
-    parts = re.split(f"({'|'.join(map(re.escape, names))})", line) if names else [line]
-    for number, part in enumerate(parts):
-        if part in added:
-            yield added[part]
-        elif part:
-            text = part if whole else normalize(part)
-            cut = tokenizer.pre_tokenizer
-            words = cut.pre_tokenize_str(text) if cut else [(text, None)]
-            if (number or not parts[0]) and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:
-                words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part has it
-            yield from chain.from_iterable((*word[:-1], word[-1] + suffix) for word, _ in words if word)

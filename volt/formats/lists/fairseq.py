@@ -50,7 +50,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a piece, a space and a count, and this is no YAML."""
+    """Whether every line is a piece, a space and a count, and this is no YAML.
+
+    >>> recognises(Path("dict.txt"), b"l@@ 7\\nlo@@ 3\\n"), recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n")
+    (True, False)
+    """
     is_list = lists.all_lines(head, lambda line: _ROW.fullmatch(line) is not None)
     return is_list and not marian.recognises(path, head)
 

@@ -47,23 +47,39 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a key and a number, and </s> is among them."""
+    """Whether every line is a key and a number, and </s> is among them.
+
+    >>> recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n"), recognises(Path("a.yml"), b"lo: 2\\n")
+    (True, False)
+    """
     names = ("</s>:", '"</s>":', "'</s>':", "eos:", '"eos":')
     return all_keys(head) and any(head.startswith(name.encode()) or f"\n{name}".encode() in head for name in names)
 
 
 def all_keys(head: bytes) -> bool:
-    """Whether every line is a key and a number."""
+    """Whether every line is a key and a number.
+
+    >>> all_keys(b"lo: 2\\n'l': 3\\n"), all_keys(b"lo 2\\n")
+    (True, False)
+    """
     return lists.all_lines(head, lambda line: line == "---" or _ROW.fullmatch(line) is not None)
 
 
 def quoted(text: str) -> str:
-    """A string as YAML, in double quotes."""
+    """A string as YAML, in double quotes.
+
+    >>> quoted("\\n")
+    '"\\\\u000a"'
+    """
     return '"' + "".join(map(_escaped, text)) + '"'
 
 
 def unquoted(text: str) -> str:
-    """The string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has not."""
+    """The string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has not.
+
+    >>> unquoted("'it''s'"), unquoted("lo")
+    ("it's", 'lo')
+    """
     if text.startswith("'"):
         return text[1:-1].replace("''", "'")
     if not text.startswith('"'):

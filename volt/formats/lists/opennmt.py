@@ -43,7 +43,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a count, a tab and a piece, or all are the other way round."""
+    """Whether every line is a count, a tab and a piece, or all are the other way round.
+
+    >>> recognises(Path("a.txt"), b"7\\tl@@\\n3\\tlo\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
+    (True, False)
+    """
     return any(lists.all_lines(head, lambda line, row=row: row.fullmatch(line) is not None) for row in (_ROW, _SWAPPED))  # type: ignore[misc]
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
+from volt.files.whole import read_text
 from volt.formats.merges import read_merges
-from volt.formats.peer import HEAD_SIZE
+from volt.formats.protocol import HEAD_SIZE
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.vocabulary import Vocabulary
@@ -27,7 +28,12 @@ N_ROLES = 4
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A token of a foreign list, as it is spelled there; repeats: whether it may be spelled like an earlier one."""
+    """A token of a foreign list.
+
+    line: the number of its line in the file
+    piece: the token as it is spelled there
+    repeats: whether it may be spelled like an earlier one
+    """
 
     line: int
     piece: str
@@ -78,7 +84,10 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
 
 
 def _tokens(path: Path, rows: Sequence[Row], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
-    """Every listed token with its count, in our spelling; raises where one is listed twice or cannot be made."""
+    """Every listed token with its count, in our spelling.
+
+    Raises VocabularyError where one is listed twice or cannot be made.
+    """
     reserved = {*base.pieces[: len(base.pieces) - base.size]}
     reserved |= {user + SEPARATOR for user in base.special.user} if joined else set()
     made, lines = set(map("".join, base.merges)), dict[str, int]()
@@ -118,16 +127,8 @@ def _fits(name: str, made: set[str], reserved: set[str], base: Vocabulary) -> bo
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or no UTF-8."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
-    try:
-        lines = data.decode().split("\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise VocabularyError(f"{path}:{line}: not UTF-8 text; convert or restore the file") from None
-    if not data:
+    lines = read_text(path, kind=VocabularyError).split("\n")
+    if lines == [""]:
         raise VocabularyError(f"{path}: empty; restore the file")
     for number, text in enumerate(lines if lines[-1] else lines[:-1], 1):
         if not text.rstrip("\r"):
@@ -136,13 +137,25 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write these lines, all or none."""
+    """Write these lines, all or none.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     write_lines(Path(file.name), ["l", "lo"])
+    ...     list(lines_of(Path(file.name)))
+    [(1, 'l'), (2, 'lo')]
+    """
     with write_atomic(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
-    """Raise VocabularyError if a piece holds one of these characters, which would end it."""
+    """Raise VocabularyError if a piece holds one of these characters, which would end it.
+
+    where: what cannot hold them, in the words of the error.
+
+    >>> refuse_characters(["lo"], "\\n", Path("a.txt"), "a line")
+    """
     bad = set(characters)
     for piece in pieces:
         if not bad.isdisjoint(piece):
@@ -153,7 +166,11 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
 
 
 def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
-    """What no list carries, a sentence each. counts: whether there are counts that this list leaves out."""
+    """What no list carries, a sentence each. counts: whether there are counts that this list leaves out.
+
+    >>> list(not_listed(Vocabulary(merges=(), tokens=("l",))))
+    ['no merges: reading the list back takes merges=FILE']
+    """
     yield "no merges: reading the list back takes merges=FILE"
     if counts:
         yield "no counts"
@@ -165,13 +182,21 @@ def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]
 
 
 def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    """What `joined_spelling` changes."""
+    """What `joined_spelling` changes, a sentence each.
+
+    >>> list(spelling_notes(Vocabulary(merges=(), tokens=("l",), marker="none")))
+    []
+    """
     if vocabulary.marker == "suffix":
         yield "spelled as subword-nmt does, '@@' behind what ends no word: cut text with separator='@@'"
 
 
 def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
-    """Whether the file is UTF-8 text and every whole line of its head, of which there is one, fits."""
+    """Whether the first bytes of a file are UTF-8 text, with a whole line or more, all of which fit.
+
+    >>> all_lines(b"1\\n2\\n", str.isdecimal), all_lines(b"1\\nx\\n", str.isdecimal)
+    (True, False)
+    """
     complete = len(head) < HEAD_SIZE
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=complete)
@@ -194,7 +219,10 @@ def count_of(path: Path, line: int, text: str) -> int:
 
 
 def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:
-    """Raise VocabularyError if two pieces are spelled alike."""
+    """Raise VocabularyError if two pieces are spelled alike. spelled: the spellings of all but the tokens with roles.
+
+    >>> check_unique(Vocabulary(merges=(), tokens=("l", "o")), ["l", "o"], Path("a.txt"))
+    """
     first = dict[str, str]()
     for piece, text in zip(vocabulary.pieces[N_ROLES:], spelled, strict=True):
         if text in first:

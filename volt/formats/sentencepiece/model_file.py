@@ -14,33 +14,27 @@ already.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats.peer import USUAL, MergeList, Peer
+from volt.files.whole import read_bytes
+from volt.formats.protocol import USUAL, MergeList, Peer
+from volt.formats.sentencepiece.joins import CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, merges_that_make
 from volt.formats.sentencepiece.rows import (
     BPE,
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    UNUSED,
-    USER,
     check_scheme,
     check_spellings,
     differences,
-    last_join,
     load_library,
     model_class,
     model_rows,
     such,
     to_proto,
-    two_parts,
 )
 from volt.text.markers import PREFIX
 from volt.text.normalizer import Normalizer
@@ -67,7 +61,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         piece for _, piece in sorted((-piece.score, piece.piece) for piece in model.pieces if piece.type == NORMAL)
     ]
     if model.trainer_spec.model_type == _UNIGRAM:
-        return MergeList(list(_built(pieces)), "prefix")
+        return MergeList(list(merges_that_make(pieces)), "prefix")
     if model.trainer_spec.model_type != BPE:
         raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
     made, pairs = set[str](), list[tuple[str, str]]()
@@ -78,26 +72,12 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     return MergeList(pairs, "prefix")
 
 
-def _built(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Merges that make these pieces in this order: each from the longest strings made before, from left to right.
-
-    >>> list(_built(["lo", "lower"]))
-    [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]
-    """
-    made = set[str]()
-    for piece in pieces:
-        start = 0
-        while start < len(piece):
-            ends = range(len(piece), start + 1, -1)
-            end = next((end for end in ends if piece[start:end] in made), start + 1)
-            if start and piece[:end] not in made:
-                yield piece[:start], piece[start:end]
-                made.add(piece[:end])
-            start = end
-
-
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a type."""
+    """Whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a type.
+
+    >>> recognises(Path("a.model"), b"\\x0a\\x0e\\x0a\\x05<unk>\\x15"), recognises(Path("a.txt"), b"\\nlow\\n")
+    (True, False)
+    """
     if len(head) < 4 or not head.startswith(FIRST_BYTE) or head[2:3] != FIRST_BYTE:
         return False
     return head[4 + head[3] :][:1] in (b"\x15", b"\x18")
@@ -129,7 +109,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """
     path = _existing(path)
     model = _checked(path, _load(path))
-    joins = _Joins.of(model)
+    joins = Joins.of(model)
     user = tuple(piece.piece for piece in model.pieces if piece.type == USER)
     trainer, spec = model.trainer_spec, model.normalizer_spec
     unknown = next(piece.piece for piece in model.pieces if piece.type == UNKNOWN)
@@ -187,54 +167,19 @@ def _one_by_one(pieces: Sequence[str], ids: Sequence[int], *, unknown: int) -> t
     ]
 
 
-# Writing
-
-
-@dataclass(frozen=True, slots=True)
-class _Joins:
-    """merges: by rank;  late: pieces whose parts have a worse score than they;  tied: pieces of equal score;
-    dropped: pieces that no two others spell."""
-
-    merges: tuple[tuple[str, str], ...]
-    late: list[str]
-    tied: list[str]
-    dropped: list[str]
-
-    @classmethod
-    def of(cls, model: Any) -> _Joins:
-        """A merge for each piece; those that sentencepiece never makes come last, where they never apply."""
-        scores = {
-            piece.piece: piece.score
-            for piece in model.pieces
-            if piece.type in (NORMAL, UNUSED) and len(piece.piece) > 1
-        }
-        joins = {piece: last_join(piece, scores) for piece in scores}
-        ranks = dict[str, float]()
-        for piece in sorted(scores, key=len):
-            if pair := joins[piece]:
-                ranks[piece] = min(scores[piece], *(ranks.get(part, math.inf) for part in pair))
-        ordered = sorted(ranks, key=lambda piece: (-ranks[piece], len(piece)))
-        merges, made = [pair for piece in ordered if (pair := joins[piece])], set(ranks)
-        dropped = list[str]()
-        for piece in sorted((piece for piece in scores if piece not in ranks), key=len):
-            pair = next((cut for cut in two_parts(piece) if all(len(part) == 1 or part in made for part in cut)), None)
-            if pair:
-                merges.append(pair)
-                made.add(piece)
-            else:
-                dropped.append(piece)
-        late = [piece for piece in ranks if ranks[piece] != scores[piece]]
-        n_with = Counter(scores.values())
-        tied = [piece for piece in scores if n_with[scores[piece]] > 1]
-        return cls(tuple(merges), late, tied, dropped)
-
-
 def _checked(path: Path, model: Any) -> Any:
-    """The model itself. Raises VocabularyError if it is not one that VOLT can be."""
+    """The model itself. Raises VocabularyError if it is damaged or not one that VOLT can be."""
     kinds = [piece.type for piece in model.pieces]
     trainer, spec = model.trainer_spec, model.normalizer_spec
     if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
         raise VocabularyError(f"{path}: a damaged sentencepiece model, or none; copy or train it again")
+    _refuse_other_kinds(path, trainer, spec)
+    _refuse_pieces(path, model.pieces)
+    return model
+
+
+def _refuse_other_kinds(path: Path, trainer: Any, spec: Any) -> None:
+    """Raise VocabularyError for a model that is no BPE, or that does not mark words by "▁" in front."""
     if trainer.model_type == _UNIGRAM:
         raise VocabularyError(
             f"{path}: a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
@@ -247,8 +192,12 @@ def _checked(path: Path, model: Any) -> Any:
             f"{path}: its words do not start with {PREFIX!r}; train it without --treat_whitespace_as_suffix and with "
             "--escape_whitespaces"
         )
+
+
+def _refuse_pieces(path: Path, pieces: Sequence[Any]) -> None:
+    """Raise VocabularyError for a piece that is empty, repeats, or cannot be a user token."""
     first = dict[str, int]()
-    for number, piece in enumerate(model.pieces):
+    for number, piece in enumerate(pieces):
         if not piece.piece or math.isnan(piece.score):
             raise VocabularyError(f"{path}: piece {number} is empty or has no score; copy or train the model again")
         if first.setdefault(piece.piece, number) != number:
@@ -260,7 +209,6 @@ def _checked(path: Path, model: Any) -> Any:
                 f"{path}: piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; "
                 "train without it"
             )
-    return model
 
 
 def _normalizer(name: str, spec: Any) -> Normalizer:
@@ -271,7 +219,7 @@ def _normalizer(name: str, spec: Any) -> Normalizer:
         return Normalizer()
 
 
-def _losses(model: Any, vocabulary: Vocabulary, joins: _Joins) -> Iterator[str]:
+def _losses(model: Any, vocabulary: Vocabulary, joins: Joins) -> Iterator[str]:
     """A sentence for everything that the vocabulary does otherwise than the model."""
     spec = model.normalizer_spec
     names = [piece.piece for piece in model.pieces if piece.type != UNUSED]
@@ -325,9 +273,7 @@ def _existing(path: Path) -> Path:
 
 def _load(path: Path) -> Any:
     try:
-        return _model(path, path.read_bytes())
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+        return _model(path, read_bytes(path, kind=VocabularyError))
     except CandidateError as error:
         raise VocabularyError(str(error)) from None
 

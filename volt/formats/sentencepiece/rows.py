@@ -2,29 +2,32 @@
 
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
->>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
-('lo', 'w')
+>>> from volt.vocabulary import Vocabulary
+>>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
+('▁l', -0.0, 1)
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from volt.errors import MissingLibraryError, VocabularyError
+from volt.errors import VocabularyError, missing
+from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, last_join
 from volt.text.markers import BYTE_TOKENS, PREFIX
 from volt.text.normalizer import Normalizer
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type
-NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _SCHEMES = {("whitespace", "prefix"), ("metaspace", "none")}
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
 
 
 def check_scheme(vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if sentencepiece cannot mark words or spell user tokens as the vocabulary does.
+
+    >>> check_scheme(Vocabulary(merges=(), tokens=("▁",), marker="prefix"))
+    """
     scheme = vocabulary.pretokenizer.name, vocabulary.marker
     if scheme not in _SCHEMES:
         raise VocabularyError(
@@ -41,7 +44,12 @@ def check_scheme(vocabulary: Vocabulary) -> None:
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Piece, score and type of every id, then of the scaffolding."""
+    """Piece, score and type of every id, then of the scaffolding.
+
+    >>> vocabulary = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("▁", "l", "o", "▁lo"), marker="prefix")
+    >>> [piece for piece, _, kind in model_rows(vocabulary) if kind != CONTROL]
+    ['<unk>', '▁', 'l', 'o', '▁lo', '▁l']
+    """
     special = vocabulary.special
     scores = _scores(vocabulary.merges)
     lowest = -float(len(vocabulary.merges))
@@ -67,6 +75,10 @@ def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
 
 
 def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
+    """Raise VocabularyError if a piece of a model's rows repeats, or is none that a model can hold.
+
+    >>> check_spellings([("<unk>", 0.0, UNKNOWN), ("lo", 0.0, NORMAL)])
+    """
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
         if first.setdefault(piece, number) != number:
@@ -82,6 +94,7 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
+    """The model, a protobuf message, that holds these rows. Raises MissingLibraryError."""
     special, spaces = vocabulary.special, vocabulary.pretokenizer.keeps_spaces
     model = model_class()()
     for piece, score, kind in rows:
@@ -109,7 +122,11 @@ def _charsmap(normalizer: Normalizer) -> bytes:
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """A sentence for everything that the model does not carry, or that sentencepiece does otherwise."""
+    """A sentence for everything that the model does not carry, or that sentencepiece does otherwise.
+
+    >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
+    'The counts of tokens are not carried.'
+    """
     yield from _text_differences(vocabulary)
     if not vocabulary.byte_fallback:
         yield (
@@ -156,7 +173,8 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def such(tokens: Sequence[str], verb: str = "holds") -> str:
-    """
+    """The subject and verb of a sentence on tokens of one kind, one of them named.
+
     >>> such(["a"]), such(["a", "b"])
     ("'a' holds", "Each of 2 tokens, 'a' among them, holds")
     """
@@ -167,39 +185,22 @@ def such(tokens: Sequence[str], verb: str = "holds") -> str:
     )
 
 
-# Reading
-
-
-def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """The two parts that sentencepiece joins last when it makes this piece of two or more characters; None if it
-    never makes it."""
-    parts = list(piece)
-    while len(parts) > 2:
-        joint = [left + right for left, right in pairwise(parts)]
-        values = [scores.get(text, -math.inf) for text in joint]
-        best = max(values)
-        if best == -math.inf:
-            return None
-        place = values.index(best)
-        parts[place : place + 2] = [joint[place]]
-    return parts[0], parts[1]
+# The library
 
 
 def model_class() -> Any:
+    """The protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
     try:
         from sentencepiece import sentencepiece_model_pb2 as pb2
     except ImportError:
-        raise MissingLibraryError("sentencepiece models need: pip install 'volt-vocab[interop]'") from None
+        raise missing("sentencepiece or protobuf") from None
     return vars(pb2)["ModelProto"]  # made at run time, so unknown to type checkers
 
 
 def load_library() -> Any:
+    """The sentencepiece package. Raises MissingLibraryError if it is not installed."""
     try:
         import sentencepiece
     except ImportError:
-        raise MissingLibraryError("sentencepiece models need: pip install 'volt-vocab[interop]'") from None
+        raise missing("sentencepiece") from None
     return sentencepiece
-
-
-def two_parts(piece: str) -> Iterator[tuple[str, str]]:
-    return ((piece[:i], piece[i:]) for i in range(1, len(piece)))

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from volt.errors import ConfigError
+from volt.files.whole import read_text
 
 Place = tuple[str | int, ...]
 _MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become a large one
@@ -64,14 +65,8 @@ class Document:
 
 def read(path: str | Path) -> Document:
     """Parse a configuration file. Raises ConfigError if it cannot be read or is no YAML."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}; check the path") from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: invalid UTF-8; convert the file") from None
-    return parse(text, path=str(path))
+    text = read_text(path, kind=ConfigError)
+    return parse(text.removeprefix("\ufeff"), path=str(path))
 
 
 def parse(text: str, *, path: str) -> Document:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volt.errors import ConfigError, OutputError
-from volt.files.atomic import write_atomic
+from volt.files.atomic import make_folder, write_atomic
 from volt.stream.examples import data as data
 
 
@@ -203,10 +203,7 @@ def write_recipe(name: str, folder: str | Path) -> list[Path]:
     files = {Path(folder, file): content for file, content in RECIPES[name].files.items()}
     if there := [path for path in files if path.exists()]:
         raise OutputError(f"{there[0]} exists; choose another folder with -o")
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    make_folder(folder)
     for path, content in files.items():
         with write_atomic(path) as file:
             file.write(content.encode() if isinstance(content, str) else content())

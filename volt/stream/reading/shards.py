@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import CorpusError, OutputError, StreamError
+from volt.errors import CorpusError, OutputError, StreamError, unreadable
 from volt.files.atomic import write_atomic
 from volt.files.blocks import is_compressed, read_raw
 
@@ -106,7 +106,7 @@ def stamp_of(path: str | int) -> Stamp:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise StreamError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        raise unreadable(path, error, kind=StreamError) from error
     return status.st_size, status.st_mtime_ns
 
 
@@ -237,7 +237,9 @@ def _stored(shard: Shard, piece: int) -> bytes:
             file.seek(start)
             return file.read(shard.ends[piece] - start)
     except OSError as error:
-        raise StreamError(f"{shard.data_path}: cannot be read any more ({error.strerror}); restore it") from error
+        raise unreadable(
+            shard.data_path, error, kind=StreamError, remedy="it could be when it was indexed: restore it"
+        ) from error
     except CorpusError as error:
         raise StreamError(str(error)) from error
 

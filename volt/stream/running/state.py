@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.errors import StreamError
+from volt.errors import StreamError, unreadable
 from volt.files.atomic import write_atomic
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ def load_state(path: str | Path) -> dict[str, Any]:
     >>> load_state("/nowhere/state.json")
     Traceback (most recent call last):
         ...
-    volt.errors.StreamError: /nowhere/state.json: cannot be read (No such file or directory); check the path
+    volt.errors.StreamError: /nowhere/state.json: cannot be read: no such file or directory; check the path
     """
     try:
         stored = json.loads(Path(path).read_bytes())
     except OSError as error:
-        raise StreamError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        raise unreadable(path, error, kind=StreamError) from error
     except ValueError as error:
         raise StreamError(f"{path}: not JSON ({error}); take a file that a stream has written") from error
     if not isinstance(stored, dict):

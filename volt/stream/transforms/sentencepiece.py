@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from volt.errors import ConfigError, MissingLibraryError, VocabularyError
+from volt.errors import ConfigError, VocabularyError, missing
+from volt.files.whole import read_bytes
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.fields import Fields, map_fields
 from volt.stream.transforms.opening import LoadedFiles, Opened
@@ -139,21 +140,14 @@ def _library() -> Any:
     try:
         import sentencepiece
     except ImportError:
-        raise MissingLibraryError("spm_encode and spm_decode need: pip install 'volt-vocab[interop]'") from None
+        raise missing("sentencepiece") from None
     return sentencepiece
 
 
 def _model(path: Path) -> _Model:
-    data = _read(path)
+    data = read_bytes(path, kind=VocabularyError)
     try:
         processor = _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: a damaged SentencePiece model, or none; copy or train it again") from None
     return _Model(processor, blake2b(data, digest_size=8).hexdigest())
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise VocabularyError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from volt.errors import ConfigError
+from volt.files.whole import read_bytes
 from volt.stream.transforms.batch import Batch, LineFault
 from volt.stream.transforms.fields import joined, rows_of
 from volt.stream.transforms.opening import LoadedFiles, Opened
@@ -164,7 +165,7 @@ class _Code(NamedTuple):
 
 def _run(file: Path) -> _Code:
     """Run a file as a module of its own. Raises ConfigError, with the line, if it cannot be read or run."""
-    source, module = _source(file), ModuleType(f"volt_user_{file.stem}")
+    source, module = read_bytes(file, kind=ConfigError), ModuleType(f"volt_user_{file.stem}")
     module.__file__ = str(file)
     try:
         exec(compile(source, str(file), "exec"), vars(module))
@@ -173,13 +174,6 @@ def _run(file: Path) -> _Code:
     except Exception as error:
         raise ConfigError(f"{file}:{_line_of(error, file)}: {type(error).__name__}: {error}") from error
     return _Code(module, blake2b(source, digest_size=8).hexdigest())
-
-
-def _source(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
 def _function(code: _Code, file: Path, name: str) -> Function:

@@ -1,0 +1,36 @@
+"""Laws of reading a small file at once: what cannot be read is an error of the kind asked for, with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.errors import CandidateError, ConfigError, VoltError
+from volt.files.whole import decoded, read_bytes, read_text
+
+
+def test_text_is_what_was_written(tmp_path: Path) -> None:
+    """Every character and every line end comes back."""
+    path = tmp_path / "a"
+    path.write_bytes("é\r\n\n😀".encode())
+    assert read_text(path, kind=ConfigError) == "é\r\n\n😀" == read_bytes(str(path), kind=ConfigError).decode()
+
+
+@pytest.mark.parametrize("kind", [CandidateError, ConfigError])
+def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path: Path, kind: type[VoltError]) -> None:
+    """A missing file and a folder are told with the path and what to do."""
+    for place in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
+        for read in (read_bytes, read_text):
+            with pytest.raises(kind, match=f"^{place}: cannot be read: .*; check the path$"):
+                read(place, kind=kind)
+
+
+@given(st.lists(st.text(alphabet="aé", max_size=3), max_size=4), st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]))
+def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) -> None:
+    """The line is one more than the line ends before the first byte that is not UTF-8."""
+    data = "".join(f"{line}\n" for line in lines).encode() + bad + b"\n"
+    with pytest.raises(ConfigError, match=f"^a:{len(lines) + 1}: not UTF-8 text; mend it$"):
+        decoded("a", data, kind=ConfigError, remedy="; mend it")

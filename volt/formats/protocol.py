@@ -1,0 +1,71 @@
+"""What a format is: the functions that its module has, and what they take and give.
+
+A format is a module, or a sub-package, that has the functions of `Format`. Where a real library cuts text with its
+files, it also has `peer`, a `LoadPeer`. It may have `CLOSING_ORDER`, see `volt.formats.registry.closing_order`.
+
+>>> from volt.formats.lists import tokens
+>>> [hasattr(tokens, name) for name in ("write", "read", "recognises", "peer")]
+[True, True, True, False]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from volt.text.markers import Marker
+from volt.text.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    from volt.vocabulary import Vocabulary
+
+USUAL = SpecialTokens()
+HEAD_SIZE = 4096  # bytes that `recognises` is shown
+
+
+class Format(Protocol):
+    """The functions that every format has."""
+
+    def write(self, vocabulary: Vocabulary, path: Path) -> list[str]:
+        """Write the format's files. Returns a sentence for everything that they cannot carry or that the library does
+        differently. Raises VocabularyError if they cannot hold this vocabulary."""
+
+    def read(self, path: Path, *, merges: Path | None = None) -> Vocabulary:
+        """Read what is at `path`. merges: a file of merges, for formats that hold none.
+
+        Raises VocabularyError, with file and line, for damage."""
+
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Whether a file that starts with `head`, or a folder, whose head is empty, is likely of this format."""
+
+
+class LoadPeer(Protocol):
+    """The function `peer` of a format that a real library cuts text with."""
+
+    def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
+        """The library with the file loaded, and with these special tokens where it takes them from its caller.
+
+        Raises MissingLibraryError if the library is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A real library with a file loaded.
+
+    pieces: lines → the pieces of each, in VOLT's spelling
+    ids: lines → the ids of each; None if the library has no ids, or others than the vocabulary that was exported to it
+    """
+
+    library: str
+    pieces: Callable[[Sequence[str]], list[list[str]]]
+    ids: Callable[[Sequence[str]], list[list[int]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeList:
+    """Merges by rank, and the word marker that their strings are written with."""
+
+    pairs: list[tuple[str, str]]
+    marker: Marker
