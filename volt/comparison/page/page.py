@@ -20,7 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.comparison.page import tables as page_tables
+from volt.comparison import tables
 from volt.comparison.page.charts import CONFIG, specifications, write_charts
 from volt.comparison.page.slider import slider_data
 from volt.files.atomic import write_atomic
@@ -127,14 +127,14 @@ def _policy(*scripts: str) -> str:
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def _tables(data: Mapping[str, Any]) -> dict[str, list[page_tables.Table]]:
+def _tables(data: Mapping[str, Any]) -> dict[str, list[tables.Table]]:
     """The tables of each section."""
     return {
-        "answer": [page_tables.pick_table(data)],
-        "systems": [*page_tables.system_tables(data), page_tables.cost_table(data)],
-        "sources": page_tables.source_tables(data),
-        "study": page_tables.study_tables(data),
-        "made": [page_tables.corpus_table(data)],
+        "answer": [tables.pick_table(data)],
+        "systems": [*tables.system_tables(data), tables.cost_table(data)],
+        "sources": tables.source_tables(data),
+        "study": tables.study_tables(data),
+        "made": [tables.corpus_table(data)],
     }
 
 
