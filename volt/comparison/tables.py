@@ -177,12 +177,12 @@ def table(
 
 
 def legend(columns: Iterable[Column]) -> str:
-    """What columns mean, in words.
+    """What the columns of a brief table mean, in words.
 
-    >>> legend([SIZE, Column("note", "note", "")])
+    >>> legend([SIZE, Column("note", "note", ""), replace(SIZE, detail=True)])
     'size: tokens, special ones not counted.'
     """
-    return " ".join(f"{column.head}: {column.title}." for column in columns if column.title)
+    return " ".join(f"{column.head}: {column.title}." for column in columns if column.title and not column.detail)
 
 
 def corpus_table(data: Data) -> Table:
@@ -214,7 +214,7 @@ def cost_table(data: Data) -> Table:
     ]  # fmt: skip
     rows = [_measured(system, "training") for system in data["systems"]]
     covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
-    note = f"{legend(columns[2:4])} Seconds and MB, measured in this run, cover what follows. {' '.join(covered)}"
+    note = f"{legend(columns)} What seconds and MB include: {' '.join(covered)}"
     return table("costs", "Vocabularies, and what each cost", columns, rows, strong=_chosen(data), note=note)
 
 
@@ -287,10 +287,13 @@ def _source_rows(system: Data, part: str) -> Iterator[Data]:
 
 def study_tables(data: Data) -> list[Table]:
     """MUV-search: the paper's grid, where Eq. 1 is greatest, and the cost in the format of the paper's Table 4."""
-    study = data["study"]
+    study, grid, argmaxes = data["study"], _grid_columns(), _argmax_columns()
+    grid_note = legend([column for column in grid if column.form == "fine"])
     return [
-        table("grid", "MUV-search: the paper's grid", _grid_columns(), study["grid"]),
-        table("argmaxes", "MUV-search: where Eq. 1 is greatest", _argmax_columns(), study["argmaxes"]),
+        table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=grid_note),
+        table(
+            "argmaxes", "MUV-search: where Eq. 1 is greatest", argmaxes, study["argmaxes"], note=legend(argmaxes[:3])
+        ),
         table("search-costs", "Search cost, as in the paper's Table 4", _search_cost_columns(), study["costs"]),
     ]
 
@@ -298,13 +301,13 @@ def study_tables(data: Data) -> list[Table]:
 def _grid_columns() -> list[Column]:
     columns = [SIZE]
     kinds = (
-        ("", "by type", "type"),
-        ("occurrence_", "by occurrence", "occ."),
-        ("transport_", "after transport", "tr."),
+        ("", "by type", "type", "Eq. 2, mean length over the tokens"),
+        ("occurrence_", "by occurrence", "occ.", "Eq. 2, mean length over the pieces"),
+        ("transport_", "after transport", "tr.", "Eq. 4, after the transport of this size"),
     )
-    for prefix, name, short in kinds:
+    for prefix, name, short, title in kinds:
         columns += [
-            Column(f"{prefix}entropy", f"entropy, {name}", "nats per character", "fine", f"entropy, {short}"),
+            Column(f"{prefix}entropy", f"entropy, {name}", f"{title}, nats per character", "fine", f"entropy, {short}"),
             replace(MUV, key=f"{prefix}muv", label=f"{MUV.label}, {name}", short=f"{MUV.label}, {short}"),
         ]
     return columns
@@ -312,8 +315,9 @@ def _grid_columns() -> list[Column]:
 
 def _argmax_columns() -> list[Column]:
     return [
-        Column("over", "searched over", "which sizes"), Column("floor", "from", "the smallest size", "count"),
-        Column("length", "mean length", "over types or occurrences"),
+        Column("over", "searched over", "the paper's grid, every size, or steps of 1,000"), 
+        Column("floor", "from", "the smallest size that was compared", "count"),
+        Column("length", "mean length", "of Eq. 2, over the tokens (type) or over their pieces (occurrence)"),
         Column("size", "argmax", "size of the greatest MUV", "count"), MUV, EDGE,
     ]  # fmt: skip
 

@@ -3,13 +3,13 @@
     entropy     entropy over size: the transport's and the sweep's, with what every rule picks
     muv         marginal utility (Eq. 1) over size, with the same picks
     profile     count over rank of the chosen vocabulary's tokens, both logarithmic
-    lengths     share of its tokens, and of their occurrences, by length in characters
+    lengths     share of its tokens, and of the pieces of the text, by length in characters
     fertility   pieces per word of every system, by source
 
 All take the JSON values of `Comparison.as_data`, so a chart cannot show another number than the report.
 
 >>> shares([{"length": 1, "types": 1, "pieces": 9}, {"length": 2, "types": 3, "pieces": 1}])[:2]
-[{'length': 1, 'of': 'tokens', 'share': 0.25}, {'length': 1, 'of': 'occurrences', 'share': 0.9}]
+[{'length': 1, 'of': 'tokens', 'share': 0.25}, {'length': 1, 'of': 'pieces', 'share': 0.9}]
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ CONFIG: dict[str, Any] = {
 
 
 def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
-    """All charts of a comparison, by name; no "muv" where a single size was searched. data: of `Comparison.as_data`."""
+    """All charts of a comparison, by name. There is no "muv" where a single size was searched.
+
+    data: of `Comparison.as_data`
+    """
     drawn: dict[str, alt.LayerChart | alt.Chart] = {"entropy": entropy_chart(data)}
     if any(step["muv"] is not None for step in data["search"]["steps"]):
         drawn["muv"] = muv_chart(data)
@@ -128,17 +131,17 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
-    """Share of the tokens, and of their occurrences, by length."""
+    """Share of the tokens, and of their pieces, by length."""
     bars = alt.Chart(_values(shares(lengths))).mark_bar()
     order = [f"{n}" for n in range(1, LONGEST)] + [f"{LONGEST}+"]
     chart: alt.Chart = bars.encode(
         x=alt.X("label:O", title="length, characters", sort=order, axis=alt.Axis(labelAngle=0)),
-        xOffset=alt.XOffset("of:N", sort=["tokens", "occurrences"]),
+        xOffset=alt.XOffset("of:N", sort=["tokens", "pieces"]),
         y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
-        color=alt.Color("of:N", sort=["tokens", "occurrences"]),
+        color=alt.Color("of:N", sort=["tokens", "pieces"]),
         tooltip=["label:O", "of:N", alt.Tooltip("share:Q", format=".2%")],
     ).transform_calculate(label=f"datum.length < {LONGEST} ? '' + datum.length : '{LONGEST}+'")  # fmt: skip
-    return _sized(chart, "Share of tokens and of their occurrences by length in characters")
+    return _sized(chart, "Share of tokens and of their pieces by length in characters")
 
 
 def fertility_chart(data: Data) -> alt.Chart:
@@ -159,7 +162,7 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
-    """Counts by length as shares of all tokens and of all occurrences; tokens of 16 and more characters are one.
+    """Counts by length as shares of all tokens and of all pieces. Those of 16 and more characters stand together.
 
     >>> shares([{"length": 20, "types": 1, "pieces": 2}, {"length": 16, "types": 1, "pieces": 2}])[0]
     {'length': 16, 'of': 'tokens', 'share': 1.0}
@@ -169,7 +172,7 @@ def shares(lengths: Sequence[Row]) -> list[Row]:
         entry = sums[min(LONGEST, row["length"])]
         entry[0], entry[1] = entry[0] + row["types"], entry[1] + row["pieces"]
     totals = [max(1, sum(entry[k] for entry in sums.values())) for k in range(2)]
-    names = ("tokens", "occurrences")
+    names = ("tokens", "pieces")
     return [
         {"length": length, "of": names[k], "share": entry[k] / totals[k]}
         for length, entry in sums.items()

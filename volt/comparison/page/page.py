@@ -32,7 +32,7 @@ TITLES = {
     "entropy": "Entropy over vocabulary size, with what every rule picks",
     "muv": "Marginal utility (Eq. 1) over vocabulary size",
     "profile": "Token counts by rank, chosen vocabulary",
-    "lengths": "Lengths of tokens and of occurrences, chosen vocabulary",
+    "lengths": "Lengths of tokens and of pieces, chosen vocabulary",
     "fertility": "Pieces per word of every system, training text",
 }
 SCRIPTS = ("bpe.js", "tables.js", "page.js")
@@ -101,7 +101,7 @@ def _read(name: str) -> str:
     return files("volt.comparison.page").joinpath(name).read_text(encoding="utf-8")
 
 
-@cache
+@cache  # the same text for as long as the installed vl-convert is the same, and seconds of work to bundle
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed, which vl-convert brings along."""
     from vl_convert import javascript_bundle
