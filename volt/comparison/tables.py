@@ -110,6 +110,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
 
 SYSTEM = Column("name", "system", "vocabulary, and how it was made")
 SIZE = Column("size", "size", "tokens, special ones not counted", "count")
+SCAFFOLDING = Column("n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count")
 MUV = Column("muv", "MUV ·10⁶", "Eq. 1 against the size before, nats per character and million tokens", "millionths")
 SECONDS = Column("seconds", "seconds", "wall time from the counted words, measured in this run", "seconds")
 MEMORY = Column("memory_mb", "MB", "greatest resident memory above that before", "count")
@@ -207,14 +208,14 @@ def pick_table(data: Data) -> Table:
 def cost_table(data: Data) -> Table:
     """How the size of each system was chosen, and what obtaining it took in this run."""
     columns = [
-        SYSTEM, SIZE, Column("n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count"), MUV,
+        SYSTEM, SIZE, SCAFFOLDING, MUV,
         Column("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
         Column("why", "why", "the reason for the size"),
         Column("cost_note", "covers", "what time and memory include", detail=True),
     ]  # fmt: skip
     rows = [_measured(system, "training") for system in data["systems"]]
     covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
-    note = f"{legend(columns)} What seconds and MB include: {' '.join(covered)}"
+    note = f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: {' '.join(covered)}"
     return table("costs", "Vocabularies, and what each cost", columns, rows, strong=_chosen(data), note=note)
 
 

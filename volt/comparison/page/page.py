@@ -1,8 +1,8 @@
 """`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
 
 Everything stands in the file: data as JSON, charts' specifications and the library that draws them, style and script. A
-content security policy lets these scripts run, known by their hashes, and nothing else: no network, no other script, no
-`eval`. Data reach the document through autoescaped templates or as text nodes, never as mark-up.
+content security policy allows these scripts by their hashes and nothing else: no network, no other script, no `eval`.
+Data enter the document through autoescaped templates or as text nodes, never as mark-up.
 
 >>> embed_json({"token": "</script><b>"})
 '{"token":"\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e"}'
