@@ -82,13 +82,8 @@ def search(
     picks = all_picks(steps, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
     best, signature = steps[pick.index], _signature(candidates, sizes, select, parameters)
-    vocabulary = vocabulary_at(
-        candidates,
-        best.size,
-        kept=best.kept,
-        special=special or SpecialTokens(),
-        byte_fallback=byte_fallback,
-        provenance={"signature": signature, **provenance_of(candidates, best)},
+    vocabulary = _vocabulary(
+        candidates, best, signature=signature, special=special or SpecialTokens(), byte_fallback=byte_fallback
     )
     return SearchResult(
         best=best,
@@ -109,6 +104,16 @@ def _refuse_no_merges(candidates: Candidates) -> None:
             f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
             "give more text, or lower min_pair_count"
         )
+
+
+def _vocabulary(
+    candidates: Candidates, best: SizeStep, *, signature: str, special: SpecialTokens, byte_fallback: bool
+) -> Vocabulary:
+    """The vocabulary of the chosen step, which carries the signature of the search."""
+    provenance = {"signature": signature, **provenance_of(candidates, best)}
+    return vocabulary_at(
+        candidates, best.size, kept=best.kept, special=special, byte_fallback=byte_fallback, provenance=provenance
+    )
 
 
 def default_sizes(candidates: Candidates) -> list[int]:

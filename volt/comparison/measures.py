@@ -128,8 +128,7 @@ def measure(
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
-    n_words, n_pieces = int(word_counts.sum()), int(word_counts @ per_word)
-    n_known = int(counts.sum())
+    n_words, n_pieces, n_known = int(word_counts.sum()), int(word_counts @ per_word), int(counts.sum())
     entropy = criteria.entropy(counts, lengths, length=length) if n_known else None
     return Measures(
         n_words=n_words,
