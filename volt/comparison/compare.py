@@ -218,7 +218,7 @@ def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] |
 
 def _volt(found: _Found) -> Iterator[System]:
     parts = "learning the candidates and the transports of all sizes"
-    return iter(volt_systems(found.search, cost=found.learning + found.searching, parts=parts))
+    return volt_systems(found.search, cost=found.learning + found.searching, parts=parts)
 
 
 def _others(found: _Found, specs: Sequence[Spec], work: _Work) -> Iterator[System]:
@@ -249,7 +249,8 @@ def _muv_search_system(found: _Found) -> System:
     candidates = found.search.candidates
     pick = grid_argmax(candidates)
     if pick is None:
-        raise CandidateError(f"{candidates.n_tokens:,} tokens reach fewer than two sizes of the paper's grid")
+        found_tokens = f"the corpus gives only {candidates.n_tokens:,} tokens"
+        raise CandidateError(f"{found_tokens}, which reach fewer than two sizes of the paper's grid; give more text")
     return bpe_system(
         candidates, pick.size, name="muv-search", family="muv-search", cost=found.learning + found.sweep,
         cost_note="learning the candidates; the entropies of all sizes follow from it", rule="muv",

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import accumulate, chain
@@ -126,7 +126,7 @@ def parse_spec(text: str) -> Spec:
     raise ConfigError(f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
 
 
-def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterable[System]:
+def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterator[System]:
     """One system for each rule, all from one search.
 
     cost: of learning and search together
