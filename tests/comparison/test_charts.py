@@ -96,9 +96,9 @@ def test_fertility_is_by_source(data: dict[str, Any], specs: dict[str, Any]) -> 
 @given(lengths_)
 @settings(deadline=None)
 def test_shares_sum_to_one(lengths: list[dict[str, int]]) -> None:
-    """The shares of tokens sum to 1, and those of occurrences to 1 or, where nothing occurs, to 0."""
+    """The shares of tokens sum to 1, and those of pieces to 1 or, where nothing occurs, to 0."""
     rows = shares(lengths)
-    for name, key in (("tokens", "types"), ("occurrences", "pieces")):
+    for name, key in (("tokens", "types"), ("pieces", "pieces")):
         total = sum(row["share"] for row in rows if row["of"] == name)
         assert total == pytest.approx(float(any(row[key] for row in lengths)))
 

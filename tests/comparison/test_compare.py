@@ -14,7 +14,7 @@ import volt
 from volt.choose.criteria import entropy
 from volt.comparison.compare import compare
 from volt.comparison.named_texts import NamedText
-from volt.comparison.report import as_markdown, as_text, column_parts, grids, warnings
+from volt.comparison.report import as_markdown, as_text, column_parts, report_tables, warnings
 from volt.comparison.result import Comparison
 from volt.count.word_counts import WordCounts, mix
 from volt.encode.encoder import Encoder
@@ -148,8 +148,9 @@ def test_tables_fit_any_terminal(both, width):
     console.print(as_text(data))
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
-    for grid in grids(data, full=False):
-        cells = {cell for row in grid.rows for cell in row[1:] if 0 < len(cell) < 12 and " " not in cell}
+    for table in report_tables(data, full=False):
+        texts = {cell.text for row in table.rows for cell in row[1:]}
+        cells = {text for text in texts if 0 < len(text) < 12 and " " not in text}
         assert all(any(cell in line for line in lines) for cell in cells)
 
 

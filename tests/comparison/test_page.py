@@ -18,16 +18,28 @@ from pages import Page, hostile_comparison, topics_comparison
 
 from volt.comparison.page.page import embed_json, render_page, visible, write_page, write_plots
 from volt.comparison.page.slider import count_changes
-from volt.comparison.page.tables import Column, cell, system_tables, table
+from volt.comparison.tables import (
+    Column,
+    Table,
+    cell,
+    corpus_table,
+    cost_table,
+    pick_table,
+    source_tables,
+    study_tables,
+    system_tables,
+    table,
+)
 from volt.count.word_counts import WordCounts
 from volt.errors import OutputError
 from volt.learn.bpe import learn_bpe
 
 FAST = settings(deadline=None, max_examples=50)
 MEASURES = [
-    "entropy", "muv", "muv_from_atoms", "n_pieces", "bits", "fertility", "continued_word_rate", "renyi", "f95",
+    "n_pieces", "bits", "entropy", "muv_from_atoms", "fertility", "continued_word_rate", "renyi", "f95",
     "divergence", "percentile_frequency", "rare_share", "unknown_rate", "n_used",
 ]  # fmt: skip
+SCALES = {"percent": 100, "fine percent": 100, "millionths": 1e6, "millions": 1e-6}  # of what is shown, by form
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +65,8 @@ def test_embedded_json_is_the_comparison(page: Page, data: dict[str, Any]) -> No
 @pytest.mark.parametrize("part", ["training", "heldout"])
 def test_system_tables_show_the_json(page: Page, data: dict[str, Any], part: str) -> None:
     """Every system with every measure: the value behind a cell is the JSON's."""
-    more = ["n_scaffolding"] if part == "training" else []
     expected = [
-        [system["name"], system["size"], *(system[key] for key in more), *(system[part][key] for key in MEASURES)]
-        for system in data["systems"]
+        [system["name"], system["size"], *(system[part][key] for key in MEASURES)] for system in data["systems"]
     ]
     assert page.rows(f"systems-{part}") == expected
 
@@ -65,8 +75,9 @@ def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
     """Picks, costs, the paper's grid, argmaxes and the cost of the search are the JSON's."""
     picks = data["search"]["picks"].values()
     assert page.rows("picks") == [[pick[key] for key in ("rule", "size", "why", "on_edge")] for pick in picks]
-    costs = ("name", "size", "rule", "why", "on_edge", "seconds", "memory_mb", "cost_note")
-    assert page.rows("costs") == [[system[key] for key in costs] for system in data["systems"]]
+    costs = ("name", "size", "n_scaffolding", "muv", "rule", "seconds", "memory_mb", "on_edge", "why", "cost_note")
+    rows = [{**system, "muv": system["training"]["muv"]} for system in data["systems"]]
+    assert page.rows("costs") == [[row[key] for key in costs] for row in rows]
     for name, key in (("grid", "grid"), ("argmaxes", "argmaxes"), ("search-costs", "costs")):
         assert page.rows(name) == [list(row.values()) for row in data["study"][key]]
 
@@ -74,7 +85,7 @@ def test_other_tables_show_the_json(page: Page, data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("name", "key"), [("by-source", "by_source"), ("heldout-by-source", "heldout_by_source")])
 def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str, key: str) -> None:
     """A row per system and source, with shares, parity and premium."""
-    keys = ["parity", "premium", *(one for one in MEASURES if one not in ("muv", "muv_from_atoms"))]
+    keys = ["parity", "premium", *MEASURES]
     assert page.rows(name) == [
         [system["name"], source, system["shares"].get(source), *(measures[one] for one in keys)]
         for system in data["systems"]
@@ -82,22 +93,33 @@ def test_source_tables_show_the_json(page: Page, data: dict[str, Any], name: str
     ]
 
 
-def test_shown_numbers_are_their_values(page: Page) -> None:
-    """What a cell shows reads back as its value, up to the digits shown; a dash is null, and only null."""
+def page_tables(data: dict[str, Any]) -> list[Table]:
+    """All tables that the page shows without its scripts."""
+    tables = [corpus_table(data), cost_table(data), pick_table(data)]
+    return [*tables, *system_tables(data), *source_tables(data), *study_tables(data)]
+
+
+def test_shown_numbers_are_their_values(page: Page, data: dict[str, Any]) -> None:
+    """What a cell shows reads back as its value, at its column's scale and up to the digits shown.
+
+    A dash is null, and only null.
+    """
     n_numbers = 0
-    for rows in page.tables.values():
-        for shown, value in (pair for row in rows for pair in row):
+    for one in page_tables(data):
+        shown_rows = [row for row in page.tables[one.name] if row]
+        assert len(shown_rows) == len(one.rows)
+        for shown, value, column in (
+            (*pair, column) for row in shown_rows for pair, column in zip(row, one.columns, strict=True)
+        ):
             assert (shown == "–") == (value is None)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 number = float(shown.replace(",", "").removesuffix("%"))
-                scales = (1, 100, 1e6)
                 digits = len(shown.partition(".")[2].rstrip("%").partition("e")[0])
-                close = [
-                    abs(value * scale - number) <= max(0.5001 * 10**-digits, 0.006 * abs(number)) for scale in scales
-                ]
-                assert any(close), (shown, value)
+                scaled = value * SCALES.get(column.form, 1)
+                assert abs(scaled - number) <= max(0.5001 * 10**-digits, 0.006 * abs(number)), (shown, value)
                 n_numbers += 1
     assert n_numbers > 300
+    assert set(page.tables) == {one.name for one in page_tables(data)} | {"token-table"}
 
 
 def test_chosen_row_stands_out(data: dict[str, Any]) -> None:
@@ -191,12 +213,11 @@ def test_slider_data_describes_every_step(page: Page) -> None:
 
 
 def test_missing_values_are_dashes() -> None:
-    """A null, and a value inside a null, is shown as a dash and stays null."""
-    column = Column("a.b", "", "", "count")
-    made = table("t", "", [column], [{"a": {"b": None}}, {"a": None}, {"a": {"b": 1000}}])
+    """A null, and a value that a row lacks, is shown as a dash and is null."""
+    made = table("t", "", [Column("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
     assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
     assert [row[0].value for row in made.rows] == [None, None, 1000]
-    assert cell(Column("x", "", "", "yes"), {"x": True}, "x").text == "yes"
+    assert cell(Column("x", "", "", "yes"), {"x": True}).text == "yes"
 
 
 def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:

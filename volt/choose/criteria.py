@@ -1,4 +1,4 @@
-"""Pure functions of token counts: what a vocabulary costs and gives, and at which size a rule would stop.
+"""Criteria of a vocabulary and of its size, as functions of token counts.
 
     P(j) = n_j / Σ n        H = −(1/l) Σ_j P(j) log P(j)                 (Eq. 2, nats per character)
     MUV(t) = −(H_t − H_{t−1}) / (size_t − size_{t−1})                    (Eq. 1)
@@ -34,13 +34,15 @@ def probs(counts: Numbers) -> Floats:
     array([0.75, 0.25])
     """
     if len(counts) == 0 or not (counts >= 0).all() or not 0 < counts.sum(dtype=float) < np.inf:
-        raise CriterionError(f"{len(counts)} counts, none positive or some not: give finite counts of a non-empty text")
+        raise CriterionError(
+            f"these {len(counts)} counts are all zero, or one is negative or not finite; give counts of a real text"
+        )
     positive = counts[counts > 0]
     return np.asarray(positive / positive.sum(dtype=float))
 
 
 def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
-    """l_v: the mean length of the tokens ("type", Section 4.2) or of their occurrences, in characters.
+    """l_v: the mean length of the tokens ("type", Section 4.2) or of their pieces ("occurrence"), in characters.
 
     >>> counts, lengths = np.array([9, 1]), np.array([1, 3])
     >>> mean_length(counts, lengths), mean_length(counts, lengths, length="occurrence")
@@ -57,7 +59,8 @@ def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> 
 def entropy(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
     """Normalised corpus entropy (Eq. 2), nats per character.
 
-    counts: (n_tokens,), or transported masses (Eq. 4);  lengths: (n_tokens,) int64, characters.
+    counts: (n_tokens,), or transported masses (Eq. 4)
+    lengths: (n_tokens,) int64, characters
     Raises CriterionError if a count is negative or all are zero.
 
     >>> round(entropy(np.array([1, 1]), np.array([1, 3])), 6)  # log(2) / 2
@@ -68,7 +71,7 @@ def entropy(counts: Numbers, lengths: Longs, *, length: Length = "type") -> floa
 
 
 def muv(entropies: Floats, sizes: Longs) -> Floats:
-    """Marginal utility of vocabularisation (Eq. 1) of each step but the first, (n − 1,) nats per character and token.
+    """Marginal utility of vocabularisation (Eq. 1) of each size but the first, (n − 1,) nats per character and token.
 
     Raises CriterionError if the sizes do not increase.
 
@@ -81,7 +84,7 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 
 
 def knee(entropies: Floats, sizes: Longs) -> int:
-    """The index where the entropy lies farthest below the chord from the first to the last step.
+    """The index where the entropy lies farthest below the straight line from the first size to the last.
 
     There the marginal utility falls to its mean over the range.
 
@@ -94,13 +97,15 @@ def knee(entropies: Floats, sizes: Longs) -> int:
 
 
 def f95(counts: Numbers) -> float:
-    """The frequency of the type at the 95th percentile, the most frequent first (Gowda & May 2020).
+    """The count of the type at the 95th percentile, the most frequent first (Gowda & May 2020).
 
     >>> f95(np.array([500] * 95 + [7] * 5))
     500.0
     """
     if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
-        raise CriterionError(f"{len(counts)} counts, none or some negative or not finite: give counts of a vocabulary")
+        raise CriterionError(
+            f"of {len(counts)} counts one is negative or not finite, or there is none; give the counts of a vocabulary"
+        )
     ordered = np.sort(np.asarray(counts))[::-1]
     return float(ordered[int(np.ceil(0.95 * len(ordered))) - 1])
 
@@ -139,7 +144,7 @@ def bits(n_pieces: int, n_types: int) -> float:
     30.0
     """
     if n_types < 1 or n_pieces < 0:
-        raise CriterionError(f"{n_pieces} pieces of {n_types} types; give 0 or more, and at least 1")
+        raise CriterionError(f"{n_pieces} pieces of {n_types} types; give 0 or more pieces and at least 1 type")
     return float(n_pieces * np.log2(n_types))
 
 
@@ -150,7 +155,7 @@ def fertility(n_pieces: int, n_words: int) -> float:
     1.5
     """
     if n_words < 1:
-        raise CriterionError(f"{n_words} words: fertility needs a text with words")
+        raise CriterionError(f"{n_words} words; give a text with words, which fertility divides by")
     return n_pieces / n_words
 
 
@@ -181,13 +186,15 @@ def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.
 
 
 def rare_share(counts: Numbers, *, below: int = 100) -> float:
-    """The share of the types seen fewer than `below` times, unseen ones included. Raises CriterionError without types.
+    """The share of the types seen fewer than `below` times, unseen ones included.
+
+    Raises CriterionError if there are no types.
 
     >>> rare_share(np.array([500, 100, 99, 0]))
     0.5
     """
     if len(counts) == 0:
-        raise CriterionError("0 counts: give the counts of a vocabulary")
+        raise CriterionError("there are no counts; give the counts of a vocabulary")
     return float((np.asarray(counts) < below).mean())
 
 
@@ -201,7 +208,7 @@ def unknown_rate(n_unknown: int, n_pieces: int) -> float:
 
 
 def parity(fertilities: Sequence[float]) -> list[float]:
-    """Each source's fertility over the mean of all sources' (unweighted): above 1 it is cut finer than the others are.
+    """Each source's fertility over the unweighted mean of all. Above 1, a source is cut finer than the others.
 
     >>> parity([1.0, 3.0])
     [0.5, 1.5]
@@ -220,7 +227,7 @@ def premiums(pieces: Sequence[int]) -> list[float]:
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Each source's share of a vocabulary, (n_sources,): the mean, over the tokens used, of its part of their counts.
+    """Each source's share of a vocabulary, (n_sources,): its part of a token's count, a mean over the tokens used.
 
     counts: (n_sources, n_tokens). All 0 if no token is used.
 

@@ -1,4 +1,4 @@
-"""The POT library as a second solver of transport problems: dense, independent, for small problems and for tests.
+"""The POT library as a second, independent solver of transport problems, for small ones and for tests.
 
 >>> sorted(SOLVERS)
 ['pot', 'sinkhorn']
@@ -18,19 +18,21 @@ from volt.errors import TransportError, missing
 
 @dataclass(frozen=True, slots=True)
 class PotSolver(Sinkhorn):
-    """The same plan by the POT library (`pip install 'volt-vocab[pot]'`): dense, for small problems.
+    """The same plan by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell.
 
-    One iteration of ours ends it, which measures `change` and `converged` by the rules of `Sinkhorn`.
-    Raises TransportError if a problem has more than max_cells cells, MissingLibraryError without POT.
+    One iteration of `Sinkhorn` follows and measures `change` and `converged`.
+    max_cells: rows times columns of the largest problem that is accepted
+    Raises TransportError if a problem has more cells.
+    Raises MissingLibraryError if POT is not installed.
     """
 
     max_cells: int = 25_000_000
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
-        """Solve `problem`; only start.row is read. Raises TransportError if it is not (n_rows,)."""
+        """Solve `problem`. start: potentials whose row is read. Raises TransportError if that is not (n_rows,)."""
         n_cells = math.prod(problem.cost.shape)
         if n_cells > self.max_cells:
-            raise TransportError(f"{n_cells} dense cells are above {self.max_cells}; use Sinkhorn.")
+            raise TransportError(f"the problem's {n_cells} dense cells are above {self.max_cells}; use Sinkhorn.")
         ours = Sinkhorn(self.threshold, max_iters=1)
         first = ours(problem, start).potentials
         row, n_iters = _pot_row(problem, first, solver=self)
@@ -38,7 +40,7 @@ class PotSolver(Sinkhorn):
 
 
 def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """log u and the number of iterations by POT. Its warnings are dropped, as `change` says more.
+    """log u and the number of iterations by POT. POT's warnings are dropped, because `change` says more.
 
     reg_type "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1.
     """

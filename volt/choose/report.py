@@ -31,7 +31,7 @@ Seconds = Mapping[str, float]
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
-    """Everything that the terminal report shows, as JSON values."""
+    """Everything that the terminal report shows, as JSON values. seconds: of each phase."""
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
@@ -77,7 +77,7 @@ def sample_cuts(result: SearchResult, *, n_words: int = 6) -> list[tuple[str, li
 
 
 def cut(pieces: Iterable[str]) -> str:
-    """Pieces as people like to see them: a bar between two, no markers.
+    """Pieces as people read them, a bar between two and no markers.
 
     >>> cut(["new", "est</w>"])
     'new|est'
@@ -87,7 +87,7 @@ def cut(pieces: Iterable[str]) -> str:
 
 
 def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> RenderableType:
-    """The report of a search, for a rich console."""
+    """The report of a search, for a rich console. seconds: of each phase."""
     from rich.console import Group
     from rich.text import Text
 
@@ -103,7 +103,7 @@ def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> Renderab
 
 
 def _steps_table(result: SearchResult) -> RenderableType:
-    """One row per size; the chosen one stands out, and each rule's name is at its pick."""
+    """One row for each size. The chosen row stands out, and each rule stands at the size that it picks."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -1,7 +1,8 @@
-"""Size steps → the size that each named rule picks, and why. No rule is silent about a choice on the edge of the range.
+"""Size steps → the size that each rule picks, why, and whether the choice lies on the edge of the range.
 
-muv      greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first step
-knee     where the entropy lies farthest below the chord over the range: marginal utility falls to its mean there
+muv      the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
+knee     where the entropy lies farthest below the chord, the straight line from the first size to the last; the
+         marginal utility falls to its mean there
 f95      the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
 renyi    the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
 tokens   the fewest pieces in the corpus, so always the largest size
@@ -24,7 +25,12 @@ F95_COUNT = 100
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """What a rule picks: the index of the step, its size, why, and whether it is the first or last it could pick."""
+    """What a rule picks.
+
+    index, size: of the step
+    why: the reason
+    on_edge: whether it is the first or the last step that the rule could pick
+    """
 
     rule: str
     index: int
@@ -34,7 +40,7 @@ class Pick:
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the greatest MUV, and why; with one step, that."""
+    """The index of the greatest MUV, and why. A single step is picked as it is."""
     values = [step.muv for step in steps[1:] if step.muv is not None]
     if not values:
         return 0, "the only size"
@@ -49,7 +55,7 @@ def pick_knee(steps: Sequence[SizeStep]) -> tuple[int, str]:
 
 
 def pick_f95(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the largest size with F95 ≥ 100, and why; the first if there is none."""
+    """The index of the largest size with F95 ≥ 100, or of the first size if there is none, and why."""
     fits = [index for index, step in enumerate(steps) if step.f95 >= F95_COUNT]
     index = fits[-1] if fits else 0
     found = f"95 % of its types occur at least {steps[index].f95:,.0f} times"
@@ -78,7 +84,7 @@ RULES: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
 
 
 def parse_rule(rule: str) -> int | None:
-    """The size of a "fixed:N" rule; None for the others. Raises ConfigError if there is no such rule.
+    """The size of a "fixed:N" rule, None for the other rules. Raises ConfigError if there is no such rule.
 
     >>> parse_rule("fixed:8000"), parse_rule("knee")
     (8000, None)
@@ -92,7 +98,7 @@ def parse_rule(rule: str) -> int | None:
 
 
 def all_picks(steps: Sequence[SizeStep], *, fixed: int | None = None) -> dict[str, Pick]:
-    """What every rule picks from these steps; `fixed` is a size among them."""
+    """What every rule picks from these steps. fixed: a size among them, picked by a rule of its own."""
     picks = {rule: _pick(rule, steps, *choose(steps)) for rule, choose in RULES.items()}
     if fixed is not None:
         index = [step.size for step in steps].index(fixed)

@@ -1,4 +1,4 @@
-"""Candidates → `SearchResult`: measure a range of sizes, let a rule choose, build the vocabulary.
+"""Candidates → `SearchResult`: measures of a range of sizes, the size that a rule chooses, and its vocabulary.
 
 >>> from volt.learn.bpe import learn_bpe
 >>> from volt.count.word_counts import WordCounts
@@ -26,15 +26,22 @@ from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-SMALL_CORPUS = 100_000  # words; below, most tokens beyond the commonest rest on a handful of occurrences
+SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
     """What a search found.
 
-    best: the chosen step;  pick: the rule's choice and why;  picks: what every rule would choose;  steps: all sizes
-    curve: the sweep at every size;  warnings: what to know before trusting this;  signature: what reproduces it
+    best: the step that the rule chose
+    pick: the rule's choice, and why
+    picks: what every rule would choose, by the rule's name
+    steps: all searched sizes
+    curve: the BPE sweep at every size
+    vocabulary: that of the chosen size
+    warnings: sentences on what to know before trusting this result
+    signature: what reproduces it
+    candidates: what was searched
     """
 
     best: SizeStep
@@ -60,44 +67,57 @@ def search(
 ) -> SearchResult:
     """Find the vocabulary that the rule `select` chooses among `sizes` (by default some thirty round ones).
 
-    Sizes count every token, atoms included, special tokens not. report: called with the number of sizes done.
-    Raises CandidateError if there are no merges, or a size is below the number of atoms, above what the candidates
-    offer, or not above the one before; ConfigError if the rule or a parameter is unknown or out of range.
+    sizes: tokens, atoms included and special tokens not
+    special, byte_fallback: of the vocabulary that is built
+    report: called with the number of sizes done
+    Raises CandidateError if there are no merges.
+    Raises CandidateError if a size is below the number of atoms, above what the candidates offer, or not above the
+        one before.
+    Raises ConfigError if the rule or a parameter is unknown or out of range.
     """
-    if not candidates.n_merges:
-        raise CandidateError(
-            f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
-            "give more text, or lower min_pair_count"
-        )
+    _refuse_no_merges(candidates)
     fixed, parameters = parse_rule(select), parameters or Parameters()
     sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=fixed)
     steps = tuple(size_steps(candidates, sizes, parameters=parameters, report=report))
     picks = all_picks(steps, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
-    best = steps[pick.index]
-    signature = _signature(candidates, sizes, select, parameters)
+    best, signature = steps[pick.index], _signature(candidates, sizes, select, parameters)
+    vocabulary = _vocabulary(
+        candidates, best, signature=signature, special=special or SpecialTokens(), byte_fallback=byte_fallback
+    )
     return SearchResult(
         best=best,
         pick=pick,
         picks=picks,
         steps=steps,
         curve=muv_search(candidates, length=parameters.length),
-        vocabulary=vocabulary_at(
-            candidates,
-            best.size,
-            kept=best.kept,
-            special=special or SpecialTokens(),
-            byte_fallback=byte_fallback,
-            provenance={"signature": signature, **provenance_of(candidates, best)},
-        ),
+        vocabulary=vocabulary,
         warnings=tuple(_warnings(candidates, steps, pick)),
         signature=signature,
         candidates=candidates,
     )
 
 
+def _refuse_no_merges(candidates: Candidates) -> None:
+    if not candidates.n_merges:
+        raise CandidateError(
+            f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
+            "give more text, or lower min_pair_count"
+        )
+
+
+def _vocabulary(
+    candidates: Candidates, best: SizeStep, *, signature: str, special: SpecialTokens, byte_fallback: bool
+) -> Vocabulary:
+    """The vocabulary of the chosen step, which carries the signature of the search."""
+    provenance = {"signature": signature, **provenance_of(candidates, best)}
+    return vocabulary_at(
+        candidates, best.size, kept=best.kept, special=special, byte_fallback=byte_fallback, provenance=provenance
+    )
+
+
 def default_sizes(candidates: Candidates) -> list[int]:
-    """At most 32 round sizes, as far as the candidates reach.
+    """At most 32 round sizes that the candidates reach.
 
     >>> from volt.count.word_counts import WordCounts
     >>> from volt.learn.bpe import learn_bpe
@@ -110,7 +130,7 @@ def default_sizes(candidates: Candidates) -> list[int]:
 
 
 def checked_sizes(candidates: Candidates, sizes: Sequence[int], *, fixed: int | None = None) -> list[int]:
-    """The sizes, and among them the fixed one. Raises CandidateError if one is out of range or they do not increase."""
+    """The sizes and the fixed size, in order. Raises CandidateError if one is out of range or they do not increase."""
     sizes = [int(size) for size in sizes]
     wanted = sizes if fixed is None else [fixed]
     for size, following in pairwise(sizes):
@@ -143,13 +163,13 @@ def _signature(candidates: Candidates, sizes: Sequence[int], select: str, parame
 
 
 def _range(sizes: Sequence[int]) -> str:
-    """START:STOP:STEP where sizes are evenly spaced, otherwise their list."""
+    """FIRST:LAST:STEP where sizes are evenly spaced, otherwise their list."""
     steps = set(np.diff(sizes).tolist())
     return f"{sizes[0]}:{sizes[-1]}:{steps.pop()}" if len(steps) == 1 else ",".join(map(str, sizes))
 
 
 def _warnings(candidates: Candidates, steps: Sequence[SizeStep], pick: Pick) -> Iterator[str]:
-    """What to know before trusting the result, and what to do about it."""
+    """Sentences on what to know before trusting the result, and on what to do about it."""
     if pick.on_edge and len(steps) > 1:
         yield (
             f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {steps[0].size:,} to "

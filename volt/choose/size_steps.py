@@ -1,10 +1,10 @@
-"""Candidates + size → `SizeStep`: the transport of characters to the tokens of that size, and what they measure.
+"""Candidates and a size → `SizeStep`: characters are transported to the tokens of that size, and measured there.
 
     rows: characters i, a_i their distribution       columns: tokens j of the size, b_j = n_j / Σ n
     D(i,j) = log len(j) where i occurs in j           keep j if its transported mass ≥ min_share · b_j
     H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P from transported mass    (Eq. 4)
 
-Each size starts from the row potentials of the one before.
+The transport of a size starts from the row potentials of the size before.
 
 >>> from volt.learn.bpe import learn_bpe
 >>> from volt.count.word_counts import WordCounts
@@ -38,12 +38,16 @@ Mass = Literal["tokens", "characters"]
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a search can vary; the defaults are the design's, the paper's variants are one change away.
+    """What a search can vary.
 
-    length: what l averages over, the tokens ("type") or their occurrences;  mass: whether b_j is a token's share of all
-    tokens or of all characters;  epsilon > 0;  row_tau, column_tau in (0, 1]: how hard the marginals are (1: hard);
-    min_share in [0, 1]: the least transported mass, as a share of b_j, that keeps a token (0 keeps all).
-    Raises ConfigError if one is out of range.
+    length: what l averages over, the tokens ("type") or their pieces ("occurrence")
+    mass: whether b_j is a token's share of all pieces ("tokens") or of all characters
+    epsilon: ε > 0 of the transport
+    row_tau, column_tau: in (0, 1], how hard the marginals are; 1 is hard
+    min_share: in [0, 1], the least transported mass, as a share of b_j, that keeps a token; 0 keeps all
+    solver: a name in volt.choose.pot.SOLVERS
+    threshold, max_iters: when the solver stops (see volt.choose.transport.Sinkhorn)
+    Raises ConfigError if one is unknown or out of range.
     """
 
     length: Length = "type"
@@ -74,12 +78,13 @@ class Parameters:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give a number above {low} and at most {high:g}")
         if not 0 <= self.min_share <= 1 or self.max_iters < 1:
             raise ConfigError(
-                f"min_share is {self.min_share}, max_iters {self.max_iters}; give a share from 0 to 1 and at least 1"
+                f"min_share is {self.min_share}, max_iters is {self.max_iters}; "
+                "give a share from 0 to 1 and at least 1 iteration"
             )
 
     @property
     def signature(self) -> str:
-        """The parameters in the short form that stands beside results."""
+        """The parameters in short, for the signature of a result."""
         return (
             f"length:{self.length}|mass:{self.mass}|eps:{self.epsilon:g}|tau:{self.row_tau:g},{self.column_tau:g}"
             f"|share:{self.min_share:g}|solver:{self.solver}"
@@ -90,11 +95,16 @@ class Parameters:
 class SizeStep:
     """One vocabulary size, measured.
 
-    size: tokens offered, atoms included;  n_kept: tokens that the transport keeps
-    entropy: Eq. 4 over the kept tokens, nats per character;  sweep_entropy: Eq. 2 over all tokens' exact counts
-    muv, sweep_muv: Eq. 1 for either, against the step before (None for the first)
-    n_pieces: tokens that the corpus takes;  f95: frequency of the 95th-percentile type;  renyi: efficiency, α = 2.5
-    n_iters, converged, row_residual, column_residual, remedy: how the transport went;  kept: (size,) bool
+    size: tokens offered, atoms included
+    n_kept: tokens that the transport keeps
+    entropy: Eq. 4 over the kept tokens, nats per character
+    sweep_entropy: Eq. 2 over the exact counts of all tokens, nats per character
+    muv, sweep_muv: Eq. 1 for either entropy, against the size before (None for the first)
+    n_pieces: pieces that the corpus takes
+    f95: count of the type at the 95th percentile of frequency
+    renyi: efficiency, α = 2.5
+    n_iters, converged, row_residual, column_residual, remedy: of the TransportPlan
+    kept: (size,) bool, which tokens the transport keeps
     """
 
     size: int
@@ -152,7 +162,7 @@ def transport_costs(candidates: Candidates) -> csc_array:
 
 
 def character_mass(candidates: Candidates) -> NDArray[np.float64]:
-    """a_i: each character's share of the corpus, (n_characters,); a start-of-word marker is a character here."""
+    """a_i: each character's share of the corpus, (n_characters,). A start-of-word marker counts as a character."""
     sums = dict.fromkeys(_characters(candidates), 0)
     for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False):
         sums[atom[0]] += count
@@ -176,6 +186,16 @@ def _problem(
     )  # fmt: skip
 
 
+def _kept(plan: TransportPlan, n_atoms: int, *, min_share: float) -> NDArray[np.bool_]:
+    """Which tokens are kept: the atoms, and those whose transported mass is large enough."""
+    mass = plan.token_mass
+    kept = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
+    kept[:n_atoms] = True
+    if not mass[kept].any():
+        raise ConfigError(f"min_share {min_share} drops every token that carries mass; give a smaller one")
+    return kept
+
+
 def _step(
     candidates: Candidates,
     counts: NDArray[np.int64],
@@ -184,12 +204,7 @@ def _step(
     parameters: Parameters,
 ) -> SizeStep:
     size, lengths = len(counts), candidates.lengths[: len(counts)]
-    kept = (plan.token_mass >= parameters.min_share * plan.problem.column_mass) & (
-        (plan.token_mass > 0) | (parameters.min_share == 0)
-    )
-    kept[: candidates.n_atoms] = True
-    if not plan.token_mass[kept].any():
-        raise ConfigError(f"min_share {parameters.min_share} drops every token that carries mass; give a smaller one")
+    kept = _kept(plan, candidates.n_atoms, min_share=parameters.min_share)
     transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
     swept = entropy(counts, lengths, length=parameters.length)
     span = size - previous.size if previous else 0

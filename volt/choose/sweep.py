@@ -1,4 +1,4 @@
-"""The entropy of every vocabulary size, exactly, and the MUV-search that reads it off (Eq. 1).
+"""Candidates → the exact entropy of every size of a BPE sweep, and the marginal utility that MUV-search maximises.
 
     MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1)
 
@@ -26,7 +26,10 @@ Longs = NDArray[np.int64]
 class EntropyCurve:
     """Every size of a BPE sweep, from exact counts.
 
-    sizes: (n,) int64;  entropies: (n,) Eq. 2, nats per character;  muv: (n − 1,) Eq. 1;  n_pieces: (n,) int64
+    sizes: (n,) int64, tokens
+    entropies: (n,) Eq. 2, nats per character
+    muv: (n − 1,) Eq. 1 against the size before, nats per character and token
+    n_pieces: (n,) int64, pieces that the corpus takes
     """
 
     sizes: Longs

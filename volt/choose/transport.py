@@ -54,10 +54,13 @@ def penalty(tau: float, epsilon: float) -> float:
 class TransportProblem:
     """What is to be moved (rows), whereto (columns), and at what cost.
 
-    cost: (n_rows, n_cols) sparse, ≥ 0; stored entries, zeros included, are the support, all others are +∞.
-    row_mass: (n_rows,), column_mass: (n_cols,) float64, ≥ 0; a row or column of mass 0 takes no part.
-    epsilon: > 0, in units of cost;  row_tau, column_tau: in (0, 1], 1 = hard marginal (see `penalty`).
-    Raises TransportError if a value is out of range, or mass under a hard marginal has nowhere to go.
+    cost: (n_rows, n_cols) sparse, ≥ 0; its stored entries, zeros included, are the support, all others are +∞
+    row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 takes no part
+    column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 takes no part
+    epsilon: ε > 0, in units of cost
+    row_tau, column_tau: in (0, 1], 1 = hard marginal (see `penalty`)
+    active_rows, active_columns: bool, those that have mass and a partner with mass; computed
+    Raises TransportError if a value is out of range, or if mass under a hard marginal has nowhere to go.
     """
 
     cost: Matrix
@@ -66,7 +69,7 @@ class TransportProblem:
     epsilon: float = 1.0
     row_tau: float = 1.0
     column_tau: float = 0.5
-    active_rows: Mask = field(init=False, repr=False)  # those that have mass and a partner with mass
+    active_rows: Mask = field(init=False, repr=False)
     active_columns: Mask = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,13 +80,14 @@ class TransportProblem:
         row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
         column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
         rows, columns = _active(cost, row_mass > 0, column_mass > 0)
-        for name, stranded in (("row", (row_mass > 0) & ~rows), ("column", (column_mass > 0) & ~columns)):
-            found = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-            legal = getattr(self, f"{name}_tau") < 1 or not stranded.any()
-            _require(legal, f"{found}; add one, set its mass to 0, or {name}_tau below 1.")
-        checked = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
-        for name, value in {**checked, "active_rows": rows, "active_columns": columns}.items():
+        _refuse_stranded("row", row_mass, rows, tau=self.row_tau)
+        _refuse_stranded("column", column_mass, columns, tau=self.column_tau)
+        # A problem is built like any other value, TransportProblem(cost, a, b), and holds its arrays converted. A
+        # frozen dataclass lets its own constructor set them in this way alone; nothing changes them later.
+        for name, value in (("cost", cost), ("row_mass", row_mass), ("column_mass", column_mass)):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "active_rows", rows)
+        object.__setattr__(self, "active_columns", columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,8 +102,13 @@ class Potentials:
 class TransportPlan:
     """The solution P of a problem, and how far it can be trusted.
 
-    row_mass: (n_rows,) P1;  token_mass: (n_cols,) Pᵀ1;  row_residual, column_residual: their L1 distances to
-    a and b, which stay positive for relaxed marginals.  change: the last largest change of log u.
+    potentials: log u and log v
+    row_mass: (n_rows,) P1
+    token_mass: (n_cols,) Pᵀ1
+    n_iters: iterations that it took
+    change: the largest change of log u in the last iteration
+    converged: whether the solver's threshold holds
+    row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed marginals
     """
 
     problem: TransportProblem = field(repr=False)
@@ -121,7 +130,7 @@ class TransportPlan:
 
     @property
     def remedy(self) -> str:
-        """What to do about a plan that has not converged; otherwise empty."""
+        """What to do about a plan that has not converged, and nothing about one that has."""
         problem, masses = self.problem, (self.problem.row_mass.sum(), self.problem.column_mass.sum())
         general = f"raise max_iters above {self.n_iters} or epsilon above {problem.epsilon:g}"
         if self.converged:
@@ -137,9 +146,10 @@ class TransportPlan:
 class Sinkhorn:
     """Sparse Sinkhorn in the log domain: memory, and time per iteration, linear in the stored entries.
 
-    threshold: bound on the distance of every log u and log v to the solution. An iteration contracts it by
-    κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ). With both marginals hard (κ = 1) the observed rate
-    stands in for κ, and the change is itself the largest |log(P1 / a)|. Rounding limits any threshold.
+    threshold: a bound on the distance of every log u and log v to the solution. An iteration contracts the distance
+        by κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ). With both marginals hard (κ = 1) the observed rate
+        stands in for κ, and the change is itself the largest |log(P1 / a)|. Rounding limits any threshold.
+    max_iters: after how many iterations the solver gives up
     Raises TransportError if threshold or max_iters is not positive.
     """
 
@@ -152,9 +162,10 @@ class Sinkhorn:
         _require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
-        """Solve `problem`, from the potentials of an earlier plan if given; not converging is a plan too.
+        """Solve `problem`. A plan that has not converged is returned, too.
 
-        Only start.row is read (columns follow from it), so the earlier plan may have had other columns.
+        start: potentials of an earlier plan to start from. Only start.row is read, because columns follow from it:
+            the earlier plan may have had other columns.
         Raises TransportError if start.row is not (n_rows,).
         """
         sides, n_iters = _sides(problem), 1
@@ -289,6 +300,13 @@ def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
     joined = rows & (support @ columns.astype(np.float64) > 0)
     _require(joined.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
     return joined, columns & (support.T @ rows.astype(np.float64) > 0)
+
+
+def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> None:
+    """Raise TransportError if a hard marginal has mass that no stored cost joins to a partner with mass."""
+    stranded = (mass > 0) & ~active
+    found = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
+    _require(tau < 1 or not stranded.any(), f"{found}; add one, set its mass to 0, or {name}_tau below 1.")
 
 
 def _require(holds: bool | np.bool_, message: str) -> None:

@@ -35,7 +35,8 @@ def vocabulary_at(
 ) -> Vocabulary:
     """The vocabulary of a size.
 
-    kept: (size,) which of its tokens (default: all), the others being split back
+    kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back
+    special, byte_fallback, provenance: of the vocabulary
     A token that is spelled like a special one is split back, too.
 
     >>> from volt.count import WordCounts
@@ -60,7 +61,7 @@ def vocabulary_at(
 def vocabulary_of(
     candidates: Candidates, *, merges: Iterable[tuple[str, str]], tokens: Iterable[str], **rest: Any
 ) -> Vocabulary:
-    """Some of the merges and tokens of candidates, with their marker, normaliser and pre-tokeniser.
+    """A vocabulary of some merges and tokens of the candidates, with their marker, normaliser and pre-tokeniser.
 
     rest: further fields of the vocabulary.
     """
@@ -77,7 +78,8 @@ def vocabulary_of(
 def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
     """Exact counts of a size's tokens once those not kept are split back into the parts of their first merge.
 
-    kept: (size,) bool. Returns (size,) int64; only the counts of kept tokens mean anything.
+    kept: (size,) bool
+    Returns (size,) int64, in which the counts of tokens not kept mean nothing.
 
     >>> from volt.count.word_counts import WordCounts
     >>> from volt.learn.bpe import learn_bpe
@@ -95,7 +97,7 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
 
 
 def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
-    """What a vocabulary file says of the search that made it."""
+    """What a vocabulary file records of the search that made it."""
     counts = candidates.counts
     return {
         "words": counts.total,

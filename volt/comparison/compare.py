@@ -1,7 +1,7 @@
 """Corpora → `Comparison`: VOLT under every rule beside other vocabularies, on the same words, with what each costs.
 
-What cannot be made (a missing library, a size that the corpus does not reach, a damaged file) is told in `problems`,
-and the rest is made all the same.
+A missing library, a size that the corpus does not reach or a damaged file does not end a comparison. `problems` holds
+a sentence on each of them, and everything else is made.
 
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}{d}": 5 for a in "lst" for b in "aeiou" for c in "nrdw" for d in ("", "er", "est")}
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import reduce
 from operator import add
 
 from volt.choose.report import sample_cuts as long_words
@@ -27,9 +27,9 @@ from volt.choose.sweep import muv_search
 from volt.comparison import Comparison as Comparison
 from volt.comparison.cost import Cost, measured
 from volt.comparison.measures import Cuts
-from volt.comparison.measuring import MeasuredTexts, cut_texts, measure_system, measured_texts
 from volt.comparison.measuring import SystemResult as SystemResult
-from volt.comparison.muv_study import grid_argmax, muv_study
+from volt.comparison.measuring import cut_texts, measure_system, measured_texts
+from volt.comparison.muv_study import Study, grid_argmax, muv_study
 from volt.comparison.named_texts import NamedText, match_names, read_sources, unseen_characters
 from volt.comparison.result import corpus_facts, made_now
 from volt.comparison.systems import (
@@ -66,7 +66,7 @@ class _Options:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """A search, and what its parts cost."""
+    """A search, and what its parts cost: learning the candidates, the search, and the entropies of the sweep."""
 
     search: SearchResult
     learning: Cost
@@ -75,7 +75,7 @@ class _Found:
 
 
 class _Work:
-    """What a comparison notes on its way: the seconds of each phase, and what could not be made."""
+    """The record of a comparison under way: the seconds of each phase, and what could not be made."""
 
     def __init__(self, report: Report | None) -> None:
         self.phases: dict[str, float] = {}
@@ -84,12 +84,12 @@ class _Work:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.perf_counter() - self._start
 
     @contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
-        """Time a phase; one of the same name adds up."""
+        """Time the block, and add its seconds to those of the phase."""
         self._report(f"{name} {detail}".strip())
         start = time.perf_counter()
         try:
@@ -99,7 +99,7 @@ class _Work:
 
     @contextmanager
     def tolerated(self, what: str) -> Iterator[None]:
-        """Note an error as a problem, and go on."""
+        """Record an error of VOLT in the block as a problem, and go on behind the block."""
         try:
             yield
         except VoltError as error:
@@ -122,61 +122,72 @@ def compare(
 ) -> Comparison:
     """Compare VOLT's vocabularies under every rule with other systems, on training and held-out text.
 
-    sources, heldout: NAME=FILE or FILE (see volt.comparison.named_texts), or NamedTexts
-        already counted; sizes are searched jointly
+    sources: the training texts, each as NAME=FILE, as FILE, or as a NamedText, whose words are counted already
+    heldout: the held-out texts, given in the same way
     systems: what stands beside VOLT (see volt.comparison.systems)
-    n_candidates: merges to learn, fewer where there are no more
-    temperature: rescales the sources for learning only, measures are of the texts as they are
-    separate: also a vocabulary of its own for each source;  samples: lines to show at every size (default: some of the
-    sources');  report: called with what is being done
-    Raises ConfigError if an option is wrong, CorpusError if a text cannot be read, CandidateError if it has no pairs.
+    sizes: the sizes to search, on all sources together (default: some thirty round ones)
+    select: the rule that chooses among the sizes (see volt.choose.rules)
+    n_candidates: how many merges to learn; fewer are learned where the corpus offers no more
+    temperature: rescales the sources for learning; all measures are of the texts as they are
+    separate: whether to add a system in which each source has a vocabulary of its own
+    samples: lines to show at every size (default: some lines of the sources)
+    parameters: of the search
+    report: called with the name of each phase when it starts
+    Raises ConfigError if an option is wrong.
+    Raises CorpusError if a text cannot be read.
+    Raises CandidateError if the sources hold no pair of characters to merge.
     """
     work = _Work(report)
     specs = [parse_spec(text) for text in dict.fromkeys(systems)]
     options = _Options(sizes, select, n_candidates, parameters or Parameters())
     parse_rule(select)
+    _load_kernels()
     with work.phase("count"):
-        read, held = _read(sources), _read(heldout)
-        held, notes = match_names([source.name for source in read], held)
-        work.problems += [*notes, *filter(None, (unseen_characters(read, text) for text in held))]
-    found = _searched(mix({source.name: source.counts for source in read}, temperature=temperature), options, work)
-    made = [*_volt(found), *_others(found, specs, work)]
-    if separate:
-        made += _separate(read, options, work)
-    with work.phase("measure"):
-        texts = measured_texts(read, held, length=options.parameters.length)
-    results = list(_results(made, texts, work))
-    with work.phase("study"):
-        study = muv_study(
-            found.search, parameters=options.parameters, volt_cost=found.learning + found.searching,
-            sweep_cost=found.learning + found.sweep,
-        )  # fmt: skip
+        texts, held = _read_both(sources, heldout, work)
+    found = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
+    made = [*_volt(found), *_others(found, specs, work), *_separate(texts if separate else (), options, work)]
+    results = tuple(_results(made, texts, held, options, work))
+    study = _study(found, options, work)
     with work.phase("samples"):
-        tokens = token_table(found.search)
-        cuts = sample_cuts(found.search, _samples(samples, read, found.search))
-    names = ",".join(source.name for source in read)
+        tokens, cuts = token_table(found.search), sample_cuts(found.search, _samples(samples, texts, found.search))
+    names = ",".join(text.name for text in texts)
     return Comparison(
         signature=f"{found.search.signature}|sources:{names}|temperature:{temperature:g}",
-        made=made_now(work.seconds), corpus=corpus_facts(read, temperature),
+        made=made_now(work.seconds), corpus=corpus_facts(texts, temperature),
         heldout=corpus_facts(held, 1.0) if held else None,
-        search=found.search, phases=work.phases, systems=tuple(results), chosen=f"volt {found.search.pick.rule}",
+        search=found.search, phases=work.phases, systems=results, chosen=f"volt {found.search.pick.rule}",
         study=study, tokens=tokens, samples=cuts, problems=tuple(work.problems),
     )  # fmt: skip
 
 
+def _load_kernels() -> None:
+    """Run a tiny search, so that the time of loading the compiled loops is in no system's cost."""
+    tiny = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
+    search(tiny, select="knee")
+
+
+def _read_both(
+    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], work: _Work
+) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...]]:
+    """The training texts and the held-out texts, these under the names of those."""
+    texts, others = _read(training), _read(heldout)
+    held, notes = match_names([text.name for text in texts], others)
+    work.problems += [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]
+    return texts, held
+
+
 def _read(texts: Sequence[str | NamedText]) -> tuple[NamedText, ...]:
-    """Sources by name; raises ConfigError if a name comes twice."""
+    """The texts, read and counted where they are files. Raises ConfigError if two have the same name."""
     files = iter(read_sources([text for text in texts if isinstance(text, str)]))
     found = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
-    names = [source.name for source in found]
+    names = [text.name for text in found]
     if len(set(names)) < len(names):
         raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a name of its own")
     return found
 
 
 def _searched(counts: WordCounts, options: _Options, work: _Work, *, label: str = "") -> _Found:
-    """Learn and search; sizes and a rule that the corpus does not reach are told and left out."""
-    _load_kernels()
+    """Learn and search. Sizes, and a rule, that the corpus does not reach are left out and become problems."""
     with work.phase("learn"), measured() as learning:
         candidates = learn_bpe(counts, options.n_candidates)
     sizes, select, notes = _reached(candidates, options)
@@ -188,15 +199,8 @@ def _searched(counts: WordCounts, options: _Options, work: _Work, *, label: str 
     return _Found(found, learning[0], searching[0], sweep[0])
 
 
-@cache
-def _load_kernels() -> None:
-    """Load what is compiled, so that no system's cost holds it."""
-    tiny = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
-    search(tiny, select="knee")
-
-
 def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] | None, str, list[str]]:
-    """The sizes and the rule, as far as the candidates reach, and what to say about those they do not."""
+    """The sizes and the rule as far as the candidates reach, and a sentence on each that they do not reach."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, select, notes = parse_rule(options.select), options.select, []
@@ -214,7 +218,7 @@ def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] |
 
 def _volt(found: _Found) -> Iterator[System]:
     parts = "learning the candidates and the transports of all sizes"
-    return iter(volt_systems(found.search, cost=found.learning + found.searching, parts=parts))
+    return volt_systems(found.search, cost=found.learning + found.searching, parts=parts)
 
 
 def _others(found: _Found, specs: Sequence[Spec], work: _Work) -> Iterator[System]:
@@ -245,7 +249,8 @@ def _muv_search_system(found: _Found) -> System:
     candidates = found.search.candidates
     pick = grid_argmax(candidates)
     if pick is None:
-        raise CandidateError(f"{candidates.n_tokens:,} tokens reach fewer than two sizes of the paper's grid")
+        found_tokens = f"the corpus gives only {candidates.n_tokens:,} tokens"
+        raise CandidateError(f"{found_tokens}, which reach fewer than two sizes of the paper's grid; give more text")
     return bpe_system(
         candidates, pick.size, name="muv-search", family="muv-search", cost=found.learning + found.sweep,
         cost_note="learning the candidates; the entropies of all sizes follow from it", rule="muv",
@@ -254,25 +259,28 @@ def _muv_search_system(found: _Found) -> System:
     )  # fmt: skip
 
 
-def _separate(sources: Sequence[NamedText], options: _Options, work: _Work) -> list[System]:
-    """One system in which each source has a vocabulary of its own, found in the same way."""
+def _separate(texts: Sequence[NamedText], options: _Options, work: _Work) -> Iterator[System]:
+    """One system in which each source has a vocabulary of its own; none if a source has no vocabulary."""
     found = {}
-    for source in sources:
-        with work.tolerated(f"separate vocabularies: {source.name}"):
-            found[source.name] = _searched(source.counts, options, work, label=f"{source.name}: ")
-    if len(found) == len(sources):
-        parts = "learning and searching each source by itself"
-        costs = [one.learning + one.searching for one in found.values()]
-        systems = {name: _chosen(one) for name, one in found.items()}
-        sizes = ", ".join(f"{name} {one.size:,}" for name, one in systems.items())
-        rule = next(iter(found.values())).search.pick.rule
-        why, edge = f"a vocabulary for each source: {sizes}", any(one.search.pick.on_edge for one in found.values())
-        joined = joined_system(
-            f"volt {rule}, separate", systems, family="volt", cost=reduce(add, costs), cost_note=parts, rule=rule,
-            why=why, on_edge=edge,
-        )  # fmt: skip
-        return [joined]
-    return []
+    for text in texts:
+        with work.tolerated(f"separate vocabularies: {text.name}"):
+            found[text.name] = _searched(text.counts, options, work, label=f"{text.name}: ")
+    if found and len(found) == len(texts):
+        yield _joined(found)
+
+
+def _joined(found: dict[str, _Found]) -> System:
+    """The vocabularies that were found for each source, as one system."""
+    searches = [one.search for one in found.values()]
+    systems = {name: _chosen(one) for name, one in found.items()}
+    sizes = ", ".join(f"{name} {one.size:,}" for name, one in systems.items())
+    rule = searches[0].pick.rule
+    return joined_system(
+        f"volt {rule}, separate", systems, family="volt", rule=rule,
+        cost=reduce(add, [one.learning + one.searching for one in found.values()]),
+        cost_note="learning and searching each source by itself",
+        why=f"a vocabulary for each source: {sizes}", on_edge=any(one.pick.on_edge for one in searches),
+    )  # fmt: skip
 
 
 def _chosen(found: _Found) -> System:
@@ -280,18 +288,31 @@ def _chosen(found: _Found) -> System:
     return next(system for system in _volt(found) if system.name == name)
 
 
-def _results(systems: Sequence[System], texts: MeasuredTexts, work: _Work) -> Iterator[SystemResult]:
+def _results(
+    systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: _Work
+) -> Iterator[SystemResult]:
+    """Every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
+    with work.phase("measure"):
+        both = measured_texts(texts, held, length=options.parameters.length)
     cuts: dict[Cutter, dict[str, Cuts]] = {}
     for system in systems:
         with work.phase("measure", system.name), work.tolerated(system.name):
             if system.cut not in cuts:
-                cuts = {system.cut: cut_texts(system, texts)}
-            yield measure_system(system, texts, cuts=cuts[system.cut])
+                cuts = {system.cut: cut_texts(system, both)}
+            yield measure_system(system, both, cuts=cuts[system.cut])
 
 
-def _samples(given: Sequence[str], sources: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
-    """Lines as given, or some of the sources', or words if there are no lines."""
+def _study(found: _Found, options: _Options, work: _Work) -> Study:
+    with work.phase("study"):
+        return muv_study(
+            found.search, parameters=options.parameters, volt_cost=found.learning + found.searching,
+            sweep_cost=found.learning + found.sweep,
+        )  # fmt: skip
+
+
+def _samples(given: Sequence[str], texts: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
+    """The lines that are given, or else some lines of the texts, or else long words."""
     if given:
         return [("sample", line) for line in given]
-    lines = [(source.name, line) for source in sources for line in source.lines]
+    lines = [(text.name, line) for text in texts for line in text.lines]
     return lines or [("words", " ".join(word for word, _ in long_words(result)))]

@@ -1,8 +1,8 @@
 """What a piece of work costs: wall-clock seconds, and how far it raised the memory of this process.
 
-Memory is the greatest resident size during the work less the resident size before it. Linux tells the greatest size and
-lets a process start it anew; elsewhere memory is unknown (None). Work that reuses memory which an earlier phase left
-free raises it less than it would in a process of its own.
+Memory is the greatest resident size during the work, less the resident size before the work. Linux reports the greatest
+size and lets a process reset it; on other systems memory is unknown (None). Work may reuse memory that earlier work
+left free: then the memory measured is less than the work would take in a process of its own.
 
 >>> with measured() as costs:
 ...     _ = sum(range(1000))
@@ -23,13 +23,17 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """seconds: wall time;  memory_mb: 10⁶ bytes by which the peak exceeded what was there before, None if unknown."""
+    """What a piece of work cost.
+
+    seconds: wall time
+    memory_mb: by how many 10⁶ bytes the resident size rose at most, None if unknown
+    """
 
     seconds: float
     memory_mb: float | None
 
     def __add__(self, other: Cost) -> Cost:
-        """One after the other: seconds add up, the greater peak counts.
+        """The cost of both pieces, one after the other: the sum of the seconds, the greater of the two sizes.
 
         >>> Cost(1.0, 30.0) + Cost(2.0, 20.0)
         Cost(seconds=3.0, memory_mb=30.0)
@@ -50,7 +54,7 @@ def measured() -> Iterator[list[Cost]]:
 
 
 def _restarted_peak() -> int | None:
-    """Start the peak of resident memory anew and say what it is now, in bytes; None if the system cannot."""
+    """Reset the greatest resident size. Returns the size now, in bytes, or None where the system offers no reset."""
     try:
         (_PROCESS / "clear_refs").write_text("5")  # see proc(5): resets VmHWM to the current resident size
         return _status("VmRSS")
@@ -59,6 +63,6 @@ def _restarted_peak() -> int | None:
 
 
 def _status(name: str) -> int:
-    """A size in bytes from the process's status."""
+    """One of the sizes in the status of this process, in bytes."""
     rows = dict(line.split(":", 1) for line in (_PROCESS / "status").read_text().splitlines())
     return int(rows[name].split()[0]) * 1024

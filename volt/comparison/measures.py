@@ -1,8 +1,8 @@
 """Distinct words, their counts, and how a system cuts them → `Measures`: every criterion of one system on one text.
 
-A system sees every distinct word once; what follows is arithmetic on counts. Pieces that the system does not know are
-counted among the pieces and in the unknown rate, and are no tokens of the vocabulary: entropy and the other measures of
-the token distribution leave them out.
+A system cuts every distinct word once; all else is arithmetic on counts. A piece that the system does not know counts
+as a piece and raises the unknown rate. It is no token of the vocabulary, so entropy and the other measures of the token
+distribution leave it out.
 
 >>> text = Text(np.array([3, 1]), n_characters=14, n_lines=2)  # three times "low", once "lower"
 >>> cuts = Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4]))
@@ -27,19 +27,29 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What a system makes of a text. None: not defined, such as an entropy where no piece is known.
+    """What a system makes of a text. A measure that is not defined is None, such as the entropy without known pieces.
 
-    n_words, n_characters: of the text;  n_types: tokens of the vocabulary;  n_used: those that the text uses
-    n_pieces: N, pieces that the text takes;  n_unknown: those of them that the vocabulary lacks
-    bits: N log₂ n_types;  entropy: Eq. 2, nats per character, from the counts of the encoded text
-    muv: Eq. 1 against the step before on the size axis, on the training text of systems that lie on one (else None)
-    muv_from_atoms: Eq. 1 against the vocabulary of the text's characters: defined for every system and text
-    fertility: pieces per word;  continued_word_rate: share of words cut into more than one piece
-    renyi: efficiency, α = 2.5;  f95: frequency of the 95th-percentile type;  divergence: D = ½ Σ|p − 1/K|
+    n_words: words of the text
+    n_characters: characters of the text
+    n_types: K, tokens of the vocabulary
+    n_used: tokens of the vocabulary that the text uses
+    n_pieces: N, pieces that the text takes
+    n_unknown: pieces that the vocabulary lacks
+    bits: N log₂ K
+    entropy: Eq. 2, nats per character, from the counts of the encoded text
+    muv: Eq. 1 against the searched size before, nats per character and token. It is there on the training text of a
+        system whose size was searched.
+    muv_from_atoms: Eq. 1 against the vocabulary of the text's characters alone
+    fertility: pieces per word
+    continued_word_rate: share of the words that take more than one piece
+    renyi: efficiency, α = 2.5
+    f95: count of the type at the 95th percentile of frequency
+    divergence: D = ½ Σ|p − 1/K|
     percentile_frequency: share of the pieces whose types rank between 3 % and 83 % of the used types
-    rare_share: share of the types seen fewer than 100 times;  unknown_rate: unknown pieces per piece
-    parity: fertility over the mean fertility of all sources (of a source; None for a whole text)
-    premium: pieces over those of the source that takes fewest; only where sources are line-aligned (equal lines)
+    rare_share: share of the types seen fewer than 100 times
+    unknown_rate: unknown pieces per piece
+    parity: fertility over the mean fertility of all sources, None for a whole text
+    premium: pieces over those of the source that takes fewest, None unless all sources have as many lines
     """
 
     n_words: int
@@ -66,7 +76,11 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Distinct words by their counts. word_counts: (n_words,) int64;  n_characters, n_lines: of the whole text."""
+    """A text by the counts of its distinct words.
+
+    word_counts: (n_words,) int64
+    n_characters, n_lines: of the whole text
+    """
 
     word_counts: Longs
     n_characters: int
@@ -75,17 +89,21 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Distinct words cut into pieces. ids: (n_pieces,) int64 token numbers, −1 unknown;  ends: (n_words,) int64."""
+    """Distinct words, cut into pieces.
+
+    ids: (n_pieces,) int64, the number of each piece's token, −1 for an unknown piece
+    ends: (n_words,) int64, where the pieces of each word end
+    """
 
     ids: Longs
     ends: Longs
 
     def per_word(self) -> Longs:
-        """(n_words,) int64: into how many pieces each word is cut."""
+        """How many pieces each word takes, (n_words,) int64."""
         return np.diff(self.ends, prepend=0)
 
     def token_counts(self, word_counts: Longs, n_types: int) -> Longs:
-        """(n_types,) int64: how often each token occurs in a text with these counts; exact beyond 2⁵³."""
+        """How often each token occurs in a text with these counts of words, (n_types,) int64, exact beyond 2⁵³."""
         repeats, known = np.repeat(word_counts, self.per_word()), self.ids >= 0
         counts = np.zeros(n_types, np.int64)
         np.add.at(counts, self.ids[known], repeats[known])
@@ -101,14 +119,16 @@ def measure(
 ) -> Measures:
     """Measure a text that comes in parts, such as one per source.
 
-    lengths: (n_types,) int64 characters of each token;  atoms: entropy (Eq. 2) and number of the text's characters, the
-    vocabulary that `muv_from_atoms` starts from. Raises CriterionError if the text has no words or there are no types.
+    lengths: (n_types,) int64, characters of each token
+    length: what the mean length of Eq. 2 is taken over
+    atoms: the entropy (Eq. 2) of the text's characters and how many distinct ones there are, where `muv_from_atoms`
+        starts
+    Raises CriterionError if the text has no words or there are no types.
     """
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
-    n_words, n_pieces = int(word_counts.sum()), int(word_counts @ per_word)
-    n_known = int(counts.sum())
+    n_words, n_pieces, n_known = int(word_counts.sum()), int(word_counts @ per_word), int(counts.sum())
     entropy = criteria.entropy(counts, lengths, length=length) if n_known else None
     return Measures(
         n_words=n_words,
@@ -154,7 +174,7 @@ def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, 
 
 
 def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
-    """The sources' measures with what only their comparison tells: parity, and premium if the lines are aligned.
+    """The measures of all sources, with parity, and with premium if the lines are aligned.
 
     A single source has nothing to be compared with.
 

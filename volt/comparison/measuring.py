@@ -1,10 +1,14 @@
-"""Sources and held-out texts → distinct words, each cut once per system → `SystemResult`."""
+"""Training and held-out texts, cut by a system → `SystemResult`: its measures on each text and each source.
+
+Every distinct word of a source is cut once per system, for the training and the held-out text together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +28,17 @@ class SystemResult:
 
     name: "volt knee", "muv-search", "bpe 8000", "sentencepiece unigram 8000", "wordpiece 8000", "file PATH" …
     family: volt, muv-search, bpe, sentencepiece bpe, sentencepiece unigram, wordpiece, file
-    size: tokens, special ones not counted;  rule, why, on_edge: how the size was chosen
-    n_scaffolding: tokens that merges make and the vocabulary does not keep (None where the notion has no meaning)
-    seconds: wall time to obtain it from the counted words;  memory_mb: greatest resident memory above that before
-    cost_note: what these two cover, above all what is shared with other rows
-    shares: of each source in the vocabulary: the mean, over the tokens used, of the source's part of a token's count
+    size: tokens, special ones not counted
+    rule: how the size was chosen
+    why: the reason for the size
+    on_edge: whether the size is the first or the last that could be chosen
+    n_scaffolding: tokens that merges make and the vocabulary does not keep, None where other libraries merge
+    seconds: wall time to obtain the vocabulary from the counted words
+    memory_mb: greatest resident memory above that before, in 10⁶ bytes
+    cost_note: what seconds and memory include, above all what other systems share
+    training, heldout: measures of all sources together, None where there is no held-out text
+    by_source, heldout_by_source: measures of each source
+    shares: each source's share of the vocabulary: its part of a token's count, a mean over the tokens used
     """
 
     name: str
@@ -50,7 +60,11 @@ class SystemResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredText:
-    """A source's words, training and held-out together, and their counts in either; None: it has no such text."""
+    """A source, ready to be measured.
+
+    words: the distinct words of its training and its held-out text
+    training, heldout: the counts of these words in either text, None where the source has no such text
+    """
 
     name: str
     words: tuple[str, ...]
@@ -60,7 +74,11 @@ class MeasuredText:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTexts:
-    """All texts. aligned, heldout_aligned: whether the sources have equally many lines, so that pieces compare."""
+    """All sources, ready to be measured.
+
+    aligned, heldout_aligned: whether all sources have as many lines, so that their pieces can be compared
+    length: what the mean length of Eq. 2 is taken over
+    """
 
     sources: tuple[MeasuredText, ...]
     aligned: bool
@@ -71,7 +89,7 @@ class MeasuredTexts:
 def measured_texts(
     sources: Sequence[NamedText], heldout: Sequence[NamedText], *, length: Length = "type"
 ) -> MeasuredTexts:
-    """Put each source beside the held-out text of its name.
+    """Put each training text beside the held-out text of the same name.
 
     >>> from volt.count.word_counts import WordCounts
     >>> source = NamedText("en", WordCounts.from_pairs({"low": 2}))
@@ -97,20 +115,13 @@ def _text(source: NamedText, places: dict[str, int]) -> Text:
 
 
 def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
-    """Every distinct word of each source that the system has a vocabulary for, cut once."""
+    """Cut every distinct word of each source for which the system has a vocabulary."""
     return {part.name: system.cut(part.words, part.name) for part in texts.sources if system.can_cut(part.name)}
 
 
 def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts]) -> SystemResult:
-    """Measure a system on what `cut_texts` found."""
-    training: dict[str, Part] = {
-        part.name: (part.words, part.training, cuts[part.name]) for part in texts.sources if part.training is not None
-    }
-    heldout: dict[str, Part] = {
-        part.name: (part.words, part.heldout, cuts[part.name])
-        for part in texts.sources
-        if part.heldout is not None and part.name in cuts
-    }
+    """Measure a system on all texts. cuts: those that `cut_texts` found."""
+    training, heldout = _parts(texts, cuts, "training"), _parts(texts, cuts, "heldout")
     counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for _, text, cut in training.values()])
     whole = _measured(training.values(), system, texts)
     return SystemResult(
@@ -130,6 +141,12 @@ def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts
         heldout_by_source=_by_source(heldout, system, texts, aligned=texts.heldout_aligned),
         shares=dict(zip(training, source_shares(counts).tolist(), strict=True)),
     )
+
+
+def _parts(texts: MeasuredTexts, cuts: dict[str, Cuts], which: Literal["training", "heldout"]) -> dict[str, Part]:
+    """The words, counts and cuts of each source that has such a text and was cut."""
+    found = ((part.name, part.words, getattr(part, which)) for part in texts.sources if part.name in cuts)
+    return {name: (words, text, cuts[name]) for name, words, text in found if text is not None}
 
 
 def _by_source(parts: dict[str, Part], system: System, texts: MeasuredTexts, *, aligned: bool) -> dict[str, Measures]:

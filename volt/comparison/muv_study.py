@@ -1,8 +1,10 @@
-"""A search → `Study`: MUV-search under the microscope: on the paper's grid and at every size, with both length
-conventions, from different floors, beside the transport's entropy, and at what cost.
+"""A search → `Study`: what MUV-search picks, how that depends on the sizes it compares, and what it costs.
 
 MUV-search takes the BPE vocabulary whose marginal utility (Eq. 1) is greatest. Where the entropy curve is convex, Eq. 1
-falls from the first step on, and the argmax is the first size that the grid lets it pick: the grid decides.
+falls from the first step on, and the argmax is the first size that could be picked: the choice of sizes decides, not
+the corpus. The study therefore compares the sizes of the paper's grid, all sizes, and grids that start at different
+sizes, each with the mean length of Eq. 2 over tokens and over their pieces. Beside them stands the entropy after the
+transport.
 
 >>> from volt.learn.bpe import learn_bpe
 >>> from volt.choose.search import search
@@ -32,16 +34,17 @@ from volt.learn.candidates import Candidates
 Longs = NDArray[np.int64]
 
 GRID = (*range(1_000, 10_001, 1_000), 20_000)  # the paper's Section 5.2
-FLOORS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)  # 0 stands for the atoms
+FLOORS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)  # the first sizes of grids; 0 stands for the number of atoms
 GRID_STEP = 1_000
 CURVE_POINTS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One size of the grid. muv fields: Eq. 1 against the row before, None in the first row.
+    """One size of the grid. Entropies are in nats per character; each MUV is Eq. 1 against the row before, if any.
 
-    entropy, muv: of the sweep, mean length over types;  occurrence_entropy, occurrence_muv: over occurrences
+    entropy, muv: Eq. 2 of the BPE sweep, the mean length taken over tokens
+    occurrence_entropy, occurrence_muv: Eq. 2 of the BPE sweep, the mean length taken over pieces
     transport_entropy, transport_muv: Eq. 4 after the transport of this size, with the search's own parameters
     """
 
@@ -56,9 +59,13 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Argmax:
-    """Where Eq. 1 is greatest. over: "grid", "every size", or "floor": steps of 1,000 from `floor` on.
+    """Where Eq. 1 is greatest among some sizes.
 
-    floor: the smallest size;  length: "type" or "occurrence";  on_edge: the first or last size that could be picked
+    over: which sizes: "grid" (the paper's), "every size", or "floor" (steps of 1,000 from `floor` on)
+    floor: the smallest of them
+    length: what the mean length of Eq. 2 is taken over, "type" (tokens) or "occurrence" (pieces)
+    size, muv: the argmax, and Eq. 1 there, nats per character and token
+    on_edge: whether it is the first or the last size that could be picked
     """
 
     over: str
@@ -71,9 +78,12 @@ class Argmax:
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """A row in the format of the paper's Table 4. measured: in this run, or quoted from the paper.
+    """A row in the format of the paper's Table 4.
 
-    seconds: wall time measured here, CPU time quoted; None where there is none;  gpu_hours: of trial trainings
+    seconds: wall time if measured, CPU time if quoted, None where there is none
+    memory_mb: greatest resident memory above that before, in 10⁶ bytes, None if quoted
+    gpu_hours: of trial trainings
+    measured: whether it was measured in this run, not quoted from the paper
     """
 
     approach: str
@@ -87,7 +97,11 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The sweep at no more than some 500 evenly spaced sizes; muv is Eq. 1 from one point to the next (one fewer)."""
+    """The BPE sweep at up to 500 evenly spaced sizes, n of them. The fields are named as in `GridRow`.
+
+    sizes, n_pieces, entropies, occurrence_entropies: (n,)
+    muv, occurrence_muv: (n − 1,) Eq. 1 from one of the sizes to the next
+    """
 
     sizes: tuple[int, ...]
     entropies: tuple[float, ...]
@@ -99,8 +113,14 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """grid: the sizes of the paper's grid that the candidates reach;  argmaxes: on that grid, over every size, and from
-    each floor, for both length conventions, as far as two sizes are there to compare."""
+    """What MUV-search picks, and what it costs.
+
+    grid: the sizes of the paper's grid that the candidates reach
+    argmaxes: over that grid, over every size, and from each floor on, wherever there are two sizes to compare
+    curve: the entropies over size
+    costs: this search and MUV-search, measured, beside the rows of the paper's Table 4
+    warnings: sentences on what the argmaxes depend on
+    """
 
     grid: tuple[GridRow, ...]
     argmaxes: tuple[Argmax, ...]
@@ -126,28 +146,28 @@ def muv_study(
     grid: Sequence[int] = GRID,
     grid_step: int = GRID_STEP,
 ) -> Study:
-    """Study MUV-search on the search's candidates. parameters: the search's;  costs: what either approach took here."""
-    candidates = search.candidates
+    """Study MUV-search on the candidates of a search.
+
+    parameters: those of the search
+    volt_cost, sweep_cost: what the search, and the entropies of MUV-search, took in this run
+    grid: the sizes that MUV-search compares (default: those of the paper)
+    grid_step: from one size to the next on the grids that start at a floor
+    """
+    candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
-    reached = _within(candidates, grid)
-    argmaxes = [_argmax(curve, reached, "grid", length) for length, curve in curves.items()]
-    argmaxes += [_every_size(curve, length) for length, curve in curves.items()]
-    for floor in FLOORS:
-        sizes = np.arange(max(floor, candidates.n_atoms), candidates.n_tokens + 1, grid_step).tolist()
-        if floor == 0 or floor > candidates.n_atoms:
-            argmaxes += [_argmax(curve, sizes, "floor", length) for length, curve in curves.items()]
-    found = tuple(one for one in argmaxes if one is not None)
+    argmaxes = list(_argmaxes(candidates, curves, reached, grid_step))
+    on_grid = next((one for one in argmaxes if (one.over, one.length) == ("grid", "type")), None)
     return Study(
         grid=_grid_rows(search, reached, curves, parameters or Parameters()),
-        argmaxes=found,
+        argmaxes=tuple(argmaxes),
         curve=_thinned(curves),
-        costs=(*_measured(search, argmaxes[0], volt_cost, sweep_cost), *QUOTED),
-        warnings=tuple(_warnings(found, reached, grid, candidates.n_tokens)),
+        costs=(*_measured(search, on_grid, volt_cost, sweep_cost), *QUOTED),
+        warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
     )
 
 
 def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
-    """What MUV-search picks on the paper's grid; None if the candidates reach fewer than two of its sizes.
+    """What MUV-search picks on the paper's grid, or None if the candidates reach fewer than two of its sizes.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> from volt.count.word_counts import WordCounts
@@ -155,6 +175,20 @@ def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequen
     7
     """
     return _argmax(muv_search(candidates, length=length), _within(candidates, grid), "grid", length)
+
+
+def _argmaxes(
+    candidates: Candidates, curves: dict[str, EntropyCurve], reached: Sequence[int], grid_step: int
+) -> Iterator[Argmax]:
+    """The argmax over the grid, over every size and from each floor on, for either mean length."""
+    sizes_of = [("grid", list(reached)), ("every size", list(range(candidates.n_atoms, candidates.n_tokens + 1)))]
+    for floor in FLOORS:
+        if floor == 0 or floor > candidates.n_atoms:
+            first = max(floor, candidates.n_atoms)
+            sizes_of.append(("floor", list(range(first, candidates.n_tokens + 1, grid_step))))
+    for over, sizes in sizes_of:
+        found = (_argmax(curve, sizes, over, length) for length, curve in curves.items())
+        yield from (one for one in found if one is not None)
 
 
 def _within(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
@@ -169,10 +203,6 @@ def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -
     index = int(np.argmax(values))
     edge = index in (0, len(values) - 1)
     return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), edge)
-
-
-def _every_size(curve: EntropyCurve, length: str) -> Argmax | None:
-    return _argmax(curve, curve.sizes.tolist(), "every size", length)
 
 
 def _grid_rows(
@@ -219,8 +249,8 @@ def _warnings(argmaxes: Sequence[Argmax], reached: Sequence[int], grid: Sequence
     for one in argmaxes:
         if one.over == "grid" and one.on_edge:
             yield (
-                f"Eq. 1 ({one.length} length) is greatest at {one.size:,}, on the edge of the grid {reached[0]:,} to "
-                f"{reached[-1]:,}: the grid decides, not the corpus"
+                f"Eq. 1 (mean length by {one.length}) is greatest at {one.size:,}, on the edge of the grid "
+                f"{reached[0]:,} to {reached[-1]:,}: the grid decides, not the corpus"
             )
     floors = [one for one in argmaxes if one.over == "floor" and one.length == "type"]
     if len({one.size for one in floors}) > 1:

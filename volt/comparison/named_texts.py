@@ -1,7 +1,7 @@
-"""Named sources → their word counts, a few of their lines, and what a held-out text holds that they lack.
+"""Files by name → `NamedText`s: word counts and a few lines; and what a held-out text holds that the training lacks.
 
-A source is written NAME=FILE, or FILE alone: then it is named after the part of the file's name that tells it from the
-others, so train.de.gz and train.en.gz are "de" and "en".
+A named text is written NAME=FILE, or FILE alone. FILE alone is named after the part of the file's name in which it
+differs from the others, so train.de.gz and train.en.gz are "de" and "en".
 
 >>> source_paths(["data/train.de.gz", "data/train.en.gz"])
 {'de': 'data/train.de.gz', 'en': 'data/train.en.gz'}
@@ -15,7 +15,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,20 @@ from volt.files.paths import expand
 Progress = Callable[[str, int, "int | None"], object]
 
 ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
-N_SAMPLES = 4  # lines per source, where none are given
+N_SAMPLES = 4  # lines per text, where none are given
 SAMPLE_LENGTHS = range(40, 161)  # characters
-UNSEEN_SHARE = 0.01  # of a held-out text's characters, from which on it is told
+UNSEEN_SHARE = 0.01  # of a held-out text's characters; fewer are not worth a sentence
 _SAMPLE_BLOCK = 1 << 20  # bytes read for samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedText:
-    """A text by its name. files: what it was read from;  lines: a few of it, to show how they are cut."""
+    """A text by its name.
+
+    counts: of its words
+    files: the files that it was read from
+    lines: a few of its lines, to show how they are cut
+    """
 
     name: str
     counts: WordCounts
@@ -56,7 +61,10 @@ class NamedText:
 
 
 def source_paths(arguments: Sequence[str]) -> dict[str, str]:
-    """The path of each name. Raises ConfigError if one is empty or comes twice, as that of two like-named files."""
+    """The path of each name.
+
+    Raises ConfigError if a name is empty or comes twice, as it does for two files of the same name.
+    """
     named = [_named(argument) for argument in arguments]
     stems = _short_names([path for name, path in named if name is None])
     paths: dict[str, str] = {}
@@ -70,7 +78,7 @@ def source_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _named(argument: str) -> tuple[str | None, str]:
-    """NAME=FILE taken apart; a file that is called so itself is not."""
+    """The name and the path of NAME=FILE; no name for FILE, even where the file's own name holds an equals sign."""
     name, equals, path = argument.partition("=")
     if not equals or "/" in name or os.path.lexists(argument):
         return None, argument
@@ -104,15 +112,17 @@ def _stem(path: str) -> str:
 def read_sources(
     arguments: Sequence[str], *, progress: Progress | None = None, **options: Any
 ) -> tuple[NamedText, ...]:
-    """Count the words of each source; options are those of `count_words`. Sources come sorted as they are given.
+    """Read each text and count its words, in the order given.
 
-    Raises ConfigError if names clash, CorpusError if one cannot be read or has no words.
+    progress, options: those of `count_words`
+    Raises ConfigError if two texts have the same name.
+    Raises CorpusError if a text cannot be read or has no words.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
     ...     _ = file.write(b"low lower low\\n") and file.flush()
-    ...     source = read_sources([f"en={file.name}"])[0]
-    >>> source.name, source.counts.total, source.lines
+    ...     text = read_sources([f"en={file.name}"])[0]
+    >>> text.name, text.counts.total, text.lines
     ('en', 3, ('low lower low',))
     """
     found = []
@@ -124,7 +134,10 @@ def read_sources(
 
 
 def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
-    """A few lines from the start of a file, evenly spaced among those of a length that reads well; none of a pipe."""
+    """A few lines from the start of a file, evenly spaced among those of 40 to 160 characters.
+
+    There are none of a pipe, nor of a file that holds records.
+    """
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
     blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace")
@@ -136,9 +149,10 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
-    """The held-out texts under the names of the sources, where they can be told, and what to say where they cannot.
+    """The held-out texts under the names of the training texts, and a sentence on each text without a partner.
 
-    One text for one source needs no name. Texts of other names stay as they are: they count in the whole alone.
+    One held-out text belongs to one training text, whatever it is called. A held-out text whose name no training text
+    has is part of the measures of the whole, and of no comparison by source.
 
     >>> match_names(["en", "de"], [NamedText("fr", WordCounts.from_pairs({"le": 1}))])[1][0]
     "held-out 'fr' has the name of no source (en, de): it is measured, but compared with none; write NAME=FILE"
@@ -146,7 +160,7 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
         only = heldout[0]
         return (NamedText(names[0], only.counts, only.files, only.lines),), []
-    known, given = ", ".join(names), [source.name for source in heldout]
+    known, given = ", ".join(names), [text.name for text in heldout]
     tail = "it is measured, but compared with none; write NAME=FILE"
     notes = [f"held-out {name!r} has the name of no source ({known}): {tail}" for name in given if name not in names]
     if set(given) & set(names):
@@ -155,14 +169,14 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
 
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """A sentence on the characters of a held-out text that the sources lack, if they are more than a few.
+    """A sentence on the characters of a held-out text that the training texts lack, or None if there are few of them.
 
     >>> greek = NamedText("el", WordCounts.from_pairs({"και": 2}))
     >>> print(unseen_characters([NamedText("en", WordCounts.from_pairs({"a": 1}))], greek))
     held-out 'el': 100.0 % of its characters (3 distinct, mostly GREEK) do not occur in the training text; a vocabulary
     without byte fallback writes them as unknown
     """
-    known = set().union(*(set("".join(source.counts.words)) for source in seen))
+    known = set().union(*(set("".join(text.counts.words)) for text in seen))
     counted = Counter[str]()
     for word, count in heldout.counts.table.rows():
         for character in word:
@@ -171,21 +185,26 @@ def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | No
     share = sum(unseen.values()) / max(1, counted.total())
     if share < UNSEEN_SHARE:
         return None
-    scripts = Counter[str]()
-    for character, count in unseen.items():
-        scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
     return (
         f"held-out {heldout.name!r}: {100 * share:.1f} % of its characters ({len(unseen)} distinct, mostly "
-        f"{scripts.most_common(1)[0][0]}) do not occur in the training text; a vocabulary without byte fallback "
+        f"{_commonest_script(unseen)}) do not occur in the training text; a vocabulary without byte fallback "
         "writes them as unknown"
     )
 
 
-def are_aligned(sources: Sequence[NamedText]) -> bool:
-    """Whether there are several sources of as many lines each, as translations of each other have.
+def _commonest_script(counts: Mapping[str, int]) -> str:
+    """The first word of the characters' names that occurs most often: GREEK, LATIN, CJK and so on."""
+    scripts = Counter[str]()
+    for character, count in counts.items():
+        scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
+    return scripts.most_common(1)[0][0]
+
+
+def are_aligned(texts: Sequence[NamedText]) -> bool:
+    """Whether there are several texts of as many lines each, as translations of each other have.
 
     >>> are_aligned([NamedText("en", WordCounts.from_pairs({"low": 2}))])
     False
     """
-    n_lines = {source.counts.n_lines for source in sources}
-    return len(sources) > 1 and len(n_lines) == 1 and 0 not in n_lines
+    n_lines = {text.counts.n_lines for text in texts}
+    return len(texts) > 1 and len(n_lines) == 1 and 0 not in n_lines

@@ -1,6 +1,6 @@
 """`Comparison`: what `compare` found, and its JSON layout.
 
-Terminal table, Markdown, JSON and the HTML page all come from one `Comparison`; `as_data` is its JSON layout:
+The terminal, the Markdown, the JSON and the HTML page all come from one `Comparison`. `as_data` lays it out as JSON:
 
     version         1
     signature       what reproduces the search
@@ -16,12 +16,12 @@ Terminal table, Markdown, JSON and the HTML page all come from one `Comparison`;
                     heldout_by_source: {source: Measures}, shares: {source: share of the vocabulary}}]
     chosen          the name of the system that the search's rule chose, such as "volt knee"
     study           {grid: [GridRow], argmaxes: [Argmax], curve: Curve (columns), costs: [CostRow], warnings}
-    tokens          columns {token, length, count, rank, appears, peak, peak_count, scaffolding}; null in count and
-                    rank: not in the chosen vocabulary; null in scaffolding: never dropped
+    tokens          columns {token, length, count, rank, appears, peak, peak_count, scaffolding}; count and rank
+                    are null for a token that the chosen vocabulary lacks, scaffolding for one that no size drops
     lengths         [{length, types, pieces}] of the chosen vocabulary: its tokens by length, and their occurrences
     samples         {sizes, samples: [{source, line}], cuts: [size][sample][word] → list of token number or string,
                     counts: [size] → {token number as string: count}}
-    problems        sentences: what could not be made, and why; the rest was made all the same
+    problems        sentences on what could not be made, and why
 
 Measures, Curve, GridRow, Argmax, CostRow: the fields of the dataclasses of these names in volt.comparison.measures and
 volt.comparison.muv_study, spelled the same.
@@ -53,7 +53,12 @@ _LIBRARIES = ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers"
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """A named source of text. files: what it was read from;  fingerprint: of its word counts."""
+    """What is known of a `NamedText`.
+
+    files: the files that it was read from
+    lines, words, distinct_words, characters: how many it has
+    fingerprint: of its word counts
+    """
 
     name: str
     files: tuple[str, ...]
@@ -66,7 +71,13 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFacts:
-    """All sources together. temperature: what rescaled them for learning;  aligned: all have as many lines."""
+    """All sources together.
+
+    lines, words, distinct_words, characters: how many they have
+    fingerprint: of the word counts of all
+    temperature: what rescaled them for learning
+    aligned: whether all have as many lines
+    """
 
     sources: tuple[SourceFacts, ...]
     lines: int
@@ -80,7 +91,11 @@ class CorpusFacts:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """When, where and with what a comparison was made."""
+    """When, where and with what a comparison was made.
+
+    date: UTC, ISO 8601
+    seconds: wall time of all of it
+    """
 
     date: str
     machine: str
@@ -93,7 +108,18 @@ class Made:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Everything that a report of a comparison shows. chosen: the name of the system that the search's rule chose."""
+    """Everything that a report of a comparison shows.
+
+    signature: what reproduces it
+    corpus, heldout: the training and the held-out texts
+    search: of the training texts together
+    phases: the seconds of each phase, by name
+    chosen: the name of the system that the search's rule chose
+    study: of MUV-search
+    tokens: what becomes of each token along the sizes
+    samples: lines, cut at every searched size
+    problems: sentences on what could not be made, and why
+    """
 
     signature: str
     made: Made
@@ -109,7 +135,7 @@ class Comparison:
     problems: tuple[str, ...]
 
     def as_data(self) -> dict[str, Any]:
-        """Everything as JSON values, laid out as the module says."""
+        """Everything as JSON values, in the layout that the module describes."""
         return {
             "version": 1,
             "signature": self.signature,
@@ -162,24 +188,24 @@ def _samples(samples: SampleCuts) -> dict[str, Any]:
     }
 
 
-def corpus_facts(sources: Sequence[NamedText], temperature: float) -> CorpusFacts:
-    """What is to be known of these sources."""
-    counts = reduce(add, (source.counts for source in sources))
+def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
+    """What is known of these texts, each and together. temperature: what rescaled them for learning."""
+    counts = reduce(add, (text.counts for text in texts))
     parts = tuple(
         SourceFacts(
-            source.name, source.files, source.counts.n_lines, source.counts.total, source.counts.n_words,
-            source.n_characters, source.counts.fingerprint,
+            text.name, text.files, text.counts.n_lines, text.counts.total, text.counts.n_words,
+            text.n_characters, text.counts.fingerprint,
         )
-        for source in sources
+        for text in texts
     )  # fmt: skip
     return CorpusFacts(
         parts, counts.n_lines, counts.total, counts.n_words, sum(part.characters for part in parts),
-        counts.fingerprint, temperature, are_aligned(sources),
+        counts.fingerprint, temperature, are_aligned(texts),
     )  # fmt: skip
 
 
 def made_now(seconds: float) -> Made:
-    """Here and now, after so many seconds."""
+    """The record of this machine, this moment and the libraries here. seconds: wall time of the comparison."""
     return Made(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{platform.system()} {platform.machine()}",

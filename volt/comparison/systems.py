@@ -3,7 +3,8 @@
     volt RULE           the kept tokens of the size that the rule picks, from one search
     muv-search          the BPE vocabulary with the greatest Eq. 1 on the paper's grid
     bpe:N               N tokens of the same BPE, all kept
-    spm-bpe:N, spm-unigram:N, wordpiece:N    trained by sentencepiece and Hugging Face tokenizers on the same words
+    spm-bpe:N           N tokens, trained by sentencepiece on the same words, as are those of spm-unigram:N
+    wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
     PATH                any vocabulary file that volt.formats reads
 
 Without ":N" the size is that of the chosen VOLT vocabulary.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import accumulate, chain
@@ -52,7 +53,12 @@ _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a name asks for. kind: one of the names above, or "file";  size: None for the chosen vocabulary's."""
+    """What the name of a system asks for.
+
+    kind: one of the names above, or "file"
+    size: None for that of the chosen vocabulary
+    path: of a file
+    """
 
     kind: str
     size: int | None = None
@@ -60,11 +66,11 @@ class Spec:
 
     @property
     def text(self) -> str:
-        """As `parse_spec` reads it."""
+        """The name, as `parse_spec` reads it."""
         return self.path or self.kind + (f":{self.size}" if self.size else "")
 
     def sized(self, size: int) -> Spec:
-        """The same with this size, if it needs one and has none.
+        """The same with this size, if it needs a size and has none.
 
         >>> Spec("wordpiece").sized(7000).text
         'wordpiece:7000'
@@ -76,10 +82,14 @@ class Spec:
 class System:
     """A vocabulary and how it cuts words.
 
-    tokens: those that count as types, special ones left out;  lengths: (n,) int64 characters
+    size: its tokens, without special and byte tokens
+    tokens: those that count as types, special ones left out
+    lengths: (n,) int64, characters
     cut: distinct words, and the name of the source that they come from → Cuts into numbers of `tokens`
-    size: as VOLT counts it: tokens less byte tokens;  step_muv: Eq. 1 against the step before on its size axis, if any
-    sources: those that it can cut, None for any;  the other fields: see volt.comparison.measuring.SystemResult
+    cost: what it took to get it
+    step_muv: Eq. 1 against the searched size before, if its size was searched
+    sources: the names of the sources that it can cut, None for any
+    The other fields are those of volt.comparison.measuring.SystemResult.
     """
 
     name: str
@@ -103,7 +113,7 @@ class System:
 
 
 def parse_spec(text: str) -> Spec:
-    """Read a system's name. Raises ConfigError if it is neither one of the names nor a file that exists."""
+    """Read the name of a system. Raises ConfigError if it is neither one of the names above nor a file that exists."""
     kind, colon, size = text.partition(":")
     if kind in _KINDS and not (colon and (kind == "muv-search" or not size.isdecimal() or int(size) < 1)):
         if kind == "bpe" and not size:
@@ -116,8 +126,12 @@ def parse_spec(text: str) -> Spec:
     raise ConfigError(f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
 
 
-def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterable[System]:
-    """One system per rule, all from one search. cost: of learning and search together;  parts: what that covers."""
+def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterator[System]:
+    """One system for each rule, all from one search.
+
+    cost: of learning and search together
+    parts: what that cost includes, in words
+    """
     made: dict[int, System] = {}  # rules that pick the same size share a vocabulary, and how it cuts
     for rule, pick in search.picks.items():
         if pick.index not in made:
@@ -133,8 +147,9 @@ def _step_system(search: SearchResult, step: SizeStep, cost: Cost, parts: str) -
 
 
 def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost_note: str, **facts: Any) -> System:
-    """The first `size` tokens of the sweep, all kept. facts: further fields of System.
+    """The first `size` tokens that BPE makes, all kept.
 
+    facts: further fields of System
     Raises CandidateError if the candidates do not reach that size.
     """
     with measured() as costs:
@@ -143,11 +158,12 @@ def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost
 
 
 def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
-    """A system of a vocabulary, cut by VOLT's own encoder.
+    """A system that cuts with VOLT's own encoder of a vocabulary.
 
-    words_of: the counts whose words it will cut, if these were not made in its own way; each word then stands as a text
-    of its own, behind a space where the vocabulary's pre-tokens hold their spaces.
-    Raises VocabularyError if the words were not cut at white space, so that they are no texts.
+    words_of: the counts whose words it will cut. If the vocabulary normalises or pre-tokenises in another way than
+        they did, it cuts each word as a text of its own, behind a space where its pre-tokens hold their spaces.
+    facts: further fields of System
+    Raises VocabularyError if that is so and the words are no texts, because they were not cut at white space.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))
     >>> system = vocabulary_system("mine", vocabulary, family="file", cost=Cost(0.0, None), cost_note="")
@@ -181,7 +197,7 @@ def _made_alike(vocabulary: Vocabulary, counts: WordCounts) -> bool:
 
 
 def _text_length(piece: str, marker: str) -> int:
-    """Characters, the marker not counted; a byte token is one."""
+    """Characters of a piece, the marker not counted. A byte token has one."""
     if piece in BYTE_TOKENS:
         return 1
     return max(1, len(piece.removesuffix(SUFFIX)) if marker == "suffix" else len(piece) - piece.count(PREFIX))
@@ -193,7 +209,11 @@ def _cuts(ids: Sequence[Sequence[int]]) -> Cuts:
 
 
 def file_system(path: str, *, counts: WordCounts) -> System:
-    """The vocabulary in a file, in any format that volt.formats reads. Raises VocabularyError if it is damaged."""
+    """The vocabulary in a file, in any format that volt.formats reads.
+
+    counts: whose words it will cut
+    Raises VocabularyError if the file is damaged.
+    """
     from volt.formats.registry import read_vocabulary
 
     with measured() as costs:
@@ -207,8 +227,9 @@ def file_system(path: str, *, counts: WordCounts) -> System:
 def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
     """A vocabulary that another library trains on the words of `counts`, each a text of its own, in a second process.
 
-    Raises MissingLibraryError if the library is not installed, CandidateError if it refuses the size, VocabularyError
-    if the words were not cut at white space or were normalised.
+    Raises MissingLibraryError if the library is not installed.
+    Raises CandidateError if the library refuses the size.
+    Raises VocabularyError if the words were not cut at white space, or were normalised.
     """
     if counts.pretokenizer != PreTokenizer() or counts.normalizer != Normalizer():
         raise VocabularyError(
@@ -258,7 +279,11 @@ def _load_wordpiece(folder: Path) -> tuple[tuple[str, ...], Longs, Cutter]:
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
-    """Vocabularies of separate sources side by side: each source is cut by its own, and no token is shared."""
+    """Vocabularies of separate sources as one system: each source is cut by its own, and no token is shared.
+
+    systems: by the name of the source
+    facts: further fields of System
+    """
     offsets = dict(zip(systems, accumulate((len(one.tokens) for one in systems.values()), initial=0), strict=False))
 
     def cut(words: Sequence[str], source: str) -> Cuts:

@@ -1,4 +1,4 @@
-"""A search → what a reader can look up: every token's life along the sizes, and sample lines cut at each size.
+"""A search → what becomes of every token along the sizes, and sample lines cut at each size.
 
 >>> from volt.learn.bpe import learn_bpe
 >>> from volt.choose.search import search
@@ -34,15 +34,17 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenTable:
-    """One entry per candidate token, atoms first, then in the order in which merges make them.
+    """One entry for each candidate token: atoms first, then the others in the order in which merges make them.
 
-    Counts are those of the corpus as it was learned from: rescaled, if a temperature did so.
-    tokens: spelled as in the vocabulary, marker included;  lengths: (n,) int64 characters
-    counts: (n,) int64 how often the chosen vocabulary uses each, −1 for tokens that it does not hold
-    ranks: (n,) int64 from 1, the most frequent first, 0 for tokens that it does not hold
-    appears: (n,) int64 the smallest size that holds the token;  peaks, peak_counts: (n,) int64 the size at which it is
-    used most, and how often then;  scaffolding: (n,) int64 the first searched size that drops it after it appeared, 0
-    if none does
+    Counts are those of the corpus that the merges were learned from, rescaled if a temperature rescaled it.
+    tokens: spelled as in the vocabulary, marker included
+    lengths: (n,) int64, characters
+    counts: (n,) int64, pieces in the corpus cut by the chosen vocabulary, −1 for a token that it lacks
+    ranks: (n,) int64 from 1, the most frequent first, 0 for a token that the chosen vocabulary lacks
+    appears: (n,) int64, the smallest size that holds the token
+    peaks: (n,) int64, the smallest size at which the token is used most
+    peak_counts: (n,) int64, its count at that size
+    scaffolding: (n,) int64, the first searched size that has the token and drops it, 0 if none does
     """
 
     tokens: tuple[str, ...]
@@ -57,12 +59,13 @@ class TokenTable:
 
 @dataclass(frozen=True, slots=True)
 class SampleCuts:
-    """Sample lines, cut by the vocabulary of every searched size (kept tokens only: scaffolding is split back).
+    """Sample lines, cut by the vocabulary of every searched size: its kept tokens, all others split back.
 
-    sizes: of the search's steps;  samples: (source, line)
-    cuts: for every size, for every sample, for every word, its pieces: the number of a token in the TokenTable, or the
-    string of a character that no token holds
-    counts: for every size, the count in the corpus of each token number that the samples use at that size
+    sizes: those that were searched
+    samples: (name of the text, line)
+    cuts: for every size, sample and word, its pieces. A piece is the number of a token in the TokenTable, or the
+        string of a character that no token holds.
+    counts: for every size, the count in the corpus of each token number that the samples use
     """
 
     sizes: tuple[int, ...]
@@ -85,7 +88,7 @@ def token_table(search: SearchResult) -> TokenTable:
 
 
 def _chosen(search: SearchResult) -> tuple[Longs, Longs]:
-    """Counts and ranks in the chosen vocabulary; −1 and 0 for tokens outside."""
+    """Counts and ranks in the chosen vocabulary, −1 and 0 for tokens that it lacks."""
     held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
     counts = np.array([held.get(token, -1) for token in search.candidates.tokens], np.int64)
     ranks = np.zeros(len(counts), np.int64)
@@ -113,9 +116,11 @@ def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Narrowed:
-    """Candidates, and of their merges and tokens only those that can occur in some words: the words' cuts are the same.
+    """Candidates with those of their merges and tokens that can occur in some words.
 
-    merges: (rank, pair);  tokens: token numbers
+    A vocabulary of these alone is small, and cuts the words as one of all merges and tokens does.
+    merges: (rank, pair)
+    tokens: the numbers of the tokens
     """
 
     candidates: Candidates
@@ -133,8 +138,8 @@ class _Narrowed:
         tokens = enumerate(candidates.tokens)
         return cls(candidates, merges, tuple(n for n, token in tokens if n < candidates.n_atoms or token in texts))
 
-    def vocabulary_at(self, step: SizeStep) -> Vocabulary:
-        """The vocabulary of a step, as far as it matters to the words."""
+    def at_step(self, step: SizeStep) -> Vocabulary:
+        """The vocabulary of a searched size, as far as it matters to the words."""
         candidates, n_merges = self.candidates, self.candidates.merges_at(step.size)
         return vocabulary_of(
             candidates,
@@ -144,7 +149,7 @@ class _Narrowed:
 
 
 def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
-    """Cut lines at every searched size. samples: (source, line)."""
+    """Cut lines at every searched size. samples: (name of the text, line)."""
     candidates = search.candidates
     normalizer, pretokenizer = candidates.counts.normalizer, candidates.counts.pretokenizer
     lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
@@ -153,7 +158,7 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
     narrowed = _Narrowed.of(candidates, words)
     cuts, counts = [], []
     for step in search.steps:
-        found = Encoder(narrowed.vocabulary_at(step)).encode_words(words)
+        found = Encoder(narrowed.at_step(step)).encode_words(words)
         pieces = {
             word: tuple(numbers.get(piece, piece) for piece in cut) for word, cut in zip(words, found, strict=True)
         }

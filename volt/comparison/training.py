@@ -3,9 +3,9 @@
 A process of its own makes the cost comparable (nothing else is in it, and the library is loaded before the clock
 starts) and keeps a library that ends the process, as some do on bad input, from ending a report.
 
-Called as `python -m volt.comparison.training KIND SIZE WORDS FOLDER`, it trains, writes the library's own file into
-FOLDER, and prints the cost as JSON. Settings are each library's defaults but for these: no normalisation, all
-characters, no special tokens but the unknown one, so that all systems see the same words.
+`python -m volt.comparison.training KIND SIZE WORDS FOLDER` is that process. It trains, writes the library's own file
+into FOLDER, and prints the cost as JSON. Each library runs with its default settings, except that it normalises
+nothing, keeps all characters and has no special token but the unknown one, so that all systems see the same words.
 
 >>> sorted(TRAINERS)
 ['spm-bpe', 'spm-unigram', 'wordpiece']
@@ -32,9 +32,10 @@ _LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordp
 
 
 def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
-    """Train a vocabulary of `size` tokens, the unknown one not counted; the library's file appears in the folder.
+    """Train a vocabulary of `size` tokens, the unknown one not counted, and write the library's file into the folder.
 
-    Raises MissingLibraryError if the library is not installed, CandidateError with its reason if it refuses.
+    Raises MissingLibraryError if the library is not installed.
+    Raises CandidateError with the library's reason if it refuses.
     """
     words = folder / "words.tsv"
     words.write_text("".join(f"{word}\t{count}\n" for word, count in counts.table.rows()), encoding="utf-8")
@@ -54,7 +55,7 @@ def _reason(stderr: str) -> str:
 
 
 def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: str) -> Cost:
-    """From the table of words and counts, which sentencepiece reads as it is."""
+    """Train on the table of words and counts, which sentencepiece reads as it is."""
     import os
 
     import sentencepiece
@@ -71,7 +72,7 @@ def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: st
 
 
 def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
-    """From text, each word as often as it occurs, because the library takes no counts."""
+    """Train on text that holds each word as often as it occurs, because the library takes no counts."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=MAX_WORD))
@@ -103,7 +104,10 @@ TRAINERS: dict[str, Callable[[int, Path, Path], Cost]] = {
 
 
 def main(kind: str, size: str, words: str, folder: str) -> int:
-    """Train and print the cost; 3 if the library is missing, 1 with its reason on stderr if it refuses."""
+    """Train and print the cost. Returns the status of the process.
+
+    0: trained;  1: the library refuses, its reason is on stderr;  3: the library is missing
+    """
     try:
         cost = TRAINERS[kind](int(size), Path(words), Path(folder))
     except ImportError:

@@ -3,13 +3,13 @@
     entropy     entropy over size: the transport's and the sweep's, with what every rule picks
     muv         marginal utility (Eq. 1) over size, with the same picks
     profile     count over rank of the chosen vocabulary's tokens, both logarithmic
-    lengths     share of its tokens, and of their occurrences, by length in characters
+    lengths     share of its tokens, and of the pieces of the text, by length in characters
     fertility   pieces per word of every system, by source
 
 All take the JSON values of `Comparison.as_data`, so a chart cannot show another number than the report.
 
 >>> shares([{"length": 1, "types": 1, "pieces": 9}, {"length": 2, "types": 3, "pieces": 1}])[:2]
-[{'length': 1, 'of': 'tokens', 'share': 0.25}, {'length': 1, 'of': 'occurrences', 'share': 0.9}]
+[{'length': 1, 'of': 'tokens', 'share': 0.25}, {'length': 1, 'of': 'pieces', 'share': 0.9}]
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ CONFIG: dict[str, Any] = {
 
 
 def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
-    """All charts of a comparison, by name; no "muv" where a single size was searched. data: of `Comparison.as_data`."""
+    """All charts of a comparison, by name. There is no "muv" where a single size was searched.
+
+    data: of `Comparison.as_data`
+    """
     drawn: dict[str, alt.LayerChart | alt.Chart] = {"entropy": entropy_chart(data)}
     if any(step["muv"] is not None for step in data["search"]["steps"]):
         drawn["muv"] = muv_chart(data)
@@ -80,7 +83,7 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
 
 
 def entropy_chart(data: Data) -> alt.LayerChart:
-    """Entropy over size: of the transport at the searched sizes, of the sweep at all, and the rules' picks."""
+    """Entropy over size, of the transport at the searched sizes and of the BPE sweep at all, with what rules pick."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     sweep = _from(steps[0]["size"], curve["sizes"], curve["entropies"])
     rows = [_row(step["size"], step["entropy"], "after the transport") for step in steps]
@@ -91,9 +94,9 @@ def entropy_chart(data: Data) -> alt.LayerChart:
 
 
 def muv_chart(data: Data) -> alt.LayerChart:
-    """MUV over size, per million tokens: between searched sizes as lines, between close sizes of the sweep as points.
+    """MUV over size, per million tokens: lines between searched sizes, points between close sizes of the BPE sweep.
 
-    Logarithmic where the lines are positive throughout; points that are not positive are then left out.
+    The scale is logarithmic if all lines are positive; points that are not positive are then left out.
     """
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     heights = {step["size"]: step["muv"] * 1e6 for step in steps if step["muv"] is not None}
@@ -109,7 +112,7 @@ def muv_chart(data: Data) -> alt.LayerChart:
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:
-    """Count over rank of the tokens that the chosen vocabulary uses, and where 100 occurrences lie."""
+    """Count over rank of the tokens that the chosen vocabulary uses, with a line at a count of 100."""
     pairs = sorted((rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count)
     rows = [{"rank": rank, "count": count} for rank, count in _spread(pairs)]
     hundred = alt.Chart(_values([{"count": 100}])).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
@@ -124,21 +127,21 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
-    """Share of the tokens, and of their occurrences, by length."""
+    """Share of the tokens, and of their pieces, by length."""
     bars = alt.Chart(_values(shares(lengths))).mark_bar()
     order = [f"{n}" for n in range(1, LONGEST)] + [f"{LONGEST}+"]
     chart: alt.Chart = bars.encode(
         x=alt.X("label:O", title="length, characters", sort=order, axis=alt.Axis(labelAngle=0)),
-        xOffset=alt.XOffset("of:N", sort=["tokens", "occurrences"]),
+        xOffset=alt.XOffset("of:N", sort=["tokens", "pieces"]),
         y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
-        color=alt.Color("of:N", sort=["tokens", "occurrences"]),
+        color=alt.Color("of:N", sort=["tokens", "pieces"]),
         tooltip=["label:O", "of:N", alt.Tooltip("share:Q", format=".2%")],
     ).transform_calculate(label=f"datum.length < {LONGEST} ? '' + datum.length : '{LONGEST}+'")  # fmt: skip
-    return _sized(chart, "Share of tokens and of their occurrences by length in characters")
+    return _sized(chart, "Share of tokens and of their pieces by length in characters")
 
 
 def fertility_chart(data: Data) -> alt.Chart:
-    """Pieces per word of every system, a dot per source; a single source has a dot of its own."""
+    """Pieces per word of every system, with a dot for each source."""
     rows = [
         {"system": system["name"], "source": source, "fertility": measures["fertility"]}
         for system in data["systems"]
@@ -155,7 +158,7 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
-    """Counts by length as shares of all tokens and of all occurrences; tokens of 16 and more characters are one.
+    """Counts by length as shares of all tokens and of all pieces. Those of 16 and more characters stand together.
 
     >>> shares([{"length": 20, "types": 1, "pieces": 2}, {"length": 16, "types": 1, "pieces": 2}])[0]
     {'length': 16, 'of': 'tokens', 'share': 1.0}
@@ -165,7 +168,7 @@ def shares(lengths: Sequence[Row]) -> list[Row]:
         entry = sums[min(LONGEST, row["length"])]
         entry[0], entry[1] = entry[0] + row["types"], entry[1] + row["pieces"]
     totals = [max(1, sum(entry[k] for entry in sums.values())) for k in range(2)]
-    names = ("tokens", "occurrences")
+    names = ("tokens", "pieces")
     return [
         {"length": length, "of": names[k], "share": entry[k] / totals[k]}
         for length, entry in sums.items()
@@ -194,17 +197,7 @@ def _lines(
     rows: list[Row], *, title: str, picks: list[Row], points: list[Row], scale: alt.Scale, name: str
 ) -> alt.LayerChart:
     """Lines over size, faint points behind them, and labelled points at the picks."""
-    logarithmic = scale.to_dict().get("type") == "log"
-    ticks = (
-        alt.Axis(values=[m * 10.0**k for k in range(-6, 7) for m in (1, 3)]) if logarithmic else alt.Axis(tickCount=5)
-    )
-    x = alt.X(
-        "size:Q",
-        title="vocabulary size, tokens",
-        axis=alt.Axis(format=",d", tickCount=6),
-        scale=alt.Scale(nice=False, zero=False),
-    )
-    y = alt.Y("value:Q", title=title, scale=scale, axis=ticks)
+    x, y = _axes(title, scale)
     tooltip = [_number("size", "size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
     faint = alt.Chart(_values(points)).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)
     base = alt.Chart(_values(rows))
@@ -221,11 +214,20 @@ def _lines(
     return _sized(alt.LayerChart(layer=layers), f"{name} over vocabulary size, with what every rule picks")
 
 
+def _axes(title: str, scale: alt.Scale) -> tuple[alt.X, alt.Y]:
+    """Size from left to right, and values of the given title and scale upwards."""
+    thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
+    ticks = alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
+    sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)
+    x = alt.X("size:Q", title="vocabulary size, tokens", axis=sizes, scale=from_first)
+    return x, alt.Y("value:Q", title=title, scale=scale, axis=ticks)
+
+
 _Side = tuple[list[Row], Literal["left", "right"], int]
 
 
 def _labels(picks: list[Row], x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """The rules' names: to the right of their points, and to the left of the last."""
+    """The names of the rules, to the right of their points; that of the last, to the left."""
     sides: tuple[_Side, _Side] = (picks[:-1] or picks, "left", 2), (picks[1:][-1:], "right", 4)
     return [
         alt.Chart(_values(rows)).mark_text(dy=-13, align=align, dx=dx).encode(x=x, y=y, text="rules:N")
@@ -252,7 +254,7 @@ def _from(first: int, sizes: Sequence[int], values: Sequence[float]) -> list[tup
 
 
 def _spread(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """At most some 400 of the pairs, first and last among them, evenly spaced in the logarithm of their place."""
+    """At most 400 of the pairs, evenly spaced in the logarithm of their place, the first and the last among them."""
     n = len(pairs)
     places = {round(n ** (k / (MAX_POINTS - 1))) - 1 for k in range(MAX_POINTS)} if n else set()
     return [pairs[place] for place in sorted(places)]

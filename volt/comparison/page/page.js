@@ -87,7 +87,7 @@ function makeCutter(data, slider) {
     const total = cut.reduce((sum, pieces) => sum + pieces.length, 0);
     const shown = line.querySelector(".total");
     shown.dataset.value = total;
-    shown.textContent = `${grouped.format(total)} token${total === 1 ? "" : "s"}`;
+    shown.textContent = `${grouped.format(total)} piece${total === 1 ? "" : "s"}`;
     return total;
   }
   function show() {

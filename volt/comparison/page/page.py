@@ -1,8 +1,8 @@
 """`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
 
 Everything stands in the file: data as JSON, charts' specifications and the library that draws them, style and script. A
-content security policy lets these scripts run, known by their hashes, and nothing else: no network, no other script, no
-`eval`. Data reach the document through autoescaped templates or as text nodes, never as mark-up.
+content security policy allows these scripts by their hashes and nothing else: no network, no other script, no `eval`.
+Data enter the document through autoescaped templates or as text nodes, never as mark-up.
 
 >>> embed_json({"token": "</script><b>"})
 '{"token":"\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e"}'
@@ -20,7 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.comparison.page import tables as page_tables
+from volt.comparison import tables
 from volt.comparison.page.charts import CONFIG, specifications, write_charts
 from volt.comparison.page.slider import slider_data
 from volt.files.atomic import write_atomic
@@ -32,7 +32,7 @@ TITLES = {
     "entropy": "Entropy over vocabulary size, with what every rule picks",
     "muv": "Marginal utility (Eq. 1) over vocabulary size",
     "profile": "Token counts by rank, chosen vocabulary",
-    "lengths": "Lengths of tokens and of occurrences, chosen vocabulary",
+    "lengths": "Lengths of tokens and of pieces, chosen vocabulary",
     "fertility": "Pieces per word of every system, training text",
 }
 SCRIPTS = ("bpe.js", "tables.js", "page.js")
@@ -101,7 +101,7 @@ def _read(name: str) -> str:
     return files("volt.comparison.page").joinpath(name).read_text(encoding="utf-8")
 
 
-@cache
+@cache  # the same text for as long as the installed vl-convert is the same, and seconds of work to bundle
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed, which vl-convert brings along."""
     from vl_convert import javascript_bundle
@@ -127,14 +127,14 @@ def _policy(*scripts: str) -> str:
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def _tables(data: Mapping[str, Any]) -> dict[str, list[page_tables.Table]]:
+def _tables(data: Mapping[str, Any]) -> dict[str, list[tables.Table]]:
     """The tables of each section."""
     return {
-        "answer": [page_tables.pick_table(data)],
-        "systems": [*page_tables.system_tables(data), page_tables.cost_table(data)],
-        "sources": page_tables.source_tables(data),
-        "study": page_tables.study_tables(data),
-        "made": [page_tables.corpus_table(data)],
+        "answer": [tables.pick_table(data)],
+        "systems": [*tables.system_tables(data), tables.cost_table(data)],
+        "sources": tables.source_tables(data),
+        "study": tables.study_tables(data),
+        "made": [tables.corpus_table(data)],
     }
 
 

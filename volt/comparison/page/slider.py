@@ -1,8 +1,8 @@
 """SearchResult → what the page's script needs to cut text with the vocabulary of every searched size.
 
-The merges are shipped once, as pairs of token numbers; the script merges with those of a size and splits back the
-tokens that the transport drops there, as the encoder does. Counts are shipped as changes from one size to the next, so
-those of every size are exact.
+The page holds all merges once, as pairs of token numbers. The script merges with those of a size and splits back the
+tokens that the transport drops there, as the encoder does. The page holds counts as changes from one size to the next,
+from which the script rebuilds the exact counts of every size.
 
 >>> from volt.learn.bpe import learn_bpe
 >>> from volt.choose.search import search
@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
     """Merges, counts and scaffolding at every searched size, and sample lines as pre-tokens, as JSON values.
 
-    merges: left, right, left, right, …, numbers of tokens;  n_merges: those of each size
-    changes: per size, the tokens whose count is another than at the size before, and their counts, before any split
-    dropped: per size, the tokens that its vocabulary does not keep;  typeable: whether the script may cut free text
+    merges: left, right, left, right, …, numbers of tokens
+    n_merges: how many of the merges each size has
+    changes: for each size, the tokens whose count differs from that at the size before, and their counts, before any
+        token is split back
+    dropped: for each size, the tokens that its vocabulary does not keep
+    typeable: whether the script may cut free text
+    samples: lines as pre-tokens
     """
     candidates, vocabulary = result.candidates, result.vocabulary
     sizes = [step.size for step in result.steps]
@@ -54,7 +58,7 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
 
 
 def can_type(vocabulary: Vocabulary) -> bool:
-    """Whether the page's script cuts free text into the same pre-tokens: simple cutting, and no user tokens.
+    """Whether the page's script cuts free text into the same pre-tokens: at spaces, and without user tokens.
 
     >>> from volt.text.pretokenizer import PreTokenizer
     >>> from volt.vocabulary import Vocabulary

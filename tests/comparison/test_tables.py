@@ -1,0 +1,87 @@
+"""Laws of the tables: one name for a measure, and a brief table that holds nothing of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pages import topics_comparison
+
+from volt.comparison.report import report_tables
+from volt.comparison.tables import (
+    FORMS,
+    MEASURES,
+    Table,
+    corpus_table,
+    cost_table,
+    legend,
+    pick_table,
+    source_tables,
+    study_tables,
+    system_tables,
+)
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return topics_comparison().as_data()
+
+
+@pytest.fixture(scope="module")
+def full(data: dict[str, Any]) -> dict[str, Table]:
+    """The tables of the page, by name."""
+    tables = [corpus_table(data), pick_table(data), cost_table(data)]
+    tables += [*system_tables(data), *source_tables(data), *study_tables(data)]
+    return {table.name: table for table in tables}
+
+
+def test_a_brief_table_is_a_part_of_the_full_one(data: dict[str, Any], full: dict[str, Table]) -> None:
+    """What the terminal and the Markdown show of a table of the page has its caption, columns, cells and strong row."""
+    shared = [table for table in report_tables(data) if table.name in full]
+    assert {table.name for table in shared} >= {"sources", "costs", "systems-training", "argmaxes", "search-costs"}
+    for table in shared:
+        whole = full[table.name]
+        places = [whole.columns.index(column) for column in table.columns]
+        assert (table.caption, table.strong) == (whole.caption, whole.strong)
+        assert table.rows == tuple(tuple(row[place] for place in places) for row in whole.rows)
+        assert all(column.detail for place, column in enumerate(whole.columns) if place not in places)
+
+
+def test_a_measure_has_one_name(data: dict[str, Any], full: dict[str, Table]) -> None:
+    """In every table of measures, a measure's column is the same: its label, abbreviation, meaning and form.
+
+    The grid of MUV-search shows three entropies beside each other, and tells them apart in their names.
+    """
+    measures = {column.key: column for column in MEASURES}
+    tables = [table for table in (*report_tables(data), *full.values()) if table.name != "grid"]
+    found = [column for table in tables for column in table.columns if column.key in measures]
+    assert {column.key for column in found} == set(measures)
+    assert all(column == measures[column.key] for column in found)
+
+
+def test_no_two_columns_of_a_table_are_called_alike(data: dict[str, Any], full: dict[str, Table]) -> None:
+    """Labels differ within a table, and so do abbreviations; every form is known."""
+    for table in (*report_tables(data), *full.values()):
+        for names in ([column.label for column in table.columns], [column.head for column in table.columns]):
+            assert len(set(names)) == len(names)
+        assert {column.form for column in table.columns} <= set(FORMS)
+
+
+def test_the_legend_explains_every_brief_measure(data: dict[str, Any]) -> None:
+    """Under the measures stands the meaning of every column that the brief table shows."""
+    table = next(table for table in report_tables(data) if table.name == "systems-training")
+    assert table.note == legend(MEASURES)
+    assert all(f"{column.head}: {column.title}." in table.note for column in table.columns[1:])
+
+
+def test_tables_by_source_show_the_json(data: dict[str, Any]) -> None:
+    """The tables of one measure hold, for every system and source, the value of the JSON."""
+    sources = [source["name"] for source in data["corpus"]["sources"]]
+    tables = {table.name: table for table in report_tables(data)}
+    for key in ("fertility", "continued_word_rate", "parity"):
+        rows = [[cell.value for cell in row] for row in tables[f"{key}-by-source"].rows]
+        assert rows == [
+            [system["name"], *(system["by_source"][name][key] for name in sources)] for system in data["systems"]
+        ]
+    shares = [[cell.value for cell in row[1:]] for row in tables["share-by-source"].rows]
+    assert shares == [[system["shares"][name] for name in sources] for system in data["systems"]]

@@ -1,0 +1,332 @@
+"""Comparison data → the tables of a report: what every column holds, and every cell with the value that it shows.
+
+The terminal, the Markdown and the page show these tables and define none. The page has room for all columns and for
+their labels; the terminal and Markdown show the brief table, under abbreviated labels. No number is computed here.
+
+>>> cell(Column("bits", "Mbit", "what it means", "millions"), {"bits": 1_234_400.0})
+Cell(text='1.23', value=1234400.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+Data = Mapping[str, Any]
+NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column holds, under one name wherever it is shown.
+
+    key: of the row's data
+    label: the name
+    title: what it means, as the end of the sentence "label: …"
+    form: a name in FORMS, how its values are written
+    short: an abbreviation of the label for narrow tables, the label itself if empty
+    detail: whether only a table with much room shows it
+    """
+
+    key: str
+    label: str
+    title: str
+    form: str = "text"
+    short: str = ""
+    detail: bool = False
+
+    @property
+    def head(self) -> str:
+        """The name for a narrow table."""
+        return self.short or self.label
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers, which end at the right."""
+        return self.form not in ("text", "yes")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is shown, and the JSON value that it shows."""
+
+    text: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of a report.
+
+    name: what identifies it in the page
+    caption: what stands above it
+    rows: cells, one for each column
+    strong: the index of the row that stands out, if any
+    note: what a reader needs to know who cannot point at a column
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    strong: int | None = None
+    note: str = ""
+
+    def brief(self) -> Table:
+        """The table without the columns of detail."""
+        shown = [place for place, column in enumerate(self.columns) if not column.detail]
+        columns = tuple(self.columns[place] for place in shown)
+        return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in shown) for row in self.rows))
+
+
+def _significant(value: float) -> str:
+    """Three significant digits at least, thousands with commas, tiny values as powers of ten.
+
+    >>> [_significant(value) for value in (0.0, 0.01234, 1.5, 12345.6, 1e-7, -0.5)]
+    ['0', '0.0123', '1.5', '12,346', '1.00e-07', '-0.5']
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.2e}"
+
+
+FORMS: dict[str, Callable[[Any], str]] = {
+    "text": str,
+    "yes": lambda value: "yes" if value else "",
+    "count": lambda value: f"{value:,.0f}",
+    "ratio": lambda value: f"{value:.3f}",
+    "fine": lambda value: f"{value:.4f}",
+    "percent": lambda value: f"{value:.1%}",
+    "fine percent": lambda value: f"{value:.2%}",
+    "millionths": lambda value: f"{value * 1e6:,.1f}",
+    "millions": lambda value: f"{value / 1e6:,.2f}",
+    "seconds": lambda value: f"{value:.2f}",
+    "significant": _significant,
+}
+
+SYSTEM = Column("name", "system", "vocabulary, and how it was made")
+SIZE = Column("size", "size", "tokens, special ones not counted", "count")
+SCAFFOLDING = Column("n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count")
+MUV = Column("muv", "MUV ·10⁶", "Eq. 1 against the size before, nats per character and million tokens", "millionths")
+SECONDS = Column("seconds", "seconds", "wall time from the counted words, measured in this run", "seconds")
+MEMORY = Column("memory_mb", "MB", "greatest resident memory above that before", "count")
+EDGE = Column("on_edge", "on edge", "the first or the last size that could be picked", "yes")
+SOURCE = Column("source", "source", "named text")
+SHARE = Column("share", "share", "the source's part of a token's count, a mean over the tokens used", "percent")
+FERTILITY = Column("fertility", "fertility", "pieces per word", "ratio", short="fert.")
+CUT_WORDS = Column(
+    "continued_word_rate", "cut words", "share of the words that take more than one piece", "percent", short="cut"
+)
+PARITY = Column("parity", "parity", "fertility over the mean fertility of all sources", "ratio")
+PREMIUM = Column(
+    "premium", "premium", "pieces over those of the source that takes fewest, where lines are aligned", "ratio"
+)
+MEASURES = (
+    Column("n_pieces", "pieces", "occurrences of tokens that the text takes", "count"),
+    Column("bits", "Mbit", "pieces · log₂ size, in millions", "millions"),
+    Column("entropy", "entropy", "Eq. 2, nats per character", "fine"),
+    Column(
+        "muv_from_atoms", "MUV from atoms ·10⁶",
+        "Eq. 1 against the vocabulary of characters alone, nats per character and million tokens", "millionths",
+        short="MUV atoms",
+    ),
+    FERTILITY,
+    CUT_WORDS,
+    Column("renyi", "Rényi", "efficiency, α = 2.5", "ratio"),
+    Column("f95", "F95", "count of the type at the 95th percentile of frequency", "count"),
+    Column("divergence", "D", "½ Σ|p − 1/K|, distance from a uniform distribution", "ratio"),
+    Column("percentile_frequency", "3–83 %", "share of pieces whose types rank between 3 % and 83 %", "percent"),
+    Column("rare_share", "rare types", "share of types seen fewer than 100 times", "percent", short="rare"),
+    Column("unknown_rate", "unknown", "unknown pieces per piece", "fine percent", short="unk."),
+    Column("n_used", "types used", "tokens of the vocabulary that the text uses", "count", detail=True),
+)  # fmt: skip
+_TOTALS = ("lines", "words", "distinct_words", "characters")
+
+
+def cell(column: Column, row: Data) -> Cell:
+    """The cell of a row's value, a dash where there is none.
+
+    >>> cell(Column("muv", "MUV", "", "millionths"), {"muv": None}).text
+    '–'
+    """
+    value = row.get(column.key)
+    return Cell(NONE if value is None else FORMS[column.form](value), value)
+
+
+def table(
+    name: str,
+    caption: str,
+    columns: Sequence[Column],
+    rows: Iterable[Data],
+    *,
+    strong: Callable[[Data], bool] = lambda row: False,
+    note: str = "",
+) -> Table:
+    """A table of these columns of the rows. strong: whether a row stands out; the first of them does.
+
+    >>> table("t", "", [Column("a", "A", "")], [{"a": "x"}, {"a": "y"}], strong=lambda row: row["a"] == "y").strong
+    1
+    """
+    rows = list(rows)
+    cells = tuple(tuple(cell(column, row) for column in columns) for row in rows)
+    found = next((index for index, row in enumerate(rows) if strong(row)), None)
+    return Table(name, caption, tuple(columns), cells, found, note)
+
+
+def legend(columns: Iterable[Column]) -> str:
+    """What the columns of a brief table mean, in words.
+
+    >>> legend([SIZE, Column("note", "note", ""), replace(SIZE, detail=True)])
+    'size: tokens, special ones not counted.'
+    """
+    return " ".join(f"{column.head}: {column.title}." for column in columns if column.title and not column.detail)
+
+
+def corpus_table(data: Data) -> Table:
+    """The sources, training and held-out."""
+    columns = [
+        Column("part", "text", "training or held-out"), replace(SOURCE, key="name"),
+        *(Column(key, key.replace("_", " "), "", "count") for key in _TOTALS),
+        Column("fingerprint", "fingerprint", "of the word counts", detail=True),
+    ]  # fmt: skip
+    parts = (("training", data["corpus"]), ("held-out", data["heldout"]))
+    rows = [{**source, "part": part} for part, facts in parts if facts for source in facts["sources"]]
+    return table("sources", "Corpus", columns, rows)
+
+
+def pick_table(data: Data) -> Table:
+    """What every rule picks among the searched sizes, and why."""
+    columns = [Column("rule", "rule", "how a size is chosen"), SIZE, Column("why", "why", "the reason"), EDGE]
+    picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
+    return table("picks", "What every rule picks", columns, picks, strong=lambda pick: bool(pick["rule"] == chosen))
+
+
+def cost_table(data: Data) -> Table:
+    """How the size of each system was chosen, and what obtaining it took in this run."""
+    columns = [
+        SYSTEM, SIZE, SCAFFOLDING, MUV,
+        Column("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
+        Column("why", "why", "the reason for the size"),
+        Column("cost_note", "covers", "what time and memory include", detail=True),
+    ]  # fmt: skip
+    rows = [_measured(system, "training") for system in data["systems"]]
+    covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
+    note = f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: {' '.join(covered)}"
+    return table("costs", "Vocabularies, and what each cost", columns, rows, strong=_chosen(data), note=note)
+
+
+def system_tables(data: Data) -> list[Table]:
+    """Every system with every measure: on the training text, and on the held-out text where there is one."""
+    tables = [_systems("training", "Measures on the training text", data, note=legend(MEASURES))]
+    if data["heldout"]:
+        tables.append(_systems("heldout", "Measures on the held-out text", data))
+    return tables
+
+
+def _systems(part: str, caption: str, data: Data, *, note: str = "") -> Table:
+    rows = [_measured(system, part) for system in data["systems"]]
+    columns = [SYSTEM, replace(SIZE, detail=True), *MEASURES]
+    return table(f"systems-{part}", caption, columns, rows, strong=_chosen(data), note=note)
+
+
+def _measured(system: Data, part: str) -> Data:
+    """A system's facts and its measures on one part of the text, which may be missing, as one row."""
+    return {**(system[part] or {}), **system}
+
+
+def _chosen(data: Data) -> Callable[[Data], bool]:
+    return lambda system: bool(system["name"] == data["chosen"])
+
+
+def source_tables(data: Data) -> list[Table]:
+    """Every system on every source, training and held-out, where there are several sources."""
+    captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
+    columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *MEASURES]
+    rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}
+    return [table(part.replace("_", "-"), captions[part], columns, found) for part, found in rows.items() if found]
+
+
+def chosen_source_tables(data: Data) -> list[Table]:
+    """The chosen system on every source of the training text; nothing if it could not be measured."""
+    balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
+    return [
+        table(
+            "chosen-by-source", f"{system['name']}, by source, training text", [SOURCE, SHARE, *MEASURES, *balance],
+            _source_rows(system, "by_source"), note=legend([SHARE, *balance]),
+        )
+        for system in data["systems"] if system["name"] == data["chosen"]
+    ]  # fmt: skip
+
+
+def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
+    """One table for a measure, with a row for each system and a column for each source. full: not fertility alone."""
+    more = [CUT_WORDS, PARITY, *[PREMIUM] * data["corpus"]["aligned"], SHARE]
+    return [_one_measure(measure, data) for measure in [FERTILITY, *more * full]]
+
+
+def _one_measure(measure: Column, data: Data) -> Table:
+    names = [source["name"] for source in data["corpus"]["sources"]]
+    columns = [SYSTEM, *(Column(f"in {name}", name, "", measure.form) for name in names)]
+    rows = [
+        {"name": system["name"]}
+        | {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
+        for system in data["systems"]
+    ]
+    caption = f"Training text: {measure.label}, by source ({measure.title})"
+    return table(f"{measure.key}-by-source", caption, columns, rows, strong=_chosen(data))
+
+
+def _source_rows(system: Data, part: str) -> Iterator[Data]:
+    """A system's measures on each source, with its name and the source's share of it."""
+    for source, measures in system[part].items():
+        yield {**measures, "name": system["name"], "source": source, "share": system["shares"].get(source)}
+
+
+def study_tables(data: Data) -> list[Table]:
+    """MUV-search: the paper's grid, where Eq. 1 is greatest, and the cost in the format of the paper's Table 4."""
+    study, grid, argmaxes = data["study"], _grid_columns(), _argmax_columns()
+    grid_note = legend([column for column in grid if column.form == "fine"])
+    return [
+        table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=grid_note),
+        table(
+            "argmaxes", "MUV-search: where Eq. 1 is greatest", argmaxes, study["argmaxes"], note=legend(argmaxes[:3])
+        ),
+        table("search-costs", "Search cost, as in the paper's Table 4", _search_cost_columns(), study["costs"]),
+    ]
+
+
+def _grid_columns() -> list[Column]:
+    columns = [SIZE]
+    kinds = (
+        ("", "by type", "type", "Eq. 2, mean length over the tokens"),
+        ("occurrence_", "by occurrence", "occ.", "Eq. 2, mean length over the pieces"),
+        ("transport_", "after transport", "tr.", "Eq. 4, after the transport of this size"),
+    )
+    for prefix, name, short, title in kinds:
+        columns += [
+            Column(f"{prefix}entropy", f"entropy, {name}", f"{title}, nats per character", "fine", f"entropy, {short}"),
+            replace(MUV, key=f"{prefix}muv", label=f"{MUV.label}, {name}", short=f"{MUV.label}, {short}"),
+        ]
+    return columns
+
+
+def _argmax_columns() -> list[Column]:
+    return [
+        Column("over", "searched over", "the paper's grid, every size, or steps of 1,000"), 
+        Column("floor", "from", "the smallest size that was compared", "count"),
+        Column("length", "mean length", "of Eq. 2, over the tokens (type) or over their pieces (occurrence)"),
+        Column("size", "argmax", "size of the greatest MUV", "count"), MUV, EDGE,
+    ]  # fmt: skip
+
+
+def _search_cost_columns() -> list[Column]:
+    return [
+        Column("approach", "approach", "how a size is found"), SIZE,
+        replace(SECONDS, title="wall time measured here, CPU time quoted", form="significant"), MEMORY,
+        Column("gpu_hours", "GPU hours", "of trial trainings", "significant"),
+        Column("measured", "measured here", "else quoted from the paper", "yes"), Column("note", "note", ""),
+    ]  # fmt: skip
