@@ -103,10 +103,7 @@ class Stream:
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
-        """The stream that a YAML file describes (see volt.stream.config.build).
-
-        options: as of `Stream`; they override what the file says.
-        """
+        """The stream that a YAML file describes. Options, as of `Stream`, override what the file says."""
         from volt.stream.config.build import load_config
 
         told: Any = load_config(Path(path))
