@@ -22,6 +22,7 @@ from volt.text.byte_alphabet import to_bytes
 from volt.text.markers import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +33,7 @@ _SEGMENT = (
     r"\x{3167}-\x{316D}\x{316F}\x{3170}\x{3182}\x{3183}\x{3187}-\x{318E}\x{FF9E}-\x{FFA0}\x{FFA3}\x{FFA5}"
     r"\x{FFA6}\x{FFAA}-\x{FFAF}\x{FFC2}-\x{FFC7}\x{FFCA}-\x{FFCF}\x{FFD2}-\x{FFD7}\x{FFDA}-\x{FFDC}]*"
 )
-_WORD_OR_GAP = r"[^\s\x1c-\x1f]+|[\s\x1c-\x1f]+"
+_WORD_OR_GAP = rf"[^{SPLIT_CLASS}]+|[{SPLIT_CLASS}]+"
 _LINE = r"(?s)^.*$"
 
 
