@@ -1,4 +1,4 @@
-"""`BatchEncoder`: bytes in, ids or text out, by the million lines; no Python object for a word or a line.
+"""`BatchEncoder`: bytes in, ids or text out, by the million lines, without a Python object for a word or a line.
 
 Text is cut into chunks at line ends. Threads look up the values of a chunk's units (see volt.encode.units) and write
 them down. The compiled loop encodes a new unit where that is simple; Python encodes the others, all at once. Every
@@ -64,7 +64,7 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Checked; None where nothing is dropped.
+        """The dropout with this probability, checked. None if nothing is dropped.
 
         Raises ConfigError if the probability is not in [0, 1] or there is no seed.
 

@@ -34,8 +34,13 @@ _SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).dec
 
 @dataclass(frozen=True, slots=True)
 class UnitRule:
-    """breaks: bit b is set if byte b ≤ 32 parts units;  keeps_breaks: breaks belong to the unit behind them;
-    marks_first: a line's first unit is cut differently;  words: units are pre-tokens, found beforehand."""
+    """What parts the units of a line.
+
+    breaks: bit b is set if byte b ≤ 32 parts units
+    keeps_breaks: whether breaks belong to the unit behind them
+    marks_first: whether a line's first unit is cut differently
+    words: whether units are pre-tokens, which are found beforehand
+    """
 
     breaks: int
     keeps_breaks: bool = False
@@ -56,8 +61,13 @@ class UnitRule:
 
 @dataclass(frozen=True, slots=True)
 class UnitWords:
-    """The pre-tokens of units. text: all of them, one after the other;  lengths: (n_words,) int64, characters of each;
-    n_words: (n_units,) int64;  irregular: (n_units,) bool."""
+    """The pre-tokens of units.
+
+    text: all of them, one after the other
+    lengths: (n_words,) int64, how many characters each has
+    n_words: (n_units,) int64, how many of them each unit has
+    irregular: (n_units,) bool, which units are irregular
+    """
 
     text: str
     lengths: NDArray[np.int64]
@@ -154,7 +164,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
 
 
 def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where units end, in characters; the bytes as a whole are UTF-8."""
+    """Where units end, in characters. The bytes as a whole are UTF-8."""
     starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     if not starts_character[ends[:-1]].all():  # a character was cut by a unit's end, and completed by the next unit
         for start, end in pairwise([0, *ends.tolist()]):
@@ -173,7 +183,7 @@ def _is_plain(vocabulary: Vocabulary) -> bool:
 
 
 def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Column normal → pre-tokens; what does not stand first is cut behind a word that is then dropped."""
+    """Column normal → pre-tokens. A unit that is not first in its line is cut behind a word, which is then dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")

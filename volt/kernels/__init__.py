@@ -1,4 +1,4 @@
-"""Compiled loops over flat arrays; each has a slow, obvious twin in the tests.
+"""Compiled loops over flat arrays. Each has a slow, obvious twin in the tests.
 
 The loops that encode text (`volt.kernels.unit_*`) use these words:
 

@@ -60,7 +60,7 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
 
 
 def pretoken_spans(pretokenizer: PreTokenizer, text: str) -> list[tuple[str, int, int]]:
-    """Each pre-token with its start and end in a normalised text, in characters; a dummy "▁" has no width.
+    """Each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
 
     Raises CorpusError if the text holds a lone surrogate.
 
@@ -103,7 +103,7 @@ def _same_but_sigma(left: str, right: str) -> bool:
 
 
 def _spans(before: pl.Series, after: pl.Series) -> NDArray[np.int64]:
-    """Segments before and after → (n_characters_after, 2); unchanged ones map character by character."""
+    """Segments before and after → (n_characters_after, 2). Unchanged segments map character by character."""
     n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
     starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
     same = np.repeat((before == after).to_numpy(), n_after)

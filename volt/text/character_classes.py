@@ -31,7 +31,7 @@ class CharacterClasses:
 
     @cached_property
     def table(self) -> NDArray[np.uint8]:
-        """(0x110000,) uint8, the class of each character, or NO_CLASS; made when it is first asked for."""
+        """(0x110000,) uint8, the class of each character, or NO_CLASS. It is made when it is first asked for."""
         table = np.zeros(N_CHARACTERS, np.uint8)
         table[:N_KNOWN] = known_classes()
         return table
@@ -48,7 +48,7 @@ class CharacterClasses:
 def known_classes() -> NDArray[np.uint8]:
     """(0x10000,) uint8, the classes that are known without asking: those that Unicode 3.2 had already.
 
-    It takes 20 ms to find them, so they are found once; nobody can change them.
+    It takes 10 ms to find them, so a process finds them once, and nobody can change them.
     """
     from volt.kernels.cutting import LETTER, OTHER, WHITE
 

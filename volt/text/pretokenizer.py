@@ -62,7 +62,7 @@ class PreTokenizer:
 
     @classmethod
     def parse(cls, name: str) -> PreTokenizer:
-        """Read a name; the inverse of `.name`.
+        """Read a name: the inverse of `.name`.
 
         >>> PreTokenizer.parse(r"regex:\\w+").split("a-b c")
         ['a', 'b', 'c']
@@ -172,7 +172,7 @@ def _extract_regex(expr: pl.Expr, pattern: str) -> pl.Expr:
     return text.str.extract_all(pattern).list.eval(word.filter(word != "").str.replace_all(" ", SPACE, literal=True))
 
 
-@lru_cache(maxsize=64)  # a pure function of the pattern, which takes a millisecond to compile
+@lru_cache(maxsize=64)  # a pure function of the pattern, which takes half a millisecond
 def _keeps_lone_space(pattern: str) -> bool:
     """Whether the pattern matches " ". Raises ConfigError with the reason if it is no regex."""
     from polars.exceptions import ComputeError

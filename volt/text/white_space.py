@@ -27,7 +27,7 @@ def ascii_bytes(characters: str) -> bytes:
 
 
 def ranges(characters: str) -> str:
-    """Rising characters as the inside of a class [...] of any regex engine; none of them may have a meaning there.
+    """Rising characters as the inside of a class [...] of any regex engine. None of them may have a meaning there.
 
     >>> ranges("acdefxy")
     'ac-fxy'

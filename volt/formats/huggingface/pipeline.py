@@ -63,7 +63,7 @@ class Scheme:
 
     @property
     def user_pattern(self) -> str:
-        """A regex that finds user tokens; of two that fit, the longer."""
+        """A regex that finds user tokens. Where two fit, the longer one is taken."""
         return "|".join(re.escape(user) for user in sorted(self.users, key=len, reverse=True))
 
 
