@@ -13,7 +13,8 @@ new unit, with 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µ
     releasing            what Python calls; the interpreter's lock is released meanwhile
 
 An array is seven arguments, so a call with all arrays of a `UnitEncoder` costs 0.1 µs. Parts of the loop over units
-are therefore copied into it.
+are therefore copied into it. Such a part can still cost time by what it returns, or works out too early, so a loop that
+runs millions of times is split only where that has been measured: some are longer than other functions here.
 """
 
 from collections.abc import Callable
