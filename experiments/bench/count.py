@@ -244,12 +244,12 @@ def count_loop(task: Task) -> Any:
 
     from volt.encode.chunks import NEWLINE
     from volt.encode.unit_cache import UnitCache
-    from volt.encode.unit_encoder import numbering_learner
+    from volt.encode.unit_encoder import numbering_encoder
     from volt.encode.units import UnitRule
     from volt.files.threads import in_order
     from volt.text.pretokenizer import PreTokenizer
 
-    new_table = partial(UnitCache, UnitRule.of(PreTokenizer()), numbering_learner(), np.int32, limit=sys.maxsize)
+    new_table = partial(UnitCache, UnitRule.of(PreTokenizer()), numbering_encoder(), np.int32, limit=sys.maxsize)
     idle = list[tuple[UnitCache, np.ndarray]]()
 
     def add(text: bytes) -> None:

@@ -107,7 +107,7 @@ def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> 
     lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12),
 )
 def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
-    """What is learned of a run of spaces in one place is not taken for true in another."""
+    """What is remembered of a run of spaces in one place is not taken for true in another."""
     encoder = Encoder(ENCODERS[which].vocabulary)
     encoded = encoder.encode_batch(lines, n_threads=1)
     assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
@@ -251,7 +251,7 @@ def test_threads_share_an_encoder() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 2, 4, len(PRETOKENIZERS) + 1], ids=["whitespace", "gpt2", "bytes", "user tokens"])
 def test_thousands_of_batches_share_encoders(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
-    """However batches meet in sixteen threads, while tables grow, forget and learn: each gives what it gives alone."""
+    """However batches meet in sixteen threads, while caches grow, forget and fill: each gives what it gives alone."""
     monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", 256)
     rng = np.random.default_rng(which)
     pool = [" ".join(rng.choice(HARD, 8)).replace("\n", "") + f" low{i % 300}" for i in range(2_000)]

@@ -1,4 +1,4 @@
-"""Units of text: numbered, looked up, and learned in compiled code as the patterns have it."""
+"""Units of text: numbered, looked up, and encoded in compiled code as the patterns have it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import as_ids
 from volt.encode.unit_cache import UnitCache
-from volt.encode.unit_encoder import learner_of, numbering_learner
+from volt.encode.unit_encoder import numbering_encoder, unit_encoder_of
 from volt.encode.units import UnitRule, unit_words
 from volt.kernels.memory import PADDING
-from volt.text.character_classes import character_classes, classes_of, classify
+from volt.text.character_classes import CharacterClasses, classes_of
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary
@@ -56,7 +56,7 @@ texts = st.lists(st.sampled_from(BITS) | characters, max_size=30).map("".join)
 
 
 def _numbering(breaks: bytes = b" ") -> UnitCache:
-    return UnitCache(UnitRule(sum(1 << byte for byte in breaks)), numbering_learner(), np.int32)
+    return UnitCache(UnitRule(sum(1 << byte for byte in breaks)), numbering_encoder(), np.int32)
 
 
 @settings(max_examples=100, deadline=None)
@@ -97,7 +97,7 @@ def test_units_that_share_a_key_are_told_apart(alike: tuple[bytes, bytes]) -> No
 
 def test_a_table_that_holds_just_its_limit_is_kept() -> None:
     """`trim` forgets all units once there are more than the limit, and none before."""
-    table = UnitCache(UnitRule(1 << ord(" ")), numbering_learner(), np.int32, limit=3)
+    table = UnitCache(UnitRule(1 << ord(" ")), numbering_encoder(), np.int32, limit=3)
     for text, n_units in ((b"a b c", 3), (b"d", 4), (b"a", 1)):
         table.trim()
         table.encode(table.read(text, separator=NEWLINE))
@@ -123,7 +123,7 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], ends: bool) -> None
 )  # fmt: skip
 def test_lines_are_cut_as_by_hand(lines: list[bytes], keeps: bool, strips: bool, breaks: bytes, last: bool) -> None:
     """Units are the runs between breaks, with the breaks before them if these are kept, in every line."""
-    table = UnitCache(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering_learner(), np.int32)
+    table = UnitCache(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering_encoder(), np.int32)
     text = b"".join(line + b"\n" for line in lines) + b"a b" * last
     found = table.encode(table.read(text, separator=NEWLINE), strips_return=strips)
     data, ends = table.units(found.values)
@@ -151,8 +151,9 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     """Atoms and words of every line whose characters have been met: found without Python, as the pattern has them."""
     vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
     tables = MergeTables.of(vocabulary)
-    classify(text)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    classes = CharacterClasses()
+    classes.classify(text)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, classes), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
@@ -164,10 +165,18 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
 
 def test_classes_known_from_the_start_are_those_of_the_pattern() -> None:
     """What is known without asking the engine is what the engine says."""
-    character_classes.cache_clear()
-    known = np.flatnonzero(character_classes())
+    classes = CharacterClasses().table
+    known = np.flatnonzero(classes)
     assert len(known) > 1_200
-    assert classes_of(known.tolist()).tolist() == character_classes()[known].tolist()
+    assert classes_of(known.tolist()).tolist() == classes[known].tolist()
+
+
+def test_what_one_owner_finds_out_no_other_knows() -> None:
+    """Classes belong to their owner: asking changes its own alone, and a second question finds nothing new."""
+    one, other, text = CharacterClasses(), CharacterClasses(), "a\U0001d538"
+    assert [one.classify(text), one.classify(text), other.table[ord(text[1])], one.table[ord(text[1])] > 0] == [
+        True, False, 0, True,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
@@ -177,7 +186,7 @@ def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     """White space parts words, and the atoms are those of the plain path."""
     vocabulary = Vocabulary((), (), marker=marker)
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
     atoms, ends = tables.atoms("".join(words), np.array([len(word) for word in words], np.int64))
@@ -192,7 +201,7 @@ def test_bytes_that_are_no_text_are_left_to_python(units: list[bytes]) -> None:
     """A unit is pending if, and only if, Python cannot decode it (or it holds what Python must decide)."""
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     table.encode(table.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
     data, ends = table.units(table.pending)
     pending = {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
@@ -208,7 +217,7 @@ def test_ill_formed_bytes_are_left_to_python() -> None:
     units = [bytes([first]) + rest for first in firsts for rest in (b"", *rests)]
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     table.encode(table.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
     data, ends = table.units(table.pending)
     pending = {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
@@ -225,16 +234,19 @@ def _is_left(unit: bytes) -> bool:
 
 
 def test_irregular_units_are_told() -> None:
-    """What Python says is irregular makes its line strange: written as empty, with its number and place."""
+    """What Python says is irregular has its line left to Python: written as empty, with its number and place."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)
     rule = UnitRule.of(vocabulary.pretokenizer)
-    table, text = UnitCache(rule, learner_of(tables, as_ids(tables)), np.int32), "a b\na\xa0 b\nb\n".encode()
+    table, text = (
+        UnitCache(rule, unit_encoder_of(tables, as_ids(tables), CharacterClasses()), np.int32),
+        "a b\na\xa0 b\nb\n".encode(),
+    )
     table.encode(table.read(text, separator=NEWLINE))
     data, ends = table.units(table.pending)
     words = unit_words(vocabulary, data, ends, first=table.firsts(table.pending))
     assert words.irregular.tolist() == [True]
-    table.learn(np.array([4], np.int32), np.array([1]), words.irregular)
+    table.fill_pending(np.array([4], np.int32), np.array([1]), words.irregular)
     lines = table.encode(table.read(text, separator=NEWLINE))
-    assert lines.strange.tolist() == [[1, text.index(b"\nb")]]
+    assert lines.left.tolist() == [[1, text.index(b"\nb")]]
     assert lines.ends.tolist()[0] == lines.ends.tolist()[1]

@@ -31,13 +31,14 @@ from volt.text.markers import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
+from volt.text.white_space import SPLIT_SPACE, ascii_bytes
 
 Progress = Callable[[str, int, int | None], object]
 Map = Callable[[Callable[[str], "WordCounts"], Iterable[str]], Iterable["WordCounts"]]
 
 _PARQUET_ROWS = 1 << 22  # per step
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
-_SPACES = bytes(ord("\n") if chr(byte).isspace() and byte < 128 else byte for byte in range(256))
+_SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
 
 

@@ -1,8 +1,8 @@
-"""`BatchEncoder`: bytes in, ids or text out, by the million lines; no Python object for a word or a line.
+"""`BatchEncoder`: bytes in, ids or text out, by the million lines, without a Python object for a word or a line.
 
-Text is cut into chunks at line ends; threads look up what the units of a chunk (see volt.encode.units) stand for, and
-write that down. New ones are encoded on the spot, or together, by Python, where that is not simple. Every thread has a
-table of its own, so there are no locks; tables that wait for work are kept.
+Text is cut into chunks at line ends. Threads look up the values of a chunk's units (see volt.encode.units) and write
+them down. The compiled loop encodes a new unit where that is simple; Python encodes the others, all at once. Every
+thread has a `UnitCache` of its own, so there are no locks; caches that wait for work are kept.
 
 >>> from volt.encode.merge_tables import MergeTables
 >>> from volt.encode.rendering import as_ids
@@ -29,20 +29,23 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import joined_words, split_lines
 from volt.encode.rendering import Rendering
 from volt.encode.unit_cache import Lines, UnitCache
-from volt.encode.unit_encoder import learner_of, uses_classes
+from volt.encode.unit_encoder import unit_encoder_of, uses_classes
 from volt.encode.units import UnitRule, unit_words
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
-from volt.text.character_classes import classify
+from volt.text.character_classes import CharacterClasses
 
 Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """What a chunk's lines became. values: ids (n,) int32, or text (n,) uint8 with a line end behind each line;
-    ends: (n_lines,) int64, where each line's values end."""
+    """What a chunk's lines became.
+
+    values: ids (n,) int32, or text (n,) uint8 with a line end behind each line
+    ends: (n_lines,) int64, where each line's values end
+    """
 
     values: NDArray[Any]
     ends: Longs
@@ -50,14 +53,18 @@ class EncodedPart:
 
 @dataclass(frozen=True, slots=True)
 class Dropout:
-    """probability: of passing over a merge;  seed: a 64-bit number that, with a line's number, starts its generator."""
+    """Merges that are passed over at random.
+
+    probability: the probability that a merge is passed over
+    seed: a 64-bit number; it and a line's number start the generator of the line
+    """
 
     probability: float
     seed: int
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Checked; None where nothing is dropped.
+        """The dropout with this probability, checked. None if nothing is dropped.
 
         Raises ConfigError if the probability is not in [0, 1] or there is no seed.
 
@@ -74,15 +81,21 @@ class Dropout:
 
 
 class BatchEncoder:
-    """tables: of the vocabulary;  rendering: what is wanted;  sampled: whether units are kept as atoms, for dropout;
-    limit: units that a thread remembers, about."""
+    """Encodes many lines with one vocabulary. Safe to share between threads.
+
+    tables: the vocabulary as compiled code sees it
+    rendering: what symbols become: ids, pieces as text, or ids as text
+    sampled: whether units are remembered as atoms, so that dropout can be drawn for each
+    limit: about how many units each thread remembers
+    """
 
     def __init__(
         self, tables: MergeTables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20
     ) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
         self._rule = UnitRule.of(tables.vocabulary.pretokenizer)
-        self._learner = learner_of(tables, None if sampled else rendering)
+        self._classes = CharacterClasses()  # its threads share what they find out
+        self._encoder = unit_encoder_of(tables, None if sampled else rendering, self._classes)
         self._idle: list[UnitCache] = []
 
     def encode(
@@ -98,7 +111,7 @@ class BatchEncoder:
     def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
         try:
             return self._run(chunk, self._table(), dropout)
-        except UnicodeDecodeError:  # the table, which knows units that have no values, is not used again
+        except UnicodeDecodeError:  # the cache is not used again: it holds units without values
             raise utf8_error(chunk.block) from None
 
     def _table(self) -> UnitCache:
@@ -106,7 +119,7 @@ class BatchEncoder:
             return self._idle.pop()
         except IndexError:
             dtype = np.int32 if self.sampled else self.rendering.dtype
-            return UnitCache(self._rule, self._learner, dtype, limit=self._limit)
+            return UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
 
     def _run(self, chunk: Chunk, table: UnitCache, dropout: Dropout | None) -> EncodedPart:
         if not len(chunk.text):
@@ -117,35 +130,35 @@ class BatchEncoder:
         text = table.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
         lines = table.encode(text, strips_return=chunk.strips_return)
         if len(table.pending):
-            self._learn(table)
+            self._encode_pending(table)
             lines = table.encode(text, strips_return=chunk.strips_return)
-        if len(lines.strange):
-            lines = self._with_strange(lines, text.data.tobytes(), chunk.separator)
+        if len(lines.left):
+            lines = self._with_left_lines(lines, text.data.tobytes(), chunk.separator)
         self._idle.append(table)
         return self._sampled(lines, chunk.first, dropout) if dropout else EncodedPart(lines.values, lines.ends)
 
     def _joined(self, chunk: Chunk) -> Chunk:
-        """The pre-tokens of lines, where these are the units, with spaces between."""
+        """The chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
         lines = bytes(chunk.text).split(bytes([chunk.separator]))
         lines = lines if lines[-1] else lines[:-1]
         texts = [(line.removesuffix(b"\r") if chunk.strips_return else line).decode() for line in lines]
         joined = b"".join(words.encode() + b"\xff" for words in joined_words(self.tables.vocabulary, texts))
         return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first)
 
-    def _learn(self, table: UnitCache) -> None:
-        """Encode the units that are new to the table and that it could not encode itself."""
-        if uses_classes(self._learner) and classify(table.units(table.pending)[0].decode()):
-            table.learn_again()
+    def _encode_pending(self, table: UnitCache) -> None:
+        """Encode the units that the compiled loop has left to Python."""
+        if uses_classes(self._encoder) and self._classes.classify(table.units(table.pending)[0].decode()):
+            table.encode_pending()
         numbers = table.pending
         if not len(numbers):
             return
         data, ends = table.units(numbers)
         found = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
         values, ends = self._values(found.text, found.lengths)
-        table.learn(values, _ends_of_groups(ends, found.n_words), found.irregular)
+        table.fill_pending(values, _ends_of_groups(ends, found.n_words), found.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """What words stand for, and where each one's values end; for dropout their atoms, marked where words end."""
+        """The values of words, and where each word's end. For dropout these are atoms, marked where words end."""
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
             atoms = 2 * symbols
@@ -155,11 +168,11 @@ class BatchEncoder:
         values, symbol_ends = self.rendering.expand(symbols)
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
-    def _with_strange(self, lines: Lines, text: bytes, separator: int) -> Lines:
-        """The same, with every line that holds an irregular unit encoded as a whole."""
-        numbers, mark = lines.strange[:, 0], bytes([separator])
-        strange = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.strange[:, 1].tolist()]
-        split = split_lines(self.tables.vocabulary, strange)
+    def _with_left_lines(self, lines: Lines, text: bytes, separator: int) -> Lines:
+        """The same, with the lines that are left to Python encoded, each as a whole."""
+        numbers, mark = lines.left[:, 0], bytes([separator])
+        left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
+        split = split_lines(self.tables.vocabulary, left)
         words = list(chain.from_iterable(split))
         values, ends = self._values("".join(words), np.array([len(word) for word in words], np.int64))
         starts_ends = pairwise([0, *_ends_of_groups(ends, np.array([len(words) for words in split])).tolist()])
@@ -169,7 +182,7 @@ class BatchEncoder:
             place = lines.ends[number] - is_text  # before the line end
             parts += [lines.values[done:place], values[start : max(start, end - is_text)]]
             done, sizes[number] = place, sizes[number] + len(parts[-1])
-        return Lines(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.strange[:0])
+        return Lines(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.left[:0])
 
     def _sampled(self, lines: Lines, first: int, dropout: Dropout) -> EncodedPart:
         from volt.kernels.words import encode_sampled

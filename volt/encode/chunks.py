@@ -24,8 +24,11 @@ NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 class Chunk:
     """Whole lines of UTF-8 text, each with the separator byte behind it (the last may lack it).
 
-    first: the number of the first line, for dropout;  strips_return: lines end at "\\r\\n" too;  whole: what it was cut
-    from, for messages;  padded: it ends with a separator, and `PADDING` bytes behind it may be read.
+    separator: the byte behind each line
+    first: the number of the first line, for dropout
+    strips_return: whether lines end at "\\r\\n" too
+    whole: what the chunk was cut from, for messages
+    padded: whether the text ends with a separator, and `PADDING` bytes behind it may be read
     """
 
     text: bytes | memoryview | FileSpan
@@ -58,7 +61,9 @@ def chunks_of(
 ) -> Iterator[Chunk]:
     """Cut text behind separators into chunks of about `size` bytes.
 
-    first: the number of the first line;  numbered: whether chunks must know theirs, as dropout needs.
+    first: the number of the first line
+    numbered: whether each chunk must know the number of its first line, as dropout needs
+    size: bytes
 
     >>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\nthree", size=5)]
     [b'one\\n', b'two\\n', b'three']
@@ -75,8 +80,9 @@ def chunks_of(
 
 
 def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
-    """How long to cut the chunks of a text, a megabyte at most, so that each thread gets as many; how many threads are
-    of use.
+    """How many bytes a chunk of a text should have, and how many threads are of use.
+
+    Each thread gets as many chunks as any other, of a megabyte at most.
 
     >>> shares(10_000, 2), shares(1_000_000, 2), shares(10_000_000, 2)
     ((65536, 1), (250001, 2), (1000001, 2))
@@ -92,8 +98,11 @@ def file_chunks(
 ) -> Iterator[Chunk]:
     """The chunks of a file, or of stdin ("-"), plain or compressed, which is unpacked ahead in a thread.
 
-    errors: see `encode_file`;  first: the number of the first line;  numbered: whether chunks must know theirs, as
-    dropout needs; if not, those of a plain file are read by the threads that encode them.
+    errors: see `encode_file`
+    first: the number of the first line
+    numbered: whether each chunk must know the number of its first line, as dropout needs; if not, the chunks of a
+        plain file are read by the threads that encode them
+    size: bytes
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True

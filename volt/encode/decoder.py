@@ -36,7 +36,7 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
-    """The line that the pieces spell. Bytes that are no UTF-8 become U+FFFD; special tokens appear as they are."""
+    """The line that the pieces spell. Bytes that are no UTF-8 become U+FFFD. Special tokens appear as they are."""
     if vocabulary.pretokenizer.is_bytes:
         return b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
     text = "".join(_texts(vocabulary, pieces))
@@ -51,7 +51,8 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
 class Decoder:
     """Decodes ids of one vocabulary. Safe to share between threads, to pickle and to fork.
 
-    texts: the UTF-8 text of each id;  drops: which space a line drops, a number that compiled code knows.
+    texts: the UTF-8 text of each id
+    drops: which space each line drops, by its number in volt.kernels.decode
     """
 
     vocabulary: Vocabulary
@@ -60,7 +61,7 @@ class Decoder:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Decoder:
-        """The decoder of a vocabulary; making it takes as long as `decode` takes for some hundred lines."""
+        """The decoder of a vocabulary. Making it takes as long as `decode` takes for some hundred lines."""
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
@@ -72,7 +73,8 @@ class Decoder:
     def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
         """The lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]].
 
-        ids: (n_ids,) integers;  offsets: (n_lines + 1,) integers.
+        ids: (n_ids,) integers
+        offsets: (n_lines + 1,) integers
         Raises VocabularyError if an id is out of range or offsets fall or do not fit.
 
         >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
@@ -99,7 +101,7 @@ class Decoder:
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
         """Lines of ids, with spaces between two → lines of UTF-8 text.
 
-        place: what errors call the line of an index, from 0; by default its number.
+        place: what errors call a line, by its index from 0; without it, they give the line's number
 
         Raises CorpusError if something is no id, VocabularyError if an id is out of range.
 
@@ -131,7 +133,7 @@ class Decoder:
         return lines
 
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
-        """Where the text of each line ends, and the text, from 1 on; the next block overwrites it."""
+        """Where the text of each line ends, and the text, from 1 on. The next block overwrites it."""
         from volt.kernels.decode import expand_lines
         from volt.kernels.memory import PADDING
 
@@ -145,7 +147,7 @@ class Decoder:
             first = done
 
     def _checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
-        """The same as compiled code needs them, which looks nowhere whether a place exists; less what is in no line."""
+        """The same for compiled code, which checks no bounds: without what is in no line, and offsets from 0."""
         if (place := _first_outside(ids, self._n_pieces)) >= 0:
             raise self._out_of_range(ids[place], place)
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
@@ -155,8 +157,11 @@ class Decoder:
         return np.require(ids, requirements=("C", "A", "W")), offsets - offsets[0]
 
     def _unusual(self, ids: Ids, offsets: Longs) -> list[int]:
-        """Lines that only `decode` gets right: byte tokens spell a "▁", or a "</w>" that has no text stands behind
-        one, which it may part from another."""
+        """Lines that only `decode` gets right.
+
+        In these, byte tokens spell a "▁", or a "</w>" that has no text stands behind a byte token, which it may part
+        from another.
+        """
         vocabulary = self.vocabulary
         if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
             return []
@@ -205,13 +210,13 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """The bytes of byte-level pieces; special tokens are text already."""
+    """The bytes of byte-level pieces. Special tokens are text already."""
     special = set(vocabulary.special.all)
     return (piece.encode() if piece in special else to_bytes(piece) for piece in pieces)
 
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
-    """The text of each piece, and of each run of byte tokens; a piece that ends a word may end with a space."""
+    """The text of each piece, and of each run of byte tokens. A piece that ends a word may end with a space."""
     ends_words, space = vocabulary.marker == "suffix", " " * _ends_with_space(vocabulary)
     for is_byte, run in groupby(pieces, key=lambda piece: vocabulary.byte_fallback and piece in _BYTES):
         if is_byte:
@@ -222,7 +227,7 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
-    """The text of every id; of a byte token, the byte."""
+    """The text of every id. That of a byte token is the byte."""
     if vocabulary.pretokenizer.is_bytes:
         return list(_byte_texts(vocabulary, vocabulary.pieces))
     texts = list(_texts(vocabulary, vocabulary.pieces))

@@ -21,8 +21,9 @@ Ids = NDArray[np.int32]
 class Encoded:
     """The ids of many lines, flat.
 
-    ids: (n_ids,) int32;  offsets: (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. Both are plain numpy
-    arrays, so `torch.from_numpy(encoded.ids)` shares their memory.
+    ids: (n_ids,) int32
+    offsets: (n_lines + 1,) int64, line i has ids[offsets[i]:offsets[i + 1]]
+    Both are plain numpy arrays, so `torch.from_numpy(encoded.ids)` shares their memory.
 
     >>> encoded = Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 2, 3]))
     >>> len(encoded), encoded[0]
@@ -56,7 +57,7 @@ class Encoded:
 
 
 def _room_for_ids(n: int) -> Ids:
-    """Room for n ids, or for a quarter of them where memory cannot even be promised; what is not used costs nothing."""
+    """Room for n ids, or for a quarter of them if no more can be promised. Room that is not used costs nothing."""
     try:
         return np.empty(n, np.int32)
     except MemoryError:

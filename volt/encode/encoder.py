@@ -43,7 +43,8 @@ Form = Literal["pieces", "ids"]
 class Encoder:
     """Applies one vocabulary. Safe to share between threads, to pickle and to fork.
 
-    cache_words: the most words whose pieces each thread remembers, about 200 bytes each; then it forgets them all.
+    cache_words: the most words whose pieces each thread remembers, at about 200 bytes each; a thread that has more
+        forgets them all
     """
 
     def __init__(self, vocabulary: Vocabulary, *, cache_words: int = CACHE_WORDS) -> None:
@@ -59,14 +60,14 @@ class Encoder:
         return _remade, (self.vocabulary, self._cache_words)
 
     def encode(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> list[str]:
-        """The pieces of one line. With dropout, each merge is passed over with that probability; give a seed then.
+        """The pieces of one line. With dropout, each merge is passed over with that probability, and a seed is needed.
 
         Raises CorpusError if the line holds a lone surrogate, ConfigError if dropout is not in [0, 1] or has no seed.
         """
         return self.encode_lines([line], dropout=dropout, seed=seed)[0]
 
     def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
-        """The ids of one line, (n_pieces,) int32; see `encode`. No bos or eos is added."""
+        """The ids of one line, (n_pieces,) int32, without bos or eos. See `encode`."""
         return self.ids(self.encode(line, dropout=dropout, seed=seed))
 
     def encode_lines(
@@ -86,7 +87,9 @@ class Encoder:
     def encode_batch(
         self, lines: Sequence[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
     ) -> Encoded:
-        """The ids of many lines at once; a line may hold line ends. n_threads: by default one for each core.
+        """The ids of many lines at once. A line may hold line ends.
+
+        n_threads: by default one for each core
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -117,7 +120,7 @@ class Encoder:
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
         errors: Errors = "strict", n_threads: int | None = None,
     ) -> Encoded:  # fmt: skip
-        """The ids of a file's lines, plain or compressed; lines end at "\\n" or "\\r\\n".
+        """The ids of the lines of a file, plain or compressed. Lines end at "\\n" or "\\r\\n".
 
         errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
         Raises CorpusError, with file and line, if the file cannot be read or is not text.
@@ -134,7 +137,8 @@ class Encoder:
     ) -> bytes:  # fmt: skip
         """Lines of UTF-8 text → lines of pieces, or of ids, with a space between two.
 
-        separator: mark pieces that do not end a word, as subword-nmt does with "@@";  first: number of the first line.
+        separator: what marks pieces that do not end a word, such as "@@" in subword-nmt
+        first: the number of the first line
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -162,7 +166,7 @@ class Encoder:
         return self._run("ids", chunks, dropout, seed, n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
-        """Each piece with the span of the original line that it came from, in characters; a marker has no width.
+        """Each piece with the span of the original line that it came from, in characters. A marker has no width.
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -172,7 +176,7 @@ class Encoder:
         return list(encode_offsets(self.vocabulary, line, encode_words=self.encode_words))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """The ids of pieces, (n_pieces,) int32; that of `unk` for what is no piece of the vocabulary."""
+        """The ids of pieces, (n_pieces,) int32. What is no piece of the vocabulary has the id of `unk`."""
         numbers = self.vocabulary.ids
         return np.array([numbers.get(piece, 0) for piece in pieces], np.int32)
 

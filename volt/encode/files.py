@@ -1,6 +1,8 @@
-"""Files → encoded files: one stream of lines, or a file for each file, whole or not at all, and none done twice.
+"""Files → encoded files: one file of all their lines, or one for each. An output is written whole or not at all.
 
-    pieces, ids   text, a line for each line       npy   numpy file of all ids       bin   raw int32, little-endian
+    pieces, ids   text, with a line for each line
+    npy           a numpy file of all ids
+    bin           the same ids as raw int32, little-endian
 
 Beside an array lies NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder of
 outputs holds a small file that says what each was made from; an output that is still what it says is not made again.
@@ -45,7 +47,11 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to make of files. form: pieces, ids, npy or bin;  the rest: see `Encoder.encode_text` and `encode_file`."""
+    """What to make of files.
+
+    form: pieces, ids, npy or bin, see above
+    separator, dropout, seed, errors, n_threads: see `Encoder.encode_text` and `Encoder.encode_file`
+    """
 
     form: Output = "pieces"
     separator: str = ""
@@ -95,14 +101,14 @@ def encode_stream(
 def encode_one(
     encoder: Encoder, paths: Iterable[str], output: Path, *, job: Job, progress: Progress | None = None
 ) -> int:
-    """Encode files into one file; how many lines it has. Raises OutputError if it cannot be written."""
+    """Encode files into one file. Returns how many lines it has. Raises OutputError if it cannot be written."""
     return _write(output, _encoded(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
 
 
 def encode_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, job: Job, progress: Progress | None = None
 ) -> Iterator[Outcome]:
-    """Encode each file into one of the same name in a folder, which is made; those made before are left as they are.
+    """Encode each file into one of the same name in a folder, which is made. Files made before are left as they are.
 
     An output is made again if the file, the vocabulary or what was asked has changed.
     Raises ConfigError if two files would have the same output, OutputError if one cannot be written.
@@ -123,7 +129,7 @@ def encode_each(
 
 
 def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """Each chunk of the files with what it became; behind the last chunk of every file comes one without text.
+    """Each chunk of the files with what it became. Behind the last chunk of every file comes one without text.
 
     Chunks of several files are encoded at the same time. restart: whether lines are numbered anew in each file.
     """
@@ -157,7 +163,7 @@ def _of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[C
 def _write(
     output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Job, progress: Progress, done: int
 ) -> tuple[int, int]:
-    """Write parts; how many lines there were, and how many bytes of text are done, with those done before."""
+    """Write parts. Returns how many lines there were, and how many bytes of text are done, with those done before."""
     n_lines = 0
 
     def values() -> Iterator[NDArray[Any]]:
@@ -182,7 +188,7 @@ def _write(
 
 
 def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
-    """A numpy file of ids; its head, which has room for any length, is written again when the length is known."""
+    """Write a numpy file of ids. Its head has room for any length, and is written again when the length is known."""
     head = {"descr": "<i4", "fortran_order": False}
     np.lib.format.write_array_header_1_0(file, {**head, "shape": (0,)})
     start, n = file.tell(), 0
@@ -196,7 +202,7 @@ def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
 
 
 def _little_endian(array: NDArray[Any]) -> memoryview:
-    """The bytes of an array as they stand in files; most often its own memory."""
+    """The bytes of an array as they stand in files: most often the array's own memory."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
@@ -228,7 +234,7 @@ def _origin(encoder: Encoder, path: str, job: Job) -> dict[str, Any]:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """What each output of a folder was made from; nothing, if that cannot be told."""
+    """What each output of a folder was made from. Empty if that cannot be told."""
     try:
         made = json.loads((folder / _MANIFEST).read_bytes())
     except (OSError, ValueError):

@@ -35,8 +35,15 @@ NO_STATE = 0  # of a generator that nothing draws from
 
 @dataclass(frozen=True, slots=True)
 class MergeTables:
-    """symbol_of: (n_codes,) int32 atom of each code, −1 − code where there is none;  codes: the code of each atom;
-    kept: (n_tokens,) uint8;  parts: (n_tokens,) int64, the pair key of each token's parts, −1 for atoms."""
+    """A vocabulary as compiled code sees it.
+
+    symbol_of: (2 · 0x110000,) int32, the atom of each code, or −1 − code if there is none
+    codes: the code of each atom
+    merges: the ranked merges
+    kept: (n_tokens,) uint8, whether each token belongs to the vocabulary
+    parts: (n_tokens,) int64, the pair key of each token's parts, −1 for atoms
+    tokens: the string of each token
+    """
 
     vocabulary: Vocabulary
     symbol_of: Ints
@@ -76,7 +83,7 @@ class MergeTables:
         )
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
-        """The atoms of words as symbols, and where each word's end. The words are one text, and their lengths."""
+        """The atoms of words as symbols, and where each word's end. The words are one text, cut by their lengths."""
         codes, ends = text_codes(text, lengths, marker=self.vocabulary.marker)
         return self.symbol_of[codes], ends
 

@@ -43,7 +43,7 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Each piece with the characters of its word that it covers; a user token is one, every byte covers its own."""
+    """Each piece with the characters of its word that it covers. A user token covers one, a byte the one it is of."""
     if vocabulary.pretokenizer.is_bytes:
         yield from _within_bytes(pieces, set(vocabulary.special.user))
         return

@@ -22,7 +22,7 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
 
 
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
-    """The pre-tokens of each line with a space between two; a pre-token holds no space.
+    """The pre-tokens of each line with a space between two. No pre-token holds a space.
 
     >>> joined_words(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
     ['a b', '']

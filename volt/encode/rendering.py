@@ -29,14 +29,19 @@ Spell = Callable[[int], Sequence[int] | bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Row r stands for values[starts[r]:starts[r + 1]]; known: the rows of symbols below 0."""
+    """What symbols become. Row r stands for values[starts[r]:starts[r + 1]].
+
+    starts: (n_rows + 1,) int64
+    values: (n,), of the rendering's type
+    known: the row of each symbol below 0 that has been met
+    """
 
     starts: Longs
     values: NDArray[Any]
     known: dict[int, int]
 
     def extended(self, symbols: Sequence[int], spelled: Sequence[Sequence[int] | bytes]) -> _Rows:
-        """With a row for each thing spelled; of the last ones, the symbols below 0 that they belong to."""
+        """The same with a row for each thing spelled. The symbols, below 0, are those of the new rows."""
         first = len(self.starts) - 1
         ends = self.starts[-1] + np.cumsum([len(values) for values in spelled], dtype=np.int64)
         new = np.fromiter(chain.from_iterable(spelled), self.values.dtype)
@@ -45,8 +50,11 @@ class _Rows:
 
 
 class Rendering:
-    """What each symbol stands for. Rows for characters that the vocabulary does not know are added as they are met:
-    a new state takes the place of the old one at once, so threads need no lock."""
+    """What each symbol becomes. Safe to share between threads.
+
+    Rows for characters that the vocabulary does not know are added as they are met. A new state takes the place of the
+    old one at once, so threads need no lock.
+    """
 
     def __init__(
         self, tables: MergeTables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None
@@ -100,7 +108,7 @@ class Rendering:
 
 
 def as_ids(tables: MergeTables) -> Rendering:
-    """Ids, int32; that of `unk` for what is no piece of the vocabulary."""
+    """Ids, int32. What is no piece of the vocabulary has the id of `unk`."""
     ids = tables.vocabulary.ids
     single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
     return Rendering(

@@ -1,11 +1,12 @@
-"""`UnitCache`: the distinct units met so far and what each stands for; bytes → values, line by line.
+"""`UnitCache`: the distinct units met so far and the values of each; bytes → values, line by line.
 
-A table belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit.
+A cache belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit. Words
+such as unit, pending and irregular are explained in volt.kernels.
 
->>> from volt.encode.unit_encoder import numbering_learner
+>>> from volt.encode.unit_encoder import numbering_encoder
 >>> from volt.text.pretokenizer import PreTokenizer
 >>> from volt.encode.units import UnitRule
->>> table = UnitCache(UnitRule.of(PreTokenizer()), numbering_learner(), np.int32)
+>>> table = UnitCache(UnitRule.of(PreTokenizer()), numbering_encoder(), np.int32)
 >>> lines = table.encode(table.read(b"low lower low\\n\\nlow", separator=ord("\\n")))
 >>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
@@ -23,28 +24,40 @@ from volt.encode.units import UnitRule
 from volt.files.spans import FileSpan
 
 if TYPE_CHECKING:
+    from volt.kernels.unit_loop import Rule
+    from volt.kernels.unit_state import LoopState
     from volt.kernels.unit_values import UnitEncoder
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 17
-_N_LINES, _N_STRANGE = 1 << 14, 1 << 9
-_N_AT_ONCE = 1 << 12  # pending units
+_N_LINES, _N_LEFT = 1 << 14, 1 << 9
+_N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 _CACHE_LINE, _LARGE_PAGE = 64, 1 << 21  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """values: (n,) int32 or uint8;  ends: (n_lines,) int64, where each line's end;  strange: (n, 2) int64: the lines
-    that hold irregular units (number, end of its text), which are written as empty."""
+    """The values of a text's lines.
+
+    values: (n,) int32 or uint8
+    ends: (n_lines,) int64, where each line's values end
+    left: (n_left, 2) int64, the lines that are left to Python: the line's number, and where its text ends; `values`
+        has nothing of them
+    """
 
     values: NDArray[Any]
     ends: Longs
-    strange: Longs
+    left: Longs
 
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """data: (size + PADDING or more,) uint8: a text of `size` bytes, the last of which is the separator."""
+    """A text as the loop needs it.
+
+    data: (size + PADDING or more,) uint8, whose first `size` bytes are the text
+    size: bytes of the text
+    separator: the byte that ends a line, and the text
+    """
 
     data: NDArray[np.uint8]
     size: int
@@ -52,14 +65,19 @@ class Padded:
 
 
 class UnitCache:
-    """rule: what parts units;  learner: what they stand for;  dtype: of the values;  limit: units kept, about,
-    which words of units of several count as too."""
+    """The distinct units met so far, and their values.
 
-    def __init__(self, rule: UnitRule, learner: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
+    rule: what parts units
+    encoder: how a unit's bytes become values
+    dtype: type of the values
+    limit: about how many units are kept; each word of a unit that has several counts as one more
+    """
+
+    def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
         from volt.kernels.unit_loop import RING
 
-        self.rule, self.limit, self._learner, self._dtype = rule, limit, learner.for_thread(), np.dtype(dtype)
-        self._line_ends, self._strange = np.empty(_N_LINES, np.int64), np.empty((_N_STRANGE, 2), np.int64)
+        self.rule, self.limit, self._encoder, self._dtype = rule, limit, encoder.for_thread(), np.dtype(dtype)
+        self._line_ends, self._left = np.empty(_N_LINES, np.int64), np.empty((_N_LEFT, 2), np.int64)
         self._padded, self._ring = np.zeros(0, np.uint8), _aligned(RING)
         self.clear()
 
@@ -82,10 +100,10 @@ class UnitCache:
         self.n_units = self._n_values = self._n_pending = 0
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        """A text as the loop needs it; in the table's own memory, until the next is read, unless it is `padded`.
+        """A text as the loop needs it. Unless it is `padded`, it lies in the cache's own memory until the next is read.
 
-        separator: the byte that ends a line (the last may lack it);  padded: the text ends with one and has `PADDING`
-        readable bytes behind it.
+        separator: the byte that ends a line; the last line may lack it
+        padded: whether the text ends with a separator and has `PADDING` readable bytes behind it
         """
         from volt.kernels.memory import PADDING
 
@@ -106,41 +124,50 @@ class UnitCache:
         return Padded(data, size, separator)
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> Lines:
-        """What the lines of a text stand for; nothing that counts while units are pending (`pending`, `learn`).
+        """The values of a text's lines. They count only if no units are pending: see `pending` and `fill_pending`.
 
-        strips_return: a carriage return before the separator is no part of the line.
+        strips_return: whether a carriage return before the separator is no part of the line
         """
-        from volt.kernels import unit_entry as entering
-        from volt.kernels import unit_loop as units
+        from volt.kernels.unit_loop import ROOM, encode_units
+        from volt.kernels.unit_state import LoopState
 
-        self._n_pending, is_text = 0, self._dtype == np.uint8
-        rule = units.Rule(
-            text.separator, strips_return, self.rule.breaks, self.rule.keeps_breaks, self.rule.marks_first, is_text
-        )
-        out = np.empty((2 * text.size if is_text else text.size + text.size // 2) + 2 * units.ROOM, np.uint8)
-        state = np.zeros(units.N_SLOTS_OF_STATE, np.int64)
-        state[entering.N_UNITS], state[entering.N_VALUES] = self.n_units, self._n_values
-        while status := units.encode_units(
-            text.data, text.size, rule, self._table, self._learner, out, self._line_ends, self._strange, self._ring,
-            state,
-        ):  # fmt: skip
-            if status == units.OUT_FULL:
-                out = _longer(out, 2 * len(out))
-            elif status == units.LINES_FULL:
-                self._line_ends = _longer(self._line_ends, 2 * len(self._line_ends))
-                self._strange = np.concatenate([self._strange, np.empty_like(self._strange)])
-            elif state[entering.N_UNITS] >= len(self._table.firsts):
-                self._add_rows()
-            else:
-                self._add_room(text.size)
-        self.n_units, self._n_values = int(state[entering.N_UNITS]), int(state[entering.N_VALUES])
-        self._n_pending = int(state[entering.N_PENDING])
-        ends = self._line_ends[: state[units.LINE]] // self._dtype.itemsize
-        return Lines(out[: state[units.AT]].view(self._dtype), ends, self._strange[: state[units.N_STRANGE]].copy())
+        self._n_pending, rule = 0, self._loop_rule(text.separator, strips_return)
+        out = np.empty((2 * text.size if rule.is_text else text.size + text.size // 2) + 2 * ROOM, np.uint8)
+        slots = LoopState(n_units=self.n_units, n_values=self._n_values).slots()
+        while status := encode_units(
+            text.data, text.size, rule, self._table, self._encoder, out, self._line_ends, self._left, self._ring, slots
+        ):
+            out = self._with_room(status, out, LoopState.read(slots), text)
+        state = LoopState.read(slots)
+        self.n_units, self._n_values, self._n_pending = state.n_units, state.n_values, state.n_pending
+        ends = self._line_ends[: state.line] // self._dtype.itemsize
+        return Lines(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
+
+    def _loop_rule(self, separator: int, strips_return: bool) -> Rule:
+        """How the loop parts lines and units."""
+        from volt.kernels.unit_loop import Rule
+
+        rule, is_text = self.rule, self._dtype == np.uint8
+        return Rule(separator, strips_return, rule.breaks, rule.keeps_breaks, rule.marks_first, is_text)
+
+    def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
+        """Make room in what the loop has found full. Returns `out`, or a longer copy of it."""
+        from volt.kernels.unit_loop import LINES_FULL, OUT_FULL
+
+        if status == OUT_FULL:
+            return _longer(out, 2 * len(out))
+        if status == LINES_FULL:
+            self._line_ends = _longer(self._line_ends, 2 * len(self._line_ends))
+            self._left = np.concatenate([self._left, np.empty_like(self._left)])
+        elif state.n_units >= len(self._table.firsts):
+            self._add_rows()
+        else:
+            self._add_room(text.size)
+        return out
 
     @property
     def pending(self) -> Longs:
-        """The numbers of the units that the last text held and that are yet to be learned. (n,)"""
+        """The numbers of the pending units that the last text held, (n,)."""
         return self._table.pending[: self._n_pending]
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs]:
@@ -154,25 +181,30 @@ class UnitCache:
         """Which of these units stand first in their line, where that is marked."""
         return self._table.firsts[numbers]
 
-    def learn_again(self) -> None:
-        """Learn those pending units that can be learned now that more characters have a class."""
-        from volt.kernels.unit_loop import ROOM, learn_again
+    def encode_pending(self) -> None:
+        """Encode those pending units that can be encoded here now that more characters have a class."""
+        from volt.kernels.unit_loop import ROOM, encode_pending
         from volt.kernels.unit_rows import complete
 
         pending, kept = self.pending.copy(), list[Longs]()
         for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
             n_bytes = int((self._table.starts[numbers + 1] - self._table.starts[numbers]).sum())
-            self._reserve(self._n_values + 2 * (n_bytes + len(numbers)) * self._learner.widest + ROOM)
+            self._reserve(self._n_values + 2 * (n_bytes + len(numbers)) * self._encoder.widest + ROOM)
             data, sizes = self._table.bytes[:], np.empty(len(numbers), np.int64)
             data.flags.writeable = False
-            self._n_values = learn_again(data, self._table, self._learner, numbers, sizes, self._n_values)
+            self._n_values = encode_pending(data, self._table, self._encoder, numbers, sizes, self._n_values)
             complete(self._table, numbers[sizes >= 0], sizes[sizes >= 0])
             kept.append(numbers[sizes < 0])
         left = np.concatenate(kept)
         self._table.pending[: len(left)], self._n_pending = left, len(left)
 
-    def learn(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
-        """Say what the pending units stand for. values: of all; ends: where each one's end; irregular: (n,)."""
+    def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
+        """Give the pending units their values.
+
+        values: those of all pending units, one after the other
+        ends: (n_pending,) where the values of each unit end
+        irregular: (n_pending,) which units are irregular
+        """
         from volt.kernels.unit_entry import IRREGULAR
         from volt.kernels.unit_loop import ROOM
         from volt.kernels.unit_rows import complete
@@ -187,12 +219,12 @@ class UnitCache:
         self._n_values, self._n_pending = used + len(values), 0
 
     def _reserve(self, n: int) -> None:
-        """Room for so many bytes of values."""
+        """Make room for so many bytes of values."""
         if n > len(self._table.values):
             self._table = self._table._replace(values=_longer(self._table.values, 2 * n))
 
     def _add_rows(self) -> None:
-        """Twice as many units."""
+        """Make room for twice as many units."""
         from volt.kernels.unit_rows import rebuild
 
         old, n = self._table, 2 * len(self._table.firsts)
@@ -204,17 +236,19 @@ class UnitCache:
         )  # fmt: skip
 
     def _add_room(self, n_bytes: int) -> None:
-        """Twice the room for bytes and values, and enough for the longest unit of so many bytes."""
+        """Double the room for bytes and values, or more: the longest unit of a text of so many bytes must fit."""
         from volt.kernels.cutting import LONGEST
 
         table = self._table
-        n, n_values = 2 * len(table.bytes) + n_bytes, 2 * len(table.values) + 2 * (LONGEST + 1) * self._learner.widest
+        n, n_values = 2 * len(table.bytes) + n_bytes, 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
         self._table = table._replace(bytes=_longer(table.bytes, n), values=_longer(table.values, n_values))
 
 
 def _aligned(n: int) -> NDArray[np.uint64]:
-    """Zeros, none of whose rows lies across the end of a cache line; many of them start at a large page, so that Linux
-    can give such pages: they cost less to get and to look up."""
+    """Zeros for rows, none of which lies across the end of a cache line.
+
+    A large array starts at a large page, so that Linux can give it such pages: they cost less to get and to look up.
+    """
     step = _LARGE_PAGE if 8 * n >= _LARGE_PAGE else _CACHE_LINE
     room = np.zeros(n + step // 8, np.uint64)
     skip = -room.ctypes.data % step // 8

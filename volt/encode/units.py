@@ -23,21 +23,24 @@ from numpy.typing import NDArray
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.white_space import SPLIT_SPACE, WHITE_SPACE, ascii_bytes, ranges
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
 
-_SEPARATORS = b"\t\n\v\f\r\x1c\x1d\x1e\x1f "  # where str.split() cuts, in ASCII
-_SPACES = (
-    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-)
+_SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).decode())
 
 
 @dataclass(frozen=True, slots=True)
 class UnitRule:
-    """breaks: bit b is set if byte b ≤ 32 parts units;  keeps_breaks: breaks belong to the unit behind them;
-    marks_first: a line's first unit is cut differently;  words: units are pre-tokens, found beforehand."""
+    """What parts the units of a line.
+
+    breaks: bit b is set if byte b ≤ 32 parts units
+    keeps_breaks: whether breaks belong to the unit behind them
+    marks_first: whether a line's first unit is cut differently
+    words: whether units are pre-tokens, which are found beforehand
+    """
 
     breaks: int
     keeps_breaks: bool = False
@@ -48,9 +51,9 @@ class UnitRule:
     def of(cls, pretokenizer: PreTokenizer) -> UnitRule:
         """The rule that fits a pre-tokeniser."""
         if pretokenizer.name == "whitespace":
-            return cls(_bits(_SEPARATORS))
+            return cls(_bits(ascii_bytes(SPLIT_SPACE)))
         if pretokenizer.name in ("gpt2", "bytes"):
-            return cls(_bits(b"\t\n\v\f\r "), keeps_breaks=True)
+            return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
         if pretokenizer.name in ("unicode", "metaspace"):
             return cls(_bits(b" "), keeps_breaks=True, marks_first=True)
         return cls(_bits(b" "), words=True)
@@ -58,8 +61,13 @@ class UnitRule:
 
 @dataclass(frozen=True, slots=True)
 class UnitWords:
-    """The pre-tokens of units. text: all of them, one after the other;  lengths: (n_words,) int64, characters of each;
-    n_words: (n_units,) int64;  irregular: (n_units,) bool."""
+    """The pre-tokens of units.
+
+    text: all of them, one after the other
+    lengths: (n_words,) int64, how many characters each has
+    n_words: (n_units,) int64, how many of them each unit has
+    irregular: (n_units,) bool, which units are irregular
+    """
 
     text: str
     lengths: NDArray[np.int64]
@@ -76,7 +84,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
     text, ends = data.decode(), _character_ends(data, ends)
     rule, lengths, n = UnitRule.of(vocabulary.pretokenizer), np.diff(ends, prepend=0), len(ends)
     is_plain = _is_plain(vocabulary)
-    if rule.words or (is_plain and set(text).isdisjoint(_SPACES)):
+    if rule.words or (is_plain and set(text).isdisjoint(_SPACES_BEYOND_ASCII)):
         return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
     if is_plain:
         split = [text[start:end].split() for start, end in pairwise([0, *ends.tolist()])]
@@ -156,7 +164,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
 
 
 def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where units end, in characters; the bytes as a whole are UTF-8."""
+    """Where units end, in characters. The bytes as a whole are UTF-8."""
     starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     if not starts_character[ends[:-1]].all():  # a character was cut by a unit's end, and completed by the next unit
         for start, end in pairwise([0, *ends.tolist()]):
@@ -175,7 +183,7 @@ def _is_plain(vocabulary: Vocabulary) -> bool:
 
 
 def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Column normal → pre-tokens; what does not stand first is cut behind a word that is then dropped."""
+    """Column normal → pre-tokens. A unit that is not first in its line is cut behind a word, which is then dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
@@ -190,7 +198,7 @@ def _irregular(pretokenizer: PreTokenizer) -> pl.Expr:
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
-    ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(r"[\t-\r ]$")
+    ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{ranges(ascii_bytes(WHITE_SPACE).decode())}]$")
     if pretokenizer.name == "bytes":
         return ends_inside
     if pretokenizer.name in ("gpt2", "unicode"):

@@ -11,16 +11,18 @@ import numpy as np
 from volt.kernels.arrays import LongArray
 from volt.kernels.compiling import compiled
 
-UNIT = 1 << 60
 NEVER = 1 << 62
 
 
 @compiled
-def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: LongArray) -> None:
+def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: LongArray, whole: int) -> None:
     """Fill `turns` with the sources of the next samples and move `lags` on.
 
-    lags: (n_sources,) what each source is owed and has not got, in units;  units: (n_stretches, n_sources) its share of
-    each sample;  lengths: (n_stretches,) how many samples each stretch lasts.
+    lags: (n_sources,) int64, what each source is owed and has not got, in units
+    units: (n_stretches, n_sources) int64, the share of each source in a sample
+    lengths: (n_stretches,) int64, how many samples each stretch lasts
+    turns: (n_samples,) int64, is written
+    whole: the units of one sample
     """
     deadlines = np.full(len(lags), -1)
     stretch, left = 0, lengths[0]
@@ -33,12 +35,12 @@ def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: Long
             lags[source] += units[stretch, source]
             if lags[source] > 0:
                 if deadlines[source] < 0:
-                    wait = samples_until(UNIT - lags[source], units, lengths, source, stretch, left)
+                    wait = samples_until(whole - lags[source], units, lengths, source, stretch, left)
                     deadlines[source] = min(sample + wait, NEVER)  # so that sources without one stay equal
                 if chosen < 0 or deadlines[source] < deadlines[chosen]:
                     chosen = source
         turns[sample] = chosen
-        lags[chosen] -= UNIT
+        lags[chosen] -= whole
         deadlines[chosen] = -1
         left -= 1
 

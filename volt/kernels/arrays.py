@@ -15,8 +15,12 @@ LongArray = NDArray[Any]  # of int64
 
 
 class Words(NamedTuple):
-    """The distinct words. symbols: (n_symbols,) int32 atoms, word after word; ends: (n_words,) int64, where each word's
-    symbols end; counts: (n_words,) int64, > 0."""
+    """The distinct words.
+
+    symbols: (n_symbols,) int32, the atoms, word after word
+    ends: (n_words,) int64, where each word's symbols end
+    counts: (n_words,) int64, > 0
+    """
 
     symbols: IntArray
     ends: LongArray
@@ -25,14 +29,14 @@ class Words(NamedTuple):
 
 @borrowing
 def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: int) -> None:
-    """target[at:] = source[start:end]; as a loop, because assigning slices takes numba ten times as long to compile."""
+    """target[at:] = source[start:end], as a loop: numba takes ten times as long to compile assignments of slices."""
     for i in range(start, end):
         target[at + i - start] = source[i]
 
 
 @compiled
 def grown(array: LongArray, length: int) -> LongArray:
-    """A longer copy of an array (of any type); the new part is zero."""
+    """A longer copy of an array of any type, whose new part is zero."""
     longer = np.zeros(length, array.dtype)
     copy_into(longer, 0, array, 0, len(array))
     return longer

@@ -42,7 +42,7 @@ class Keeping(NamedTuple):
 
 @contextmanager
 def kept() -> Iterator[bool]:
-    """Functions that are decorated inside are kept in the folder of this digest; says whether they can be kept at all.
+    """Functions that are decorated inside are kept in the folder of this digest. Says whether they can be kept at all.
 
     numba chooses a function's folder when it is decorated, and NUMBA_CACHE_DIR, a documented setting, goes first.
     """
@@ -85,11 +85,11 @@ def _place() -> Path:
 
 
 def _example() -> None:
-    """A function for numba to choose a folder for; never called."""
+    """A function for numba to choose a folder for. It is never called."""
 
 
 def _digest(sources: list[Path]) -> str:
-    """Of the files' names and contents and of what compiles them."""
+    """A digest of the files' names and contents and of what compiles them."""
     digest = sha256(repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode())
     for path in sources:
         content = path.read_bytes()
@@ -98,7 +98,7 @@ def _digest(sources: list[Path]) -> str:
 
 
 def _opened(folder: Path) -> Keeping:
-    """The folder, marked as used now; when it is new, those that have long been unused go."""
+    """The folder, marked as used now. If it is new, folders that have long been unused are removed."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:

@@ -1,13 +1,19 @@
 """The bytes of one unit → where its words (pre-tokens) are.
 
-    NUMBER      nothing is cut                              WORD        the unit is a pre-token
-    SPLIT       between white space beyond ASCII            METASPACE   a "▁" for each space, which starts a word
-    UNICODE     runs of letters with marks, numbers, others
-    GPT2        its pattern, spaces as "▁"                  BYTES       its pattern, bytes as GPT-2's alphabet
-    NEVER       Python must do it
+How a unit is cut depends on the pre-tokeniser:
 
-Only what is certain is cut here: text whose characters have a known class, no "▁" where that stands for a space, no
-private characters, no more than `LONGEST` bytes. All else is left to Python, which does the same for any text.
+    NUMBER      it is not cut: its value is its number
+    WORD        it is one pre-token
+    SPLIT       it is cut at white space beyond ASCII, as by str.split()
+    METASPACE   each space becomes a "▁", which starts a word
+    UNICODE     into runs of letters with marks, of numbers, and of others
+    GPT2        by GPT-2's pattern, with a "▁" for each space
+    BYTES       by GPT-2's pattern, and bytes become GPT-2's alphabet
+    NEVER       Python must cut it
+
+Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without
+private characters, and without a "▁" where that stands for a space. All else is left to Python, which does the same for
+any text.
 """
 
 from typing import Any, NamedTuple
@@ -17,21 +23,27 @@ import numpy as np
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined
 
-NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a unit is cut
+NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a unit is cut; the order matters below
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
-LONGEST = 1024  # bytes of a unit; Python takes longer ones
+LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10F000
-UNLEARNED = -1
+LEFT_TO_PYTHON = -1  # stands where a number is returned otherwise
 _QUOTE = ord("'")
 
 
 class Cutter(NamedTuple):
-    """How units become words, and words atoms. cut, marker: see above;  classes: (0x110000,) uint8 class of each
-    character;  symbol_of: (2 · 0x110000,) int32, see volt.encode.merge_tables
-    byte_symbols: (256,) int32 atom of each byte, or of each ASCII character where text is no bytes, "▁" for a space
-    starts, ends: memory to work in: where the words of a unit are, and then, in starts, their rows."""
+    """How units become words, and words atoms.
+
+    cut: how units are cut, see above
+    marker: NO_MARKER, SUFFIX or PREFIX
+    classes: (0x110000,) uint8, the class of each character
+    symbol_of: (2 · 0x110000,) int32, the atom of each code, see volt.encode.merge_tables
+    byte_symbols: (256,) int32, the atom of each byte; where text is no bytes, of each ASCII character, "▁" for a space
+    starts: memory to work in, int64: where each word of a unit starts, and then the row of each word
+    ends: memory to work in, int64: where each word of a unit ends
+    """
 
     cut: int
     marker: int
@@ -44,7 +56,7 @@ class Cutter(NamedTuple):
 
 @inlined
 def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
-    """The character that starts at p and where the next does; −1 where the bytes are not UTF-8."""
+    """The character that starts at p, −1 if the bytes there are not UTF-8; and where the next one starts."""
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1
@@ -62,7 +74,10 @@ def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
 
 @inlined
 def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
-    """The class of the character at p as its pattern sees it, NO_CLASS if Python must decide, and where the next is."""
+    """The class of the character at p as the pattern sees it, and where the next character starts.
+
+    NO_CLASS if Python must decide.
+    """
     code = np.int64(data[p])
     if code < 0x80:
         found, p = cutter.classes[code], p + 1
@@ -80,14 +95,17 @@ def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
 
 @inlined
 def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
-    """Note where a word is; how many there are then."""
+    """Note where a word is. Returns how many words there are then."""
     cutter.starts[n_words], cutter.ends[n_words] = start, end
     return n_words + 1
 
 
 @borrowing
 def _is_white(code: int) -> bool:
-    """Whether a character beyond ASCII parts words, as str.split() has it."""
+    """Whether a character beyond ASCII is white space, as str.split() has it.
+
+    The one list is in volt.text.white_space, which compiled code cannot read; tests compare the two.
+    """
     if code < 0x1680:
         return code == 0x85 or code == 0xA0
     if code < 0x2000:
@@ -97,7 +115,7 @@ def _is_white(code: int) -> bool:
 
 @borrowing
 def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
-    """Words between white space beyond ASCII, all of which starts with one of four bytes."""
+    """Find the words between white space beyond ASCII, which always starts with 0xC2 or 0xE1 to 0xE3."""
     p, n_words = start, 0
     while p < end:
         byte, before = data[p], p
@@ -105,7 +123,7 @@ def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
         if byte == 0xC2 or 0xE1 <= byte <= 0xE3:
             code, p = character(data, before, end)
             if code < 0:
-                return UNLEARNED
+                return LEFT_TO_PYTHON
             if _is_white(code):
                 if start < before:
                     n_words = _add(start, before, n_words, cutter)
@@ -115,7 +133,7 @@ def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
 
 @borrowing
 def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    """A word for each space, and the rest behind the last; a line's first unit has one "▁" more."""
+    """Find the words: one for each space but the last, and one from there on. A line's first unit has one "▁" more."""
     p, n_words, has_marker = start, 0, first
     while p < end and data[p] == 32:
         if has_marker:
@@ -126,7 +144,7 @@ def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter
 
 @borrowing
 def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
-    """The end of the characters of one class that start at p, −1 if Python must decide."""
+    """The end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
     kind, p = _kind(data, p, end, cutter)
     found = kind
     while p < end and found != NO_CLASS:
@@ -134,12 +152,15 @@ def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
         if found != kind:
             break
         p = after
-    return p if found != NO_CLASS else UNLEARNED
+    return p if found != NO_CLASS else LEFT_TO_PYTHON
 
 
 @borrowing
 def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    """Several spaces are a word, a single one goes with the run behind it; a line's first unit has one "▁" more."""
+    """Find the words: several spaces are one, a single space belongs to the run behind it.
+
+    A line's first unit has one "▁" more.
+    """
     p, n_words, n_spaces = start, 0, int(first)
     while p < end and data[p] == 32:
         n_spaces, p = n_spaces + 1, p + 1
@@ -148,7 +169,7 @@ def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
     while p < end:
         p = _run(data, p, end, cutter)
         if p < 0:
-            return UNLEARNED
+            return LEFT_TO_PYTHON
         n_words, start = _add(start, p, n_words, cutter), p
     return n_words
 
@@ -172,8 +193,12 @@ def _contraction(data: IntArray, p: int, end: int) -> int:
 
 @borrowing
 def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    """White space but for its last character; that too, unless it is a space; a contraction, or a run of one class with
-    the space; and again. White space that ends the unit, and is beyond ASCII, could go on in the next."""
+    """Find the words of GPT-2's pattern, and the unit's shape.
+
+    Again and again, these are words: white space without its last character; that character, unless it is a space; and
+    a contraction, or a run of one class together with the space in front of it. White space beyond ASCII that ends the
+    unit could go on in the next unit, so the unit is open then.
+    """
     p, n_words, shape = start, 0, APART
     while p < end:
         last = p
@@ -192,20 +217,22 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
         length = _contraction(data, p, end) if start == p else 0
         p = p + length if length > 0 else _run(data, p, end, cutter)
         if p < 0:
-            return shape, UNLEARNED
+            return shape, LEFT_TO_PYTHON
         n_words, start = _add(start, p, n_words, cutter), p
     return shape, n_words
 
 
 @borrowing
 def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
-    """Note where the words of a unit are; its shape, and how many, −1 if Python must decide.
+    """Note where the words of a unit are.
 
-    first: whether the unit starts its line, if that is marked: its first word has a "▁" more then
-    The shape is APART if each word is one by itself too, TOGETHER if not, OPEN if the next unit matters as well.
+    first: whether the unit starts its line, if that is marked; its first word has a "▁" more then
+    Returns the unit's shape and how many words it has, or LEFT_TO_PYTHON.
+    The shape is APART if each word is cut the same when it stands alone, TOGETHER if not, OPEN if the next unit decides
+    how the last word ends.
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
-        return TOGETHER, UNLEARNED
+        return TOGETHER, LEFT_TO_PYTHON
     if cutter.cut <= WORD:
         return TOGETHER, _add(start, end, 0, cutter)
     if cutter.cut == SPLIT:

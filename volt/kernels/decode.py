@@ -21,8 +21,12 @@ _SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
 
 
 class TextTable(NamedTuple):
-    """rows: (2 · n_pieces,) uint64, the first 15 bytes of each piece's text, then their number or LONG;
-    starts: (n_pieces + 1,) int64, where each text starts in bytes;  bytes: (… + PADDING,) uint8, all texts."""
+    """The texts of all pieces.
+
+    rows: (2 · n_pieces,) uint64, the first 15 bytes of each piece's text, then their number or LONG
+    starts: (n_pieces + 1,) int64, where each text starts in `bytes`
+    bytes: (… + PADDING,) uint8, all texts, one after the other
+    """
 
     rows: LongArray
     starts: LongArray
@@ -33,11 +37,13 @@ class TextTable(NamedTuple):
 def expand_lines(
     ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: IntArray, ends: LongArray
 ) -> int:
-    """Write the texts of lines, from line `first` on, until there is no room for another; return the next line.
+    """Write the texts of lines, from line `first` on, until there is no room for another. Returns the next line.
 
-    ids: all below n_pieces, int32;  offsets: (n_lines + 1,) int64;  drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
-    out: room, uint8; out[0] and the byte behind every line become line ends, so the first line starts at 1
-    ends: (n_lines,) int64, where each line's text ends; the next one starts one byte further on.
+    ids: int32, all below n_pieces
+    offsets: (n_lines + 1,) int64, line i has ids[offsets[i]:offsets[i + 1]]
+    drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
+    out: uint8, is written; out[0] and the byte behind every line become line ends, so the first line starts at 1
+    ends: (n_lines,) int64, is set to where each line's text ends; the next line starts one byte further on
     """
     rows, room, start = texts.rows, len(out) - PADDING, 1
     out[0] = _NEWLINE
@@ -82,11 +88,13 @@ def _length(rows: LongArray, number: int) -> int:
 
 @compiled_releasing
 def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
-    """Read whole numbers with spaces between them, line by line; return −1, or where the first byte is that is wrong.
+    """Read whole numbers with spaces between them, line by line.
 
-    data: (n_bytes,) uint8, with a line end, "\\n" or "\\r\\n", behind every line;  limit: numbers are below it, int32
-    ids: (n_bytes // 2,) int32, room;  offsets: (n_lines + 1,) int64, from 0: where each line's ids start and end.
-    A number that is too large is wrong at one of its digits.
+    data: (n_bytes,) uint8, with a line end, "\\n" or "\\r\\n", behind every line
+    limit: all numbers must be below it
+    ids: (n_bytes // 2,) int32, is written
+    offsets: (n_lines + 1,) int64, is set to where each line's ids start and end; offsets[0] is 0
+    Returns the place of the first byte that is wrong, or −1. A number that is too large is wrong at one of its digits.
     """
     found, line, value = 0, 0, -1
     for p in range(len(data)):

@@ -16,10 +16,13 @@ def expand(
     numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray, out_ends: LongArray,
     is_text: bool,
 ) -> int:  # fmt: skip
-    """Write what each number stands for, values[starts[number]:starts[number + 1]]; how many values were written.
+    """Write what each number stands for, values[starts[number]:starts[number + 1]].
 
-    line_ends: (n_lines,) where each line's numbers end;  is_text: a line end takes the place of a line's last space, or
-    stands alone;  out: room for all, and for a value more for each line;  out_ends: (n_lines,) where each line's end.
+    line_ends: (n_lines,) int64, where each line's numbers end
+    out: is written; it has room for all values, and for one more in each line
+    out_ends: (n_lines,) int64, is set to where each line's values end
+    is_text: whether a line end takes the place of each line's last space, or stands alone in an empty line
+    Returns how many values were written.
     """
     done = at = 0
     for line in range(len(line_ends)):

@@ -46,7 +46,7 @@ def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongAr
 
 @compiled
 def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: Texts) -> int:
-    """Add a pair, with its present count, to a heap of `size` entries that has room for it; the new size."""
+    """Add a pair, with its present count, to a heap of `size` entries that has room for it. Returns the new size."""
     i, count = size, pairs[pair, COUNT]
     while i > 0:
         parent = (i - 1) >> 1
@@ -61,7 +61,7 @@ def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: Texts)
 
 @compiled
 def _pop(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> int:
-    """Remove the first of a heap's `size` entries; the new size."""
+    """Remove the first of a heap's `size` entries. Returns the new size."""
     pair, count = heap[size - 1, PAIR], heap[size - 1, COUNT]
     i, child = 0, 1
     while child < size - 1:
@@ -109,7 +109,7 @@ def _link_words(words: Words) -> IntArray:
 
 @compiled
 def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
-    """A copy of a table's first rows with room for more; the new rows are zero."""
+    """A copy of a table's first rows with room for more rows, which are zero."""
     new = np.zeros((room, table.shape[1]), table.dtype)
     for row in range(n_rows):
         for column in range(table.shape[1]):
@@ -119,7 +119,7 @@ def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
 
 @compiled_inlined
 def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
-    """The number of the pair with this key; `n_pairs`, the next free one, if the key is new."""
+    """The number of the pair with this key. A new key gets `n_pairs`, the next free number."""
     mask = len(slots) - 1
     slot = slot_of(key, mask)
     while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
@@ -141,8 +141,10 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
 
 @compiled
 def _place(found: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
-    """Write the occurrences of new pairs (−1: none) to the pool from `first` on, grouped by pair, in the order given;
-    where the pool is free afterwards."""
+    """Write the occurrences of new pairs (−1: none) to the pool from `first` on, grouped by pair, in the order given.
+
+    Returns where the pool is free afterwards.
+    """
     for i in range(n_found):
         if found[i, PAIR] >= 0:
             pairs[found[i, PAIR], SIZE] += 1
@@ -162,7 +164,7 @@ def _place(found: IntArray, n_found: int, first: int, pool: IntArray, pairs: Lon
 
 @compiled
 def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntArray, found: IntArray) -> int:
-    """Write the pair at each position (−1: none) to `found` and sum the counts of pairs; how many there are."""
+    """Write the pair at each position (−1: none) to `found` and sum the counts of pairs. Returns how many there are."""
     n_pairs = 0
     for p in range(len(at)):
         found[p, PAIR], found[p, POSITION] = -1, p

@@ -26,8 +26,14 @@ _SHIFT = np.uint64(_POSITION_BITS)
 
 
 class Word(NamedTuple):
-    """Room for one word while it is merged: tokens, links to the neighbours (none: −1 in a long word, 0
-    and n + 1 in a short one), heap. All (room,)."""
+    """Room for one word while it is merged.
+
+    symbols: (room,) int32, tokens
+    follows, precedes: (room,) int32, links to the neighbours; where there is none, −1 in a long word, and 0 or n + 1
+        in a short one
+    heap: (room,) int64, the pairs of a long word
+    aside: (room,) int64, the entries of the heap that dropout passes over
+    """
 
     symbols: IntArray
     follows: IntArray
@@ -37,9 +43,12 @@ class Word(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for encoding a word. positions: of one merge, or the rank and position of each pair;  passed: which pairs
-    are passed over;  stack: tokens yet to be split back. A word's symbols start at 1; a long word's are
-    then moved to 0."""
+    """Room for encoding a word, whose symbols start at 1. Those of a long word are then moved to 0.
+
+    positions: int32, the positions of one merge in a long word, or the rank and position of each pair in a short one
+    passed: uint8, which pairs dropout passes over
+    stack: int32, tokens yet to be split back
+    """
 
     word: Word
     positions: IntArray
@@ -48,7 +57,7 @@ class Room(NamedTuple):
 
 
 def room_of(n: int) -> Room:
-    """Room for encoding words of at most n symbols; for calls from Python, as compiled code takes a while to load."""
+    """Room for encoding words of at most n symbols, made by Python, because compiled code takes a while to load."""
     symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
     heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
     word = Word(symbols, follows, precedes, heap, aside)
@@ -67,7 +76,7 @@ def room_for(n: int) -> Room:
 
 @borrowing
 def _push(heap: LongArray, size: int, entry: int) -> int:
-    """Add an entry to a min-heap; its new size."""
+    """Add an entry to a min-heap. Returns its new size."""
     i = size
     while i > 0 and entry < heap[(i - 1) >> 1]:
         heap[i] = heap[(i - 1) >> 1]
@@ -78,7 +87,7 @@ def _push(heap: LongArray, size: int, entry: int) -> int:
 
 @borrowing
 def _pop(heap: LongArray, size: int) -> int:
-    """Remove the first entry of a min-heap; its new size."""
+    """Remove the first entry of a min-heap. Returns its new size."""
     entry, i, child = heap[size - 1], 0, 1
     while child < size - 1:
         if child + 2 < size and heap[child + 1] < heap[child]:
@@ -93,7 +102,7 @@ def _pop(heap: LongArray, size: int) -> int:
 
 @borrowing
 def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
-    """Push the pair that starts at position p, if it has a merge; the heap's new size."""
+    """Push the pair that starts at position p, if it has a merge. Returns the heap's new size."""
     if p < 0 or word.follows[p] < 0:
         return size
     rank = rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
@@ -112,7 +121,7 @@ def _random(state: LongArray) -> float:
 
 @borrowing
 def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
-    """Copy a word's symbols into the room and link them; the size of the heap of its pairs."""
+    """Copy a word's symbols into the room and link them. Returns the size of the heap of its pairs."""
     n, size = len(symbols), 0
     for p in range(n):
         word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
@@ -157,7 +166,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 @borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
-    """Merge at the positions that still hold the pair; how many did, and the heap's new size."""
+    """Merge at the positions that still hold the pair. Returns how many did, and the heap's new size."""
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
@@ -189,7 +198,7 @@ def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """The least of places 1 to n − 1, and of those up to n + 2, which have no merge: four at a time, side by side."""
+    """The least of places 1 to n − 1, four at a time. Those up to n + 2 are read too, and have no merge."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -200,7 +209,7 @@ def _least(places: IntArray, n: Any) -> Any:
 
 @borrowing
 def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> Any:
-    """The least of places 1 to n − 1 that dropout does not pass over; each that has a merge is drawn."""
+    """The least of places 1 to n − 1 that dropout does not pass over. It draws for each that has a merge."""
     found: Any = NO_PLACE
     for p in range(1, n):
         if places[p] < NO_PLACE:
@@ -212,7 +221,7 @@ def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, st
 
 @inlined
 def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
-    """Merge the pair at a position; whether a pair of a lower rank has come of it."""
+    """Merge the pair at a position. Returns whether a pair of a lower rank has come of it."""
     second, before, made = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), merges.results[rank]
     after = np.uint64(word.follows[second])
     word.symbols[p], word.follows[p], word.precedes[after] = made, np.int64(after), np.int64(p)
@@ -267,8 +276,10 @@ def _merge_long(n: int, room: Room, merges: Merges, dropout: float, state: LongA
 
 @inlined
 def merge_word(n: int, room: Room, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
-    """Merge the n symbols that start at 1 in the room; the first position of those that are left, which are linked, and
-    what follows the last."""
+    """Merge the n symbols that start at 1 in the room. Those that are left are linked.
+
+    Returns the first position of these, and what follows the last.
+    """
     if n > LONG:
         _merge_long(n, room, merges, dropout, state)
         return 0, -1

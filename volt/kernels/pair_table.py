@@ -24,9 +24,13 @@ _LARGEST = 64  # times the size that should do
 
 
 class Merges(NamedTuple):
-    """Ranked merges. pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks, where
-    the first of equal pairs counts;  results: (n,) int32 tokens;  first_ranks: (256 · 256,) int32 rank of each pair of
-    the first 256 tokens, or NO_RANK."""
+    """Ranked merges.
+
+    pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks; of equal pairs, the first
+        is in it
+    results: (n,) int32, the token that each merge makes
+    first_ranks: (256 · 256,) int32, the rank of each pair of the first 256 tokens, or NO_RANK
+    """
 
     pairs: LongArray
     results: IntArray
@@ -80,7 +84,7 @@ def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merge
 
 @compiled
 def _fill(pairs: LongArray, lefts: IntArray, rights: IntArray) -> bool:
-    """Enter all pairs into an empty table; False if it must be larger."""
+    """Enter all pairs into an empty table. Returns False if the table must be larger."""
     for rank in range(len(lefts)):
         if rank_of(lefts[rank], rights[rank], pairs) != NO_RANK:
             continue

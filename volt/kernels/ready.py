@@ -1,4 +1,4 @@
-"""Whether the compiled loops are ready, and making them so: compilation happens once per machine and version.
+"""Says whether the compiled loops are ready, and makes them so. They are compiled once per machine and version.
 
 >>> compile_kernels("encode")
 >>> is_compiled("encode")
@@ -26,14 +26,15 @@ def is_compiled(job: Job) -> bool:
 
 
 def _kernels(job: Job) -> list[Any]:
-    from volt.kernels import learn as bpe
-    from volt.kernels import pair_table as pairs
-    from volt.kernels import unit_loop as units
-    from volt.kernels import words as encode
+    """The loops that Python calls in such a job."""
+    from volt.kernels.learn import learn
+    from volt.kernels.pair_table import ranked_merges
+    from volt.kernels.unit_loop import encode_units
+    from volt.kernels.words import encode_words, trace
 
     if job == "search":
-        return [bpe.learn, pairs.ranked_merges, encode.encode_words, encode.trace]
-    return [pairs.ranked_merges, encode.encode_words, units.encode_units]
+        return [learn, ranked_merges, encode_words, trace]
+    return [ranked_merges, encode_words, encode_units]
 
 
 def compile_kernels(job: Job) -> None:
@@ -64,18 +65,18 @@ def _compile_search(symbols: Any, merges: Any) -> None:
 
 def _compile_encode() -> None:
     """By numbering the units of a little text."""
-    from volt.kernels import unit_loop as units
-    from volt.kernels import unit_rows as table_rows
     from volt.kernels.memory import PADDING
+    from volt.kernels.unit_loop import LINES, ROOM, Rule, encode_pending, encode_units
+    from volt.kernels.unit_rows import UnitRows, complete, rebuild
+    from volt.kernels.unit_state import LoopState
     from volt.kernels.unit_values import numbering
 
-    data, flags, longs = np.full(PADDING, 32, np.uint8), np.zeros(units.ROOM, np.uint8), np.zeros(2, np.int64)
+    data, flags, longs = np.full(PADDING, 32, np.uint8), np.zeros(ROOM, np.uint8), np.zeros(2, np.int64)
     data.flags.writeable = False
-    rows, state = np.zeros(32, np.uint64), np.zeros(units.N_SLOTS_OF_STATE, np.int64)
-    lines, strange = np.zeros(units.LINES, np.int64), np.zeros((units.LINES, 2), np.int64)
-    table = table_rows.UnitRows(rows, flags, longs, flags, longs, flags, longs)
-    rule = units.Rule(10, False, 1 << 32, False, False, False)
-    units.encode_units(data, 0, rule, table, numbering(), flags, lines, strange, rows, state)
-    units.learn_again(data, table, numbering(), longs[:0], longs[:0], 0)
-    table_rows.complete(table, longs[:0], longs[:0])
-    table_rows.rebuild(np.zeros(64, np.uint64), table.rows)
+    rows, state, rule = np.zeros(32, np.uint64), LoopState().slots(), Rule(10, False, 1 << 32, False, False, False)
+    line_ends, left_lines = np.zeros(LINES, np.int64), np.zeros((LINES, 2), np.int64)
+    table = UnitRows(rows, flags, longs, flags, longs, flags, longs)
+    encode_units(data, 0, rule, table, numbering(), flags, line_ends, left_lines, rows, state)
+    encode_pending(data, table, numbering(), longs[:0], longs[:0], 0)
+    complete(table, longs[:0], longs[:0])
+    rebuild(np.zeros(64, np.uint64), table.rows)

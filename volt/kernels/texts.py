@@ -15,7 +15,11 @@ from volt.kernels.compiling import compiled
 
 
 class Texts(NamedTuple):
-    """chars: (room,) int32 code points; starts: (room + 1,) int64, token t is chars[starts[t]:starts[t + 1]]."""
+    """The strings of tokens.
+
+    chars: (room,) int32, code points
+    starts: (room + 1,) int64, token t is chars[starts[t]:starts[t + 1]]
+    """
 
     chars: IntArray
     starts: LongArray
@@ -36,7 +40,7 @@ def compare_texts(texts: Texts, a: int, b: int) -> int:
 
 @compiled
 def append_text(texts: Texts, token: int, left: int, right: int) -> Texts:
-    """The texts with the strings of `left` and `right`, joined, as those of the new last `token`; grown if need be."""
+    """The texts, grown if need be, with the joined strings of `left` and `right` as that of the new last `token`."""
     starts, chars = texts.starts, texts.chars
     start = starts[token]
     middle = start + starts[left + 1] - starts[left]

@@ -17,17 +17,23 @@ from volt.kernels.memory import load64
 _U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
 _EIGHT, _SIXTEEN, _BLOCK, _HALF = (np.uint64(i) for i in (8, 16, 64, 32))
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_LONG = np.uint64(0x7F << 56)  # stands where a short unit's length does
-FIRST = np.uint64(0x80 << 56)  # set where a unit starts its line, if that is marked
+_LONG = np.uint64(0x7F << 56)  # stands in a long unit's key where a short unit's key has the length
+FIRST = np.uint64(0x80 << 56)  # is set in the key of a unit that starts its line, if that is marked
 _LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)  # of the first eight bytes
 _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
 
 
 class UnitRows(NamedTuple):
-    """Room for n units, in more than n slots. rows: (4 · n_slots,) uint64;  bytes: (room,) uint8, all units' bytes;
-    starts: (n + 1,) int64, where each unit's start;  firsts: (n,) uint8, which stand first in their line, where that is
-    marked;  value_starts: (n,) int64, where each unit's values start;  values: (room,) uint8, text or int32;
-    pending: (n,) int64, numbers of the units that are yet to be learned."""
+    """A table with room for n units, in more than n slots.
+
+    rows: (4 · n_slots,) uint64, see above
+    bytes: (room,) uint8, the bytes of all units, one after the other
+    starts: (n + 1,) int64, where the bytes of each unit start
+    firsts: (n,) uint8, 1 for a unit that starts its line, where that is marked
+    value_starts: (n,) int64, where the values of each unit start
+    values: (room,) uint8, text, or numbers of four bytes
+    pending: (n,) int64, the numbers of the units that Python must encode
+    """
 
     rows: LongArray
     bytes: IntArray
@@ -69,7 +75,7 @@ def home_slot(low: Any, high: Any, shift: Any) -> Any:
 
 @borrowing
 def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
-    """Whether a unit is the one with this number: long ones may share a key."""
+    """Whether a unit has the bytes of the unit with this number. Long units may share a key."""
     at = np.uint64(table.starts[number])
     if np.uint64(table.starts[number + _U1]) - at != length:
         return False
@@ -81,7 +87,7 @@ def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number:
 
 @inlined
 def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
-    """The row of the unit with this key, searched for from a slot on; or the free one where it belongs."""
+    """The row of the unit with this key, or the free row where it belongs. The search starts at a slot."""
     rows = table.rows
     while True:
         row = slot << _U2
@@ -96,7 +102,10 @@ def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot:
 
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
-    """64 less the bits of a slot number: the upper bits of a product are those that all of the key has mixed into."""
+    """64 less the bits of a slot number.
+
+    A slot number is made of a product's upper bits, because the whole key is mixed into these.
+    """
     shift, n_slots = 64, len(rows) // 4
     while n_slots > 1:
         shift, n_slots = shift - 1, n_slots // 2
@@ -105,7 +114,7 @@ def slot_shift(rows: LongArray) -> Any:
 
 @borrowing
 def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
-    """Where the row with this key and number is, or the free one where it belongs."""
+    """Where the row with this key and number is, or the free row where it belongs."""
     mask, slot = np.uint64(len(rows) // 4 - 1), home_slot(low, high, slot_shift(rows))
     while True:
         row = slot << _U2
@@ -127,7 +136,10 @@ def rebuild(rows: LongArray, old: LongArray) -> None:
 
 @borrowing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter how many bytes the values of the units with these numbers take, or IRREGULAR; value_starts says where."""
+    """Enter the sizes of the values of pending units, whose place value_starts gives.
+
+    numbers: (n,) int64, the numbers of the units;  sizes: (n,) int64, in bytes, or IRREGULAR
+    """
     for i in range(len(numbers)):
         number = numbers[i]
         start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])

@@ -11,6 +11,7 @@ from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.compiling import borrowing
 from volt.kernels.cutting import (
     BYTES,
+    LEFT_TO_PYTHON,
     LONGEST,
     METASPACE,
     NO_MARKER,
@@ -19,7 +20,6 @@ from volt.kernels.cutting import (
     PRIVATE,
     SPACE_CODE,
     SUFFIX,
-    UNLEARNED,
     Cutter,
     character,
 )
@@ -32,10 +32,16 @@ ID_SIZE = 4  # bytes of an id, an atom or a number
 
 
 class UnitEncoder(NamedTuple):
-    """What a unit stands for. sampled: whether atoms are wanted, each 2 · symbol, + 1 for the last of a word
-    merges, kept, parts: see volt.kernels.words;  room, pieces: memory to work in
-    starts: (n + 1,) int64: symbol s is rendered as rendered[starts[s]:starts[s + 1]], (…,) uint8, 8 bytes longer than
-    is used;  widest: of these."""
+    """How the bytes of a unit become its values.
+
+    cutter: how units become words, and words atoms
+    sampled: whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
+    merges, kept, parts: see volt.kernels.words
+    room, pieces: memory to work in
+    starts: (n_symbols + 1,) int64, symbol s is rendered as rendered[starts[s]:starts[s + 1]]
+    rendered: (…,) uint8, with 8 bytes more than are used
+    widest: the most bytes that a symbol is rendered as
+    """
 
     cutter: Cutter
     sampled: bool
@@ -49,24 +55,27 @@ class UnitEncoder(NamedTuple):
     widest: int
 
     def for_thread(self) -> "UnitEncoder":
-        """The same with memory of its own."""
+        """The same, with memory to work in that no other thread uses."""
         starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
         cutter = self.cutter._replace(starts=starts, ends=ends)
         return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
 def numbering() -> UnitEncoder:
-    """A learner for which each unit stands for its number, int32, in the order in which units are met."""
+    """An encoder that gives each unit its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs)
     merges = Merges(np.zeros(8, np.uint64), ints, ints)
-    learner = UnitEncoder(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
-    return learner.for_thread()
+    encoder = UnitEncoder(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
+    return encoder.for_thread()
 
 
 @borrowing
 def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
-    """Write the atoms of a word, "▁" first if it is marked; how many, −1 if Python must decide."""
+    """Write the atoms of a word, with a "▁" in front if it is marked.
+
+    Returns how many there are, or LEFT_TO_PYTHON.
+    """
     n, code = 0, np.int64(0)
     if marked or cutter.marker == PREFIX:
         symbols[0], n = cutter.symbol_of[2 * SPACE_CODE], 1
@@ -77,7 +86,7 @@ def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, s
             continue
         code, p = character(data, p, end)
         if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut >= METASPACE):
-            return UNLEARNED
+            return LEFT_TO_PYTHON
         symbols[n], n = cutter.symbol_of[2 * code], n + 1
     if cutter.marker == SUFFIX:
         symbols[n - 1] = cutter.symbol_of[2 * code + 1]
@@ -85,49 +94,53 @@ def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, s
 
 
 @borrowing
-def learn_word(
-    data: IntArray, start: int, end: int, marked: bool, learner: UnitEncoder, values: IntArray, at: int
+def write_word(
+    data: IntArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
 ) -> int:
-    """Write what a word stands for to values[at:], uint8; how many bytes, −1 if Python must do it.
+    """Write the values of the word data[start:end] to values[at:].
 
-    marked: whether it has a "▁" more in front
-    values: with room for (end − start + 1) · learner.widest more, and 8 bytes.
+    marked: whether the word has a "▁" more in front
+    values: uint8, with room for (end − start + 1) · encoder.widest bytes more, and 8
+    Returns how many bytes were written, or LEFT_TO_PYTHON.
     """
-    if learner.cutter.cut == NUMBER:
+    if encoder.cutter.cut == NUMBER:
         store64(values, at, np.uint64(at // ID_SIZE))
         return ID_SIZE
-    symbols = learner.room.word.symbols[1:]
-    n = _put_atoms(data, start, end, marked, learner.cutter, symbols)
-    if n <= 0 or learner.sampled:
+    symbols = encoder.room.word.symbols[1:]
+    n = _put_atoms(data, start, end, marked, encoder.cutter, symbols)
+    if n <= 0 or encoder.sampled:
         return _mark_last(n, symbols, values, at)
-    no_state = learner.cutter.ends  # nothing is drawn from it
-    n = encode_word(n, learner.room, learner.merges, learner.kept, learner.parts, 0.0, no_state, learner.pieces, 0)
+    no_state = encoder.cutter.ends  # nothing is drawn from it
+    n = encode_word(n, encoder.room, encoder.merges, encoder.kept, encoder.parts, 0.0, no_state, encoder.pieces, 0)
     began = at
-    for symbol in learner.pieces[:n]:
+    for symbol in encoder.pieces[:n]:
         if symbol < 0:
-            return UNLEARNED
-        source, n_bytes = learner.starts[symbol], learner.starts[symbol + 1] - learner.starts[symbol]
+            return LEFT_TO_PYTHON
+        source, n_bytes = encoder.starts[symbol], encoder.starts[symbol + 1] - encoder.starts[symbol]
         for i in range(0, n_bytes, 8):
-            store64(values, at + i, load64(learner.rendered, source + i))
+            store64(values, at + i, load64(encoder.rendered, source + i))
         at += n_bytes
     return at - began
 
 
 @borrowing
 def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
-    """Write the n atoms of a word, the last one marked; how many bytes, −1 if n is."""
+    """Write the n atoms of a word, and mark the last one. Returns how many bytes that are; −1 if n is −1."""
     for i in range(n):
         store64(values, at + ID_SIZE * i, np.uint64(2 * np.int64(symbols[i]) + (i == n - 1) & 0xFFFFFFFF))
     return max(ID_SIZE * n, n)
 
 
 @borrowing
-def learn_words(data: IntArray, first: bool, n_words: int, learner: UnitEncoder, values: IntArray, at: int) -> int:
-    """The same for all words of a unit that has been cut."""
-    cutter, began = learner.cutter, at
+def write_words(data: IntArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int) -> int:
+    """Write the values of all words of the unit that was cut last.
+
+    Returns how many bytes were written, or LEFT_TO_PYTHON.
+    """
+    cutter, began = encoder.cutter, at
     for word in range(n_words):
-        n = learn_word(data, cutter.starts[word], cutter.ends[word], first and word == 0, learner, values, at)
+        n = write_word(data, cutter.starts[word], cutter.ends[word], first and word == 0, encoder, values, at)
         if n < 0:
-            return UNLEARNED
+            return LEFT_TO_PYTHON
         at += n
     return at - began

@@ -24,7 +24,10 @@ def run_watched(
     report: Callable[[int], object] | None = None,
     every: float = 0.05,
 ) -> T:
-    """Run `kernel(progress)` in a thread; call `report(done)` every so many seconds; stop it on an exception here.
+    """Run `kernel(progress)` in a thread, and stop it on an exception here.
+
+    report: is called with the work that is done
+    every: seconds between two reports
 
     >>> run_watched(lambda progress: int(progress.sum()))
     0

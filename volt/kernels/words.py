@@ -23,7 +23,10 @@ from volt.kernels.pair_table import Merges
 
 @borrowing
 def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
-    """Write a token's kept parts to `out`; how many pieces `out` then has. parts: pair key of each token, −1: atom."""
+    """Write a token's kept parts to `out`. Returns how many pieces `out` then has.
+
+    parts: the pair key of each token, −1 for an atom
+    """
     stack[0], depth = token, 1
     while depth > 0:
         depth -= 1
@@ -43,7 +46,7 @@ def encode_word(
     n: int, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
     dropout: float, state: LongArray, out: IntArray, n_out: int,
 ) -> int:  # fmt: skip
-    """Write the pieces of the word of n symbols that starts at 1 in the room; how many pieces `out` then has."""
+    """Write the pieces of the word of n symbols that starts at 1 in the room. Returns how many `out` then has."""
     p, end = merge_word(n, room, merges, dropout, state)
     while p != end:
         symbol, p = room.word.symbols[p], room.word.follows[p]
@@ -61,9 +64,12 @@ def encode_words(
 ) -> tuple[IntArray, LongArray]:  # fmt: skip
     """Encode words into pieces.
 
-    symbols: (n_symbols,) int32 atoms, −1 where unknown;  ends: (n_words,) int64, where each word's symbols end
-    kept: (n_tokens,) whether each token may stay;  parts: (n_tokens,) pair key of each token's two parts, −1: atom
-    dropout: probability of passing over a merge, drawn from the generator with `state` (1,) int64
+    symbols: (n_symbols,) int32 atoms, −1 where unknown
+    ends: (n_words,) int64, where each word's symbols end
+    kept: (n_tokens,) uint8, whether each token may stay
+    parts: (n_tokens,) int64, the pair key of each token's two parts, −1 for an atom
+    dropout: probability of passing over a merge
+    state: (1,) int64, the generator that dropout draws from
     Returns the pieces (n_pieces,) int32 and where each word's pieces end (n_words,) int64.
     """
     longest, start = 1, 0
@@ -87,7 +93,8 @@ def encode_sampled(
 ) -> tuple[IntArray, LongArray]:  # fmt: skip
     """Encode lines of atoms with dropout, line i by the generator of (seed, first_line + i).
 
-    atoms: (n_atoms,) int32, each 2 · symbol, + 1 for the last of a word;  ends: (n_lines,) where each line's end.
+    atoms: (n_atoms,) int32, each 2 · symbol, + 1 for the last of a word
+    ends: (n_lines,) int64, where each line's atoms end
     Returns the pieces (n_pieces,) int32 and where each line's pieces end (n_lines,) int64.
     """
     longest, n = 1, 0

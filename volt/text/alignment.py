@@ -22,6 +22,7 @@ from volt.text.byte_alphabet import to_bytes
 from volt.text.markers import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +33,7 @@ _SEGMENT = (
     r"\x{3167}-\x{316D}\x{316F}\x{3170}\x{3182}\x{3183}\x{3187}-\x{318E}\x{FF9E}-\x{FFA0}\x{FFA3}\x{FFA5}"
     r"\x{FFA6}\x{FFAA}-\x{FFAF}\x{FFC2}-\x{FFC7}\x{FFCA}-\x{FFCF}\x{FFD2}-\x{FFD7}\x{FFDA}-\x{FFDC}]*"
 )
-_WORD_OR_GAP = r"[^\s\x1c-\x1f]+|[\s\x1c-\x1f]+"
+_WORD_OR_GAP = rf"[^{SPLIT_CLASS}]+|[{SPLIT_CLASS}]+"
 _LINE = r"(?s)^.*$"
 
 
@@ -59,7 +60,7 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
 
 
 def pretoken_spans(pretokenizer: PreTokenizer, text: str) -> list[tuple[str, int, int]]:
-    """Each pre-token with its start and end in a normalised text, in characters; a dummy "▁" has no width.
+    """Each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
 
     Raises CorpusError if the text holds a lone surrogate.
 
@@ -102,7 +103,7 @@ def _same_but_sigma(left: str, right: str) -> bool:
 
 
 def _spans(before: pl.Series, after: pl.Series) -> NDArray[np.int64]:
-    """Segments before and after → (n_characters_after, 2); unchanged ones map character by character."""
+    """Segments before and after → (n_characters_after, 2). Unchanged segments map character by character."""
     n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
     starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
     same = np.repeat((before == after).to_numpy(), n_after)

@@ -53,7 +53,7 @@ def atom_text(code: int) -> str:
 
 
 def atom_code(atom: str, *, marker: Marker) -> int | None:
-    """The code of an atom's string; None if the string is no atom.
+    """The code of an atom's string, or None if the string is no atom.
 
     >>> atom_code("w</w>", marker="suffix") == 2 * ord("w") + 1, atom_code("wo", marker="suffix")
     (True, None)
@@ -64,7 +64,7 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
-    """(n_tokens,) int64 characters of each token, the marker not counted; a token that is only the marker has 1.
+    """(n_tokens,) int64 characters of each token, without the marker. A token that is only the marker has 1.
 
     Without an end marker a "▁" stands for a space and is counted as a marker is, so that lengths can be compared.
 

@@ -21,5 +21,5 @@ def to_characters(data: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes that these characters stand for; characters outside the alphabet stand for their own UTF-8."""
+    """The bytes that these characters stand for. Characters outside the alphabet stand for their own UTF-8."""
     return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)

@@ -12,10 +12,10 @@ from typing import Literal, get_args
 from volt.errors import ConfigError
 
 SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
+PREFIX = SPACE  # the start-of-word marker is the space in front of the word, as in sentencepiece
 SUFFIX = "</w>"  # the end-of-word marker
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 Marker = Literal["suffix", "prefix", "none"]
-PREFIX = "▁"
 
 
 def check_marker(marker: str) -> None:

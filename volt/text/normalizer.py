@@ -21,7 +21,7 @@ _FORMS = ("none", "nfc", "nfkc")
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """Unicode normal form (none, nfc, nfkc), then lower case; applying it twice changes nothing more.
+    """Unicode normal form (none, nfc, nfkc), then lower case. Applying it twice changes nothing more.
 
     `name` is what a vocabulary stores and `parse` reads back. Raises ConfigError if the form is unknown.
 

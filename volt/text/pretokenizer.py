@@ -1,9 +1,9 @@
 """Normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
 
 A cut is a Polars expression and nothing else, so a column of a corpus and a single string cannot be treated
-differently. A pre-tokeniser either drops the white space between words (`keeps_spaces` is False: they
-are rejoined with one space) or keeps it, shown as "▁" inside the pre-tokens: decoding is concatenation and
-"▁" → " ", less the dummy "▁" that `dummy_prefix` pre-tokenisers put before a line.
+differently. A pre-tokeniser either drops the white space between words or keeps it (`keeps_spaces`). If it drops it,
+words are joined again with one space. If it keeps it, "▁" stands for a space inside the pre-tokens; decoding joins
+these, turns each "▁" into a space, and drops the dummy "▁" that `dummy_prefix` pre-tokenisers put before a line.
 
 >>> PreTokenizer.parse("metaspace").split("lower newest")
 ['▁lower', '▁newest']
@@ -16,39 +16,36 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from volt.errors import ConfigError
+from volt.text import gpt2
 from volt.text.byte_alphabet import ALPHABET, HEX
 from volt.text.markers import SPACE
 from volt.text.normalizer import _over_text
+from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-_WHITESPACE = r"[^\s\x1c-\x1f]+"  # Unicode White_Space plus the four separators that str.split() adds
+_WHITESPACE = f"[^{SPLIT_CLASS}]+"
 _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
 _METASPACE = rf"{SPACE}[^{SPACE}]*"
-# GPT-2's pattern over text whose spaces are "▁". Its `\s+(?!\S)` leaves the last of a run of white space to
-# what follows; Rust's regex has no lookahead, so a real space, which cannot occur there, is put before it.
-_GPT2_RUN = rf"([\s{SPACE}])([\s{SPACE}][^\s{SPACE}])"
-_GPT2 = (
-    rf"'s|'t|'re|'ve|'m|'ll|'d|{SPACE}?\p{{L}}+|{SPACE}?\p{{N}}+"
-    rf"|{SPACE}?[^\s{SPACE}\p{{L}}\p{{N}}]+|[\s{SPACE}--[ ]]+"
-)
-_LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": _GPT2}
-# The same over bytes: a "▁" of the text steps aside meanwhile (to U+10FFFF, no character), and hidden user tokens
-# (U+10F000 on) stand alone.
-_ASIDE, _HIDDEN = "\U0010ffff", r"\x{10F000}-\x{10FFFD}"
-_BYTES_RUN = rf"([\s{SPACE}])([\s{SPACE}][^\s{SPACE}{_HIDDEN}])"
-_BYTES = f"[{_HIDDEN}]|" + _GPT2.replace(rf"[^\s{SPACE}\p{{L}}", rf"[^\s{SPACE}{_HIDDEN}\p{{L}}")
+_LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": gpt2.CUT_MARKED}
+_ASIDE = "\U0010ffff"  # no character: a "▁" of the text is this while "▁" stands for spaces
 
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """Cuts a normalised line into pre-tokens, the units of counting.
+    """Cuts a normalised line into pre-tokens, the units of counting. No pre-token is empty or holds U+0020.
 
-    name: "whitespace" (str.split()), "unicode" (letters with marks, numbers, other symbols), "gpt2" (its
-    pattern), "metaspace" (as in sentencepiece), or "regex:PATTERN" (the matches of a Rust regex).
-    No pre-token is empty or holds U+0020. Raises ConfigError if the name or the pattern is invalid.
+    The name is one of these:
+        "whitespace"     the line is cut as by str.split()
+        "unicode"        into runs of letters with their marks, of numbers, and of other symbols
+        "gpt2"           by GPT-2's pattern
+        "bytes"          by GPT-2's pattern, and each byte becomes a character, as in GPT-2
+        "metaspace"      before every space, as in sentencepiece
+        "regex:PATTERN"  into the matches of a Rust regex
+
+    Raises ConfigError if the name or the pattern is invalid.
 
     >>> PreTokenizer("gpt2").split("It's  42!")
     ['It', "'s", '▁', '▁42', '!']
@@ -65,7 +62,7 @@ class PreTokenizer:
 
     @classmethod
     def parse(cls, name: str) -> PreTokenizer:
-        """Read a name; the inverse of `.name`.
+        """Read a name: the inverse of `.name`.
 
         >>> PreTokenizer.parse(r"regex:\\w+").split("a-b c")
         ['a', 'b', 'c']
@@ -129,7 +126,7 @@ class PreTokenizer:
             return _extract_metaspace(expr)
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
-            return marked.str.replace_all(_GPT2_RUN, "$1 $2").str.extract_all(_GPT2)
+            return marked.str.replace_all(gpt2.MARKED_RUN, "$1 $2").str.extract_all(gpt2.CUT_MARKED)
         return _with_dummy(marked).str.extract_all(_UNICODE)
 
     def split(self, text: str) -> list[str]:
@@ -145,11 +142,11 @@ def _extract_bytes(expr: pl.Expr) -> pl.Expr:
     import polars as pl
 
     marked = expr.str.replace_all(SPACE, _ASIDE, literal=True).str.replace_all(" ", SPACE, literal=True)
-    words = marked.str.replace_all(_BYTES_RUN, "$1 $2").str.extract_all(_BYTES)
+    words = marked.str.replace_all(gpt2.BYTES_RUN, "$1 $2").str.extract_all(gpt2.CUT_BYTES)
     word = pl.element()
     text = word.str.replace_all(SPACE, " ", literal=True).str.replace_all(_ASIDE, SPACE, literal=True)
     spelled = text.str.encode("hex").str.replace_many(list(HEX), list(ALPHABET))
-    return words.list.eval(pl.when(word.str.contains(f"^[{_HIDDEN}]$")).then(word).otherwise(spelled))
+    return words.list.eval(pl.when(word.str.contains(f"^[{gpt2.HIDDEN}]$")).then(word).otherwise(spelled))
 
 
 def _with_dummy(marked: pl.Expr) -> pl.Expr:
@@ -159,7 +156,7 @@ def _with_dummy(marked: pl.Expr) -> pl.Expr:
 
 
 def _extract_metaspace(expr: pl.Expr) -> pl.Expr:
-    """The matches of `_METASPACE`, by cutting at spaces put before every ▁, which takes half the time."""
+    """The matches of `_METASPACE`. Cutting at spaces that are put before every ▁ takes half the time."""
     import polars as pl
 
     spaced = expr.str.replace_all(SPACE, " ", literal=True).str.replace_all(" ", f" {SPACE}", literal=True)
@@ -175,7 +172,7 @@ def _extract_regex(expr: pl.Expr, pattern: str) -> pl.Expr:
     return text.str.extract_all(pattern).list.eval(word.filter(word != "").str.replace_all(" ", SPACE, literal=True))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a pure function of the pattern, which takes half a millisecond
 def _keeps_lone_space(pattern: str) -> bool:
     """Whether the pattern matches " ". Raises ConfigError with the reason if it is no regex."""
     from polars.exceptions import ComputeError

@@ -28,7 +28,10 @@ _HELP = "choose another spelling, such as <url>"
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """unk, bos, eos, pad: the tokens with a role, numbered 0 to 3 in this order; user: those that are never split.
+    """The tokens that are not made of text.
+
+    unk, bos, eos, pad: the tokens with a role, numbered 0 to 3 in this order
+    user: the user's own tokens, which are never split
 
     Raises ConfigError if one is empty, unprintable, repeats, or could be met in text as an atom.
     """
@@ -62,7 +65,10 @@ class SpecialTokens:
         return (self.unk, self.bos, self.eos, self.pad, *self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
-        """String expression → the same with every user token as one private character; of two that fit, the longer."""
+        """String expression → the same with every user token as one private character.
+
+        Where two tokens fit, the longer one is taken.
+        """
         if not self.user:
             return text
         text = text.str.replace_all(rf"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd")
@@ -94,7 +100,7 @@ class SpecialTokens:
         return "".join(self.revealed(ord(char)) or char for char in text) if self.user else text
 
     def revealed(self, code_point: int) -> str | None:
-        """The user token that a private character stands for; None for any other character."""
+        """The user token that a private character stands for, or None for any other character."""
         number = code_point - FIRST_HIDDEN
         return self.user[number] if 0 <= number < len(self.user) else None
 

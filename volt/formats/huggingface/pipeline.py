@@ -15,19 +15,17 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from volt.text import gpt2
 from volt.text.markers import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+from volt.text.white_space import SPLIT_SPACE, ranges
 from volt.vocabulary import Vocabulary
 
 Json = dict[str, Any]
 
-_SPACES = "\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # what str.split() cuts at
-_GPT2 = (
-    rf"'s|'t|'re|'ve|'m|'ll|'d|{PREFIX}?\p{{L}}+|{PREFIX}?\p{{N}}+|{PREFIX}?[^\s{PREFIX}\p{{L}}\p{{N}}]+"
-    rf"|[\s{PREFIX}]+(?![^\s{PREFIX}])|[\s{PREFIX}]+"
-)
+_SPACES = ranges(SPLIT_SPACE)
 # Lowercase lowers character by character; only at the end of a word is Σ another letter (Unicode's Final_Sigma).
 LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text; no user token is hidden behind it
 _FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
@@ -70,7 +68,7 @@ class Scheme:
 
     @property
     def user_pattern(self) -> str:
-        """A regex that finds user tokens; of two that fit, the longer."""
+        """A regex that finds user tokens. Where two fit, the longer one is taken."""
         return "|".join(re.escape(user) for user in sorted(self.users, key=len, reverse=True))
 
 
@@ -148,7 +146,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     if name == "unicode":
         return [*first, split_step(pattern, "Isolated")]
     if name == "gpt2":
-        return [split_step(_GPT2, "Isolated")]
+        return [split_step(gpt2.MARKED, "Isolated")]
     words = split_step(pattern, "Removed", invert=True)
     return [words, metaspace_step("always" if scheme.marker == "prefix" else "never", split=False)]
 

@@ -19,6 +19,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.files.whole import read_text
 from volt.formats.huggingface.pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
+from volt.text import gpt2
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -28,10 +29,7 @@ from volt.vocabulary import Vocabulary
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ROLES = ("unk", "bos", "eos", "pad")
 _BERT_WORDS = r"[!-/:-@\[-`{-~\p{P}]|[^\s!-/:-@\[-`{-~\p{P}]+"
-GPT2_PATTERNS = (
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-)
+GPT2_PATTERNS = gpt2.ORIGINAL, gpt2.GROUPED
 _SMALL = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 
 

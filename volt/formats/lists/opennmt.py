@@ -20,18 +20,17 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.formats.lists import shared as lists
+from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 _ROW, _SWAPPED = re.compile(r"\d+\t\S+"), re.compile(r"\S+\t\d+")
-_WHITE_SPACE = "".join(map(chr, (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028,
-                                 0x2029, 0x202F, 0x205F, 0x3000)))  # fmt: skip
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token holds white space or two would be spelled alike."""
     pieces = lists.joined_spelling(vocabulary)
     counts = (0,) * (len(pieces) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size)
-    lists.refuse_characters(pieces, _WHITE_SPACE, path, "OpenNMT, which cuts lines there,")
+    lists.refuse_characters(pieces, SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
     lists.check_unique(vocabulary, pieces, path)
     lists.write_lines(path, (f"{count}\t{piece}" for piece, count in zip(pieces, counts, strict=True)))
     return list(_notes(vocabulary))

@@ -90,7 +90,7 @@ class Mixture:
 
         first, lengths = self._shares.lengths(self.n)
         turns = np.empty(n, np.int64)
-        apportion(self._lags(), self._shares.units[first:], lengths, turns)
+        apportion(self._lags(), self._shares.units[first:], lengths, turns, UNIT)
         return turns
 
     def end(self, source: int) -> Mixture | None:
