@@ -1,6 +1,6 @@
 """Small faults put into the code one by one → which of them the tests notice.
 
-    python experiments/mutants.py [--only PATTERN] [--jobs N] [--timeout SECONDS] [--list]
+    python experiments/mutants.py [--only PATTERN] [--jobs N] [--timeout SECONDS] [--list | --check]
 
 Each entry of mutants.txt changes one place of one file and names the tests that should fail then. The change is made in
 a temporary copy of the tree, never here. A mutant is
@@ -17,6 +17,8 @@ draws the same examples every time and does not simplify what fails.
 
 First all named tests run once on the unchanged copy: where they fail, no result would mean anything. The exit status is
 1 if a mutant survived without a reason or does not apply, 2 if the unchanged copy fails.
+
+--check runs no tests: it tells, in a second, which mutants no longer apply, because the code has moved on.
 """
 
 from __future__ import annotations
@@ -115,6 +117,10 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{mutant.file}: {mutant.name}" for mutant in chosen))
         return 0
+    if options.check:
+        faults = [f"{mutant.file}: {mutant.name}: {fault}" for mutant in chosen if (fault := _fault(mutant))]
+        print("\n".join([*faults, f"{len(chosen)} mutants: {len(faults)} do not apply"]))
+        return int(bool(faults))
     print(f"{len(chosen)} of {len(mutants)} mutants, {options.jobs} at a time, {options.timeout} s each at most")
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees = [_copied(Path(folder, str(number))) for number in range(options.jobs)]
@@ -136,7 +142,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PATTERN", help="a regex that file and name must hold")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many to run at a time")
     parser.add_argument("--timeout", type=float, default=180, metavar="SECONDS", help="for the tests of one mutant")
-    parser.add_argument("--list", action="store_true", help="name the mutants and stop")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="name the mutants and stop")
+    instead.add_argument("--check", action="store_true", help="tell which mutants do not apply and stop")
     return parser.parse_args()
 
 
