@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from volt.files.blocks import Errors
 from volt.files.threads import in_order
 from volt.kernels.memory import PADDING
 from volt.learn.bpe import learn_bpe
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -109,6 +110,19 @@ def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> 
 def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
     """What is learned of a run of spaces in one place is not taken for true in another."""
     encoder = Encoder(ENCODERS[which].vocabulary)
+    encoded = encoder.encode_batch(lines, n_threads=1)
+    assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
+
+
+@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", "bytes"])
+@settings(max_examples=100, deadline=None)
+@given(lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12))
+def test_runs_of_spaces_are_cut_where_the_pattern_cuts(pretokenizer: str, lines: list[str]) -> None:
+    """The same where every two characters of white space are merged, so that ids show where a run of them is cut."""
+    spaces = "▁\t\xa0\u3000" if pretokenizer != "bytes" else [ALPHABET[byte] for byte in " \t\xa0\u3000".encode()]
+    merges = tuple(product(dict.fromkeys(spaces), repeat=2))
+    tokens = dict.fromkeys((*"a.1lows'", *spaces, *map("".join, merges)))
+    encoder = Encoder(Vocabulary(merges, tuple(tokens), marker="none", pretokenizer=_parsed(pretokenizer)))
     encoded = encoder.encode_batch(lines, n_threads=1)
     assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
 
