@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
-from volt.encode.batches import BatchEncoder
+from volt.encode.batches import BatchEncoder, EncodedPart
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
+from volt.encode.encoded import Encoded
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import as_ids, joined
@@ -191,6 +192,18 @@ def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int,
         place += len(chunk.text)
         assert text[place - 1 : place] == b"\n" or place == len(text)
         assert not chunk.padded or (text[place - 1 : place] == b"\n" and place + PADDING <= len(text))
+
+
+@given(parts=st.lists(st.lists(st.lists(st.integers(0, 99), max_size=3), max_size=3)), n_bytes=st.integers(0, 40))
+def test_parts_are_put_together_line_by_line(parts: list[list[list[int]]], n_bytes: int) -> None:
+    """The lines of the first part come first, then those of the next, however short the text was thought to be."""
+    made = [
+        EncodedPart(np.array(list(chain(*lines)), np.int32), np.cumsum([len(line) for line in lines], dtype=np.int64))
+        for lines in parts
+    ]
+    encoded = Encoded.of(made, n_bytes=n_bytes)
+    assert [encoded[i].tolist() for i in range(len(encoded))] == list(chain(*parts))
+    assert encoded.offsets.tolist()[-1] == len(encoded.ids)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
