@@ -268,9 +268,10 @@ def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 4))
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 8))
 def test_ranks_share_the_blocks_of_every_epoch(world: int, n_blocks: int, epochs: int) -> None:
-    """Over the ranks each block of each epoch is dealt exactly once, and from any start the rest is the same."""
+    """Over the ranks each block of each epoch is dealt exactly once, and from any start the rest is the same; in as many
+    epochs as there are ranks, each rank has as many blocks."""
 
     class Declared:
         source = Source("a", ("a",), epochs=epochs)
@@ -281,6 +282,8 @@ def test_ranks_share_the_blocks_of_every_epoch(world: int, n_blocks: int, epochs
     assert Counter(address for rank in dealt for address in rank) == Counter(
         (epoch, block) for epoch in range(epochs) for block in range(n_blocks)
     )
+    if epochs >= world:
+        assert {sum(epoch < world for epoch, _ in blocks) for blocks in dealt} == {n_blocks}
     for rank, blocks in enumerate(dealt):
         for position, start in enumerate(blocks):
             rest = addresses(declared, rank=rank, world=world, start=start)  # type: ignore[arg-type]
