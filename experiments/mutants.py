@@ -111,9 +111,9 @@ class Result:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The test that noticed it, whatever its parameters; all that ran, if nothing tells which."""
-        mark, _, rest = self.said.partition(" ")
-        return (re.split(r"\[| - ", rest)[0],) if mark in ("FAILED", "ERROR") else self.mutant.tests
+        """The test that noticed it, with its parameters if they are told whole; all that ran, if nothing tells which."""
+        found = re.match(r"(?:FAILED|ERROR) ([^\[ ]+(?:\[.*?\](?= - |$))?)", self.said)
+        return (found[1],) if found else self.mutant.tests
 
 
 def main() -> int:
@@ -134,7 +134,7 @@ def main() -> int:
         said = _unchanged(trees[0], results, timeout=options.timeout)
     _summarise(results)
     if said:
-        print(f"the unchanged tree fails too, so nothing above means anything: {said}", file=sys.stderr)
+        print(f"what this noticed means nothing, for it fails on the unchanged tree too: {said}", file=sys.stderr)
         return 2
     return int(not all(result.is_told for result in results))
 
