@@ -111,7 +111,7 @@ class Result:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The test that noticed it, with its parameters if they are told whole; all that ran, if nothing tells which."""
+        """The test that noticed it, with its parameters unless they were cut off; all that ran, if none is told."""
         found = re.match(r"(?:FAILED|ERROR) ([^\[ ]+(?:\[.*?\](?= - |$))?)", self.said)
         return (found[1],) if found else self.mutant.tests
 

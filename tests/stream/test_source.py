@@ -270,8 +270,8 @@ def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 8))
 def test_ranks_share_the_blocks_of_every_epoch(world: int, n_blocks: int, epochs: int) -> None:
-    """Over the ranks each block of each epoch is dealt exactly once, and from any start the rest is the same; in as many
-    epochs as there are ranks, each rank has as many blocks."""
+    """Over the ranks each block of each epoch is dealt exactly once, and from any start the rest is the same. In as
+    many epochs as there are ranks, all have equally many."""
 
     class Declared:
         source = Source("a", ("a",), epochs=epochs)
