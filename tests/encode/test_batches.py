@@ -368,6 +368,13 @@ def test_invalid_utf8_names_file_and_line(tmp_path: Path) -> None:
     assert encoder.encode_file(path, errors="replace").ids.tolist() == replaced
 
 
+@pytest.mark.parametrize("which", range(len(ENCODERS)))
+def test_a_space_within_a_character_is_an_error(which: int) -> None:
+    """The bytes of a character that stand in two words are no text, though together they would be."""
+    with pytest.raises(CorpusError, match="text:1: invalid UTF-8"):
+        Encoder(ENCODERS[which].vocabulary).encode_bytes(b"low \xc3 \xa9 low\n")
+
+
 def test_lone_surrogate_is_an_error() -> None:
     """What is no text is refused with its place, in batches as elsewhere."""
     with pytest.raises(CorpusError, match=r"lone surrogate U\+D800 at character 1"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import os
 from collections import Counter
@@ -167,6 +168,16 @@ def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
         os.truncate(found, found.stat().st_size // 2)
         again = open_shard(str(path), split_lines=10, cache=cache)
         assert [line for number in range(10) for line in read_piece(again, number)] == split_lines(TEXT)
+
+
+def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
+    """What another version wrote is not read, whatever it says."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    path.write_bytes(gzip.compress(TEXT))
+    first = open_shard(str(path), split_lines=10, cache=cache)
+    [index] = cache.glob("*.json")
+    index.write_text(json.dumps({**json.loads(index.read_text()), "version": 0, "digest": "other"}))
+    assert open_shard(str(path), split_lines=10, cache=cache).digest == first.digest
 
 
 def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
