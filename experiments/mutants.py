@@ -19,6 +19,9 @@ Last, the tests that noticed something run once on the unchanged copy: if one fa
 nothing. The exit status is 1 if a mutant survived without a reason or does not apply, 2 if the unchanged copy fails.
 
 --check runs no tests: it tells, in a second, which mutants no longer apply, because the code has moved on.
+
+A mutant takes 4 to 80 s. All 167 take half an hour, or a quarter with --jobs 2, on two cores that do other work besides
+(measured: 1,810 s of runs, and some minutes for the unchanged copy).
 """
 
 from __future__ import annotations
