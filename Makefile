@@ -31,7 +31,7 @@ coverage: $(READY)  ## tests with compiled loops run as plain Python, so that th
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 mutants: $(READY)  ## small faults put into the code one by one: which do the tests notice? a quarter of an hour
-	PYTHONPATH=. $(BIN)/python experiments/mutants.py --jobs 2
+	$(BIN)/python experiments/mutants.py --jobs 2
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py
