@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage bench report notebooks paper clean
+.PHONY: check lint format demo test coverage mutants bench report notebooks paper clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -29,6 +29,9 @@ test: $(READY)  ## all tests; with VOLT_DATA=FOLDER also those on real corpora
 
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+mutants: $(READY)  ## small faults put into the code one by one: which do the tests notice? a quarter of an hour
+	$(BIN)/python experiments/mutants.py --jobs 2
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py

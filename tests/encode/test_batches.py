@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
-from volt.encode.batches import BatchEncoder
+from volt.encode.batches import BatchEncoder, EncodedPart
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
+from volt.encode.encoded import Encoded
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import as_ids, joined
@@ -24,6 +25,7 @@ from volt.files.blocks import Errors
 from volt.files.threads import in_order
 from volt.kernels.memory import PADDING
 from volt.learn.bpe import learn_bpe
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -113,6 +115,19 @@ def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
     assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
 
 
+@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", "bytes"])
+@settings(max_examples=50, deadline=None)
+@given(lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12))
+def test_runs_of_spaces_are_cut_where_the_pattern_cuts(pretokenizer: str, lines: list[str]) -> None:
+    """The same where every two characters of white space are merged, so that ids show where a run of them is cut."""
+    spaces = "▁\t\xa0\u3000" if pretokenizer != "bytes" else [ALPHABET[byte] for byte in " \t\xa0\u3000".encode()]
+    merges = tuple(product(dict.fromkeys(spaces), repeat=2))
+    tokens = dict.fromkeys((*"a.1lows'", *spaces, *map("".join, merges)))
+    encoder = Encoder(Vocabulary(merges, tuple(tokens), marker="none", pretokenizer=_parsed(pretokenizer)))
+    encoded = encoder.encode_batch(lines, n_threads=1)
+    assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, lines)
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, n_slots=st.sampled_from([8, 16, 32]))
 def test_tables_may_fill_at_any_unit(
@@ -177,6 +192,18 @@ def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int,
         place += len(chunk.text)
         assert text[place - 1 : place] == b"\n" or place == len(text)
         assert not chunk.padded or (text[place - 1 : place] == b"\n" and place + PADDING <= len(text))
+
+
+@given(parts=st.lists(st.lists(st.lists(st.integers(0, 99), max_size=3), max_size=3)), n_bytes=st.integers(0, 40))
+def test_parts_are_put_together_line_by_line(parts: list[list[list[int]]], n_bytes: int) -> None:
+    """The lines of the first part come first, then those of the next, however short the text was thought to be."""
+    made = [
+        EncodedPart(np.array(list(chain(*lines)), np.int32), np.cumsum([len(line) for line in lines], dtype=np.int64))
+        for lines in parts
+    ]
+    encoded = Encoded.of(made, n_bytes=n_bytes)
+    assert [encoded[i].tolist() for i in range(len(encoded))] == list(chain(*parts))
+    assert encoded.offsets.tolist()[-1] == len(encoded.ids)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -339,6 +366,13 @@ def test_invalid_utf8_names_file_and_line(tmp_path: Path) -> None:
     assert encoder.encode_file(path, errors="skip").ids.tolist() == list(chain(*_ids(encoder, ["low", "est"])))
     replaced = list(chain(*_ids(encoder, ["low", "lo\ufffdw", "est"])))
     assert encoder.encode_file(path, errors="replace").ids.tolist() == replaced
+
+
+@pytest.mark.parametrize("which", range(len(ENCODERS)))
+def test_a_space_within_a_character_is_an_error(which: int) -> None:
+    """The bytes of a character that stand in two words are no text, though together they would be."""
+    with pytest.raises(CorpusError, match="text:1: invalid UTF-8"):
+        Encoder(ENCODERS[which].vocabulary).encode_bytes(b"low \xc3 \xa9 low\n")
 
 
 def test_lone_surrogate_is_an_error() -> None:

@@ -157,10 +157,7 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
-    atoms, ends = tables.atoms("".join(words), np.array([len(word) for word in words], np.int64))
-    atoms = 2 * atoms
-    atoms[ends - 1] += 1
-    assert found.values.tolist() == atoms.tolist()
+    assert found.values.tolist() == _atoms(tables, words)
 
 
 def test_classes_known_from_the_start_are_those_of_the_pattern() -> None:
@@ -189,10 +186,27 @@ def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
+    assert found.values.tolist() == _atoms(tables, words)
+
+
+def test_white_space_beyond_ascii_parts_words() -> None:
+    """Where words are parted by white space: at every character that str.split() cuts at, and at none beside them."""
+    spaces = [code for code in range(0x80, 0x10000) if chr(code).isspace()]
+    characters = "".join(map(chr, sorted({code + step for code in spaces for step in (-1, 0, 1)})))
+    vocabulary = Vocabulary((), (), marker="none")
+    tables, text = MergeTables.of(vocabulary), " ".join(f"a{character}b" for character in characters)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
+    assert not len(table.pending)
+    assert found.values.tolist() == _atoms(tables, text.split())
+
+
+def _atoms(tables: MergeTables, words: list[str]) -> list[int]:
+    """Twice the number of each atom, and one more where it ends its word."""
     atoms, ends = tables.atoms("".join(words), np.array([len(word) for word in words], np.int64))
     atoms = 2 * atoms
     atoms[ends - 1] += 1
-    assert found.values.tolist() == atoms.tolist()
+    return atoms.tolist()
 
 
 @settings(max_examples=200, deadline=None)

@@ -25,6 +25,13 @@ def schedules(draw: st.DrawFn) -> Schedule:
     return Schedule(points, draw(st.sampled_from(["steps", "linear"])))
 
 
+alike_weights = st.integers(1, 9).map(float)
+alike_schedules = st.builds(
+    lambda points, kind: Schedule(tuple(sorted({0: 1.0, **points}.items())), kind),
+    st.dictionaries(st.integers(0, 99), alike_weights, max_size=4), st.sampled_from(["steps", "linear"]),
+)  # fmt: skip
+# Whose every source is owed a whole sample within the next fifty.
+alike_mixtures = st.lists(alike_weights | alike_schedules, min_size=2, max_size=5).map(tuple)
 mixtures = st.tuples(st.floats(0.001, 10), st.lists(st.one_of(values, schedules()), max_size=7)).map(
     lambda drawn: (drawn[0], *drawn[1])  # the first keeps the sum above 0
 )
@@ -115,6 +122,22 @@ def test_turns_do_not_depend_on_how_many_are_asked_for(weights: tuple[Weight, ..
     assert parts[:300] == whole.tolist()
     counts = np.bincount(whole[:cut], minlength=len(weights))
     assert Mixture(weights, counts).turns(300 - cut).tolist() == whole[cut:].tolist()
+
+
+@settings(deadline=None, max_examples=50)
+@given(alike_mixtures)
+def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, ...]) -> None:
+    """Of the sources that are owed something, the one served is owed a whole sample soonest; of equals the first."""
+    shares, counts = shares_of(weights), [0] * len(weights)
+    owed = [shares.owed(n) for n in range(1, 200)]
+    for n, turn in enumerate(Mixture(weights).turns(100).tolist()):
+        due = {
+            source: next(later for later in range(n, 199) if owed[later][source] >= UNIT * (count + 1))
+            for source, count in enumerate(counts)
+            if owed[n][source] > UNIT * count
+        }
+        assert turn == min(due, key=due.__getitem__)
+        counts[turn] += 1
 
 
 def test_many_equal_sources_and_one_heavy() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import os
 from collections import Counter
@@ -169,6 +170,16 @@ def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
         assert [line for number in range(10) for line in read_piece(again, number)] == split_lines(TEXT)
 
 
+def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
+    """What another version wrote is not read, whatever it says."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    path.write_bytes(gzip.compress(TEXT))
+    first = open_shard(str(path), split_lines=10, cache=cache)
+    [index] = cache.glob("*.json")
+    index.write_text(json.dumps({**json.loads(index.read_text()), "version": 0, "digest": "other"}))
+    assert open_shard(str(path), split_lines=10, cache=cache).digest == first.digest
+
+
 def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
     """A truncated gzip file leaves no copy and no index in the cache, and the error says where it ends."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
@@ -268,9 +279,10 @@ def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 4))
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 8))
 def test_ranks_share_the_blocks_of_every_epoch(world: int, n_blocks: int, epochs: int) -> None:
-    """Over the ranks each block of each epoch is dealt exactly once, and from any start the rest is the same."""
+    """Over the ranks each block of each epoch is dealt exactly once, and from any start the rest is the same. In as
+    many epochs as there are ranks, all have equally many."""
 
     class Declared:
         source = Source("a", ("a",), epochs=epochs)
@@ -281,6 +293,8 @@ def test_ranks_share_the_blocks_of_every_epoch(world: int, n_blocks: int, epochs
     assert Counter(address for rank in dealt for address in rank) == Counter(
         (epoch, block) for epoch in range(epochs) for block in range(n_blocks)
     )
+    if epochs >= world:
+        assert {sum(epoch < world for epoch, _ in blocks) for blocks in dealt} == {n_blocks}
     for rank, blocks in enumerate(dealt):
         for position, start in enumerate(blocks):
             rest = addresses(declared, rank=rank, world=world, start=start)  # type: ignore[arg-type]

@@ -148,6 +148,15 @@ def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: 
     assert list(again) == []
 
 
+@pytest.mark.parametrize("n", [0, 1, 7, 10, 11])
+def test_skipping_passes_over_lines_and_tells_how_many_there_were(make: Make, tmp_path: Path, n: int) -> None:
+    """Behind n skipped lines come those that come behind n read ones; past the end, the lines up to it are counted."""
+    source = Source("d", numbered(tmp_path, "d", 10), epochs=1, block_lines=4)
+    stream = make([source])
+    assert stream.skip(n) == min(n, 10)
+    assert list(stream) == list(make([source]))[n:]
+
+
 def test_an_ended_source_can_be_dropped(make: Make, tmp_path: Path) -> None:
     """ends="drop": all lines of all epochs are given, the rest in their proportion, and resuming works throughout."""
     sources = [
