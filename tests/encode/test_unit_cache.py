@@ -195,7 +195,7 @@ def test_white_space_beyond_ascii_parts_words() -> None:
     characters = "".join(map(chr, sorted({code + step for code in spaces for step in (-1, 0, 1)})))
     vocabulary = Vocabulary((), (), marker="none")
     tables, text = MergeTables.of(vocabulary), " ".join(f"a{character}b" for character in characters)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), learner_of(tables, None), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     assert found.values.tolist() == _atoms(tables, text.split())
