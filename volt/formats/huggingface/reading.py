@@ -28,7 +28,7 @@ from volt.vocabulary import Vocabulary
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ROLES = ("unk", "bos", "eos", "pad")
-_BERT_WORDS = r"[!-/:-@\[-`{-~\p{P}]|[^\s!-/:-@\[-`{-~\p{P}]+"
+_BERT_CUT = r"regex:[!-/:-@\[-`{-~\p{P}]|[^\s!-/:-@\[-`{-~\p{P}]+"
 GPT2_PATTERNS = gpt2.ORIGINAL, gpt2.GROUPED
 _SMALL = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 
@@ -263,13 +263,9 @@ def _read_cut(section: Any) -> str:
     steps = _flat(section, "pretokenizers")
     if len(steps) == 2 and steps[0].get("type") == "Split" and steps[1].get("type") == "ByteLevel":
         return _read_split_bytes(*steps)
-    simple = {
-        "WhitespaceSplit": "whitespace",
-        "Whitespace": r"regex:\w+|[^\w\s]+",
-        "BertPreTokenizer": f"regex:{_BERT_WORDS}",
-    }
-    if kind in simple:
-        return simple[kind]
+    cuts = {"WhitespaceSplit": "whitespace", "Whitespace": r"regex:\w+|[^\w\s]+", "BertPreTokenizer": _BERT_CUT}
+    if kind in cuts:
+        return cuts[kind]
     shown = json.dumps(section, ensure_ascii=False)
     raise VocabularyError(
         f"the pre_tokenizer {shown if len(shown) < 300 else shown[:300] + '…'} cuts text in a way VOLT cannot; VOLT "
