@@ -16,6 +16,7 @@ lint: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports
+	$(BIN)/python experiments/house.py --check
 
 format: $(READY)  ## rewrite the code as ruff likes it
 	$(BIN)/ruff format .

@@ -6,8 +6,10 @@ number of floors is the longest chain. A circle is a set of modules that import 
 
     python experiments/house.py            the wings of volt and of the command line
     python experiments/house.py stream     the rooms within one wing
+    python experiments/house.py --check    only what is wrong
 
-The exit status is 1 where there is a circle or an arrow to a row above (as `lint-imports` reads the rows).
+The exit status is 1 where there is a circle, of modules or of wings. That arrows point to rows below is for
+`lint-imports` to see, which knows the rows.
 """
 
 from __future__ import annotations
@@ -156,27 +158,36 @@ def show(console: Console, title: str, arrows: Arrows, modules: Iterable[str]) -
     console.print(f"{len(at)} wings, {n_arrows} arrows, {max(at.values(), default=0)} floors\n")
 
 
-def main() -> None:
-    """Print the house, or a wing of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wing", nargs="?", help="a wing of volt whose rooms to show")
-    wing = parser.parse_args().wing
-    inside = f"volt.{wing}" if wing else ""
-    imports, console = read_imports(), Console(width=160, highlight=False)
-    wings = [wing for module in imports if (wing := wing_of(module, inside=inside)) and module != "volt"]
-    arrows = arrows_between(imports, inside=inside)
-    show(console, inside or "volt, volt_cli", {wing: arrows.get(wing, set()) for wing in wings}, wings)
-    found = circles(imports)
-    console.print(f"{len(imports)} modules, {sum(map(len, imports.values()))} imports, {len(found)} circles")
-    for circle in found:
-        console.print("  circle: " + ", ".join(circle))
-    console.print(f"{len(top_of_package())} at the top of volt/: {', '.join(top_of_package())}")
+def show_extents(console: Console) -> None:
+    """Print how long functions and modules are."""
     functions, modules = extents((ROOT / "volt", ROOT / "cli"))
     middle = median(extent.n_lines for extent in functions)
     console.print(f"{len(functions)} functions, of {middle:g} lines in the middle; the longest:")
     for extent in (*functions[:5], *modules[:3]):
         console.print(f"  {extent.n_lines:4} {extent.name}")
-    sys.exit(bool(found) or any(len(nodes) > 1 for nodes in components(arrows)))
+
+
+def main() -> None:
+    """Print the house, or a wing of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wing", nargs="?", help="a wing of volt whose rooms to show")
+    parser.add_argument("--check", action="store_true", help="print only what is wrong")
+    given = parser.parse_args()
+    inside = f"volt.{given.wing}" if given.wing else ""
+    imports, console = read_imports(), Console(width=160, highlight=False)
+    if not any(wing_of(module, inside=inside) for module in imports):
+        parser.error(f"{given.wing}: no wing of volt that holds others; choose from {', '.join(top_of_package())}")
+    wings = [wing for module in imports if (wing := wing_of(module, inside=inside)) and module != "volt"]
+    arrows = arrows_between(imports, inside=inside)
+    found = circles(imports)
+    if not given.check:
+        show(console, inside or "volt, volt_cli", {wing: arrows.get(wing, set()) for wing in wings}, wings)
+        console.print(f"{len(imports)} modules, {sum(map(len, imports.values()))} imports, {len(found)} circles")
+        console.print(f"{len(top_of_package())} at the top of volt/: {', '.join(top_of_package())}")
+        show_extents(console)
+    for circle in (*found, *circles(arrows)):
+        console.print("circle: " + ", ".join(circle))
+    sys.exit(bool(found or circles(arrows)))
 
 
 if __name__ == "__main__":

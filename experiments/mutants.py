@@ -123,6 +123,9 @@ def main() -> int:
     """Run what is asked for; the exit status."""
     options, mutants = _options(), _listed()
     chosen = [mutant for mutant in mutants if re.search(options.only, f"{mutant.file}: {mutant.name}")]
+    if not chosen or options.jobs < 1:
+        print(f"{len(chosen)} mutants hold {options.only.pattern!r}, {options.jobs} jobs: choose one or more of each")
+        return 2
     if options.list:
         print("\n".join(f"{mutant.file}: {mutant.name}" for mutant in chosen))
         return 0
@@ -147,9 +150,18 @@ def _listed() -> list[Mutant]:
     return [Mutant.parse(re.split(r"^## |\n\n", entry)[0]) for entry in entries]
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regex: {error}") from None
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Which small faults do the tests notice?")
-    parser.add_argument("--only", default="", metavar="PATTERN", help="a regex that file and name must hold")
+    parser.add_argument(
+        "--only", type=_pattern, default="", metavar="PATTERN", help="a regex that file and name must hold"
+    )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many to run at a time")
     parser.add_argument("--timeout", type=float, default=180, metavar="SECONDS", help="for the tests of one mutant")
     instead = parser.add_mutually_exclusive_group()

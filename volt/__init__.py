@@ -55,8 +55,21 @@ _import, __dir__, __all__ = lazy(
         "learn": ("Candidates", "learn_bpe", "replay_bpe"),
         "stream": ("Stream",),
         "text.special_tokens": ("SpecialTokens",),
-        "vocabulary.vocabulary": ("Vocabulary",),
+        "vocabulary": ("Vocabulary",),
     },
+    wings=(
+        "choose",
+        "comparison",
+        "count",
+        "encode",
+        "errors",
+        "files",
+        "formats",
+        "learn",
+        "stream",
+        "text",
+        "vocabulary",
+    ),
 )
 
 

@@ -16,16 +16,19 @@ from typing import Any
 
 
 def lazy(
-    package: str, homes: Mapping[str, tuple[str, ...]]
+    package: str, homes: Mapping[str, tuple[str, ...]], *, wings: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """What a package assigns to `__getattr__`, `__dir__` and `__all__` to hand on names.
 
-    homes: module, relative to the package → the names that it has.
+    homes: module, relative to the package → the names that it has
+    wings: sub-packages that are handed on as well, though not listed
     """
     module_of = {name: module for module, names in homes.items() for name in names}
     listed = sorted(module_of)
 
     def hand_on(name: str) -> Any:
+        if name in wings:
+            return import_module(f"{package}.{name}")
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{module_of[name]}"), name)

@@ -107,6 +107,17 @@ def test_a_volt_file_needs_no_format(tmp_path: Path) -> None:
     assert read_vocabulary(tmp_path / "v.volt") == vocabulary
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_is_read_by_the_name_that_it_was_written_by(name: str, tmp_path: Path) -> None:
+    """Even where the format puts an ending behind it, and nobody says which format it is."""
+    pytest.importorskip("sentencepiece")
+    vocabulary, path = fitting(name), tmp_path / "written"
+    vocabulary.save(tmp_path / "v.volt")
+    write_vocabulary(vocabulary, path, to=name)
+    found = read_vocabulary(path, merges=tmp_path / "v.volt" if name in LISTS else None)
+    assert set(found.merges) == set(vocabulary.merges)
+
+
 def test_unknown_formats_and_files_are_told(tmp_path: Path) -> None:
     """A format that is none: ConfigError with the near one; a file in none: VocabularyError with all names."""
     with pytest.raises(ConfigError, match="did you mean fairseq"):

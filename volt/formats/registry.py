@@ -61,13 +61,19 @@ def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str 
     """
     from volt.vocabulary import Vocabulary
 
-    path, merges = Path(path), None if merges is None else Path(merges)
+    path, merges = _as_written(Path(path)), None if merges is None else Path(merges)
     if format is None:
         head = _head(path)
         if head.startswith(b'{"volt"'):
             return Vocabulary.load(path)
         format = guess_format(path, head)
     return _format(format).read(path, merges=merges)
+
+
+def _as_written(path: Path) -> Path:
+    """The file itself, or the one with the ending that sentencepiece's format has written it with."""
+    model = path.with_name(f"{path.name}.model")
+    return model if model.is_file() and not path.exists() else path
 
 
 def guess_format(path: Path, head: bytes) -> str:

@@ -104,11 +104,31 @@ def _opened(folder: Path) -> Keeping:
     except FileExistsError:
         with suppress(OSError):  # the mark is not worth failing for
             os.utime(folder)
+        _remove_damaged(folder)
     except OSError:
         return Keeping(False)
     else:
         _remove_unused(folder)
     return Keeping(True, str(folder))
+
+
+def _remove_damaged(folder: Path) -> None:
+    """Remove files that were cut short or emptied, as a full disk or a loss of power leaves them.
+
+    numba would end every later process with an error. What it keeps are pickles, which start with 0x80 and end with a
+    full stop.
+    """
+    for path in folder.glob("*/*.nb[ic]"):
+        with suppress(OSError):  # another process has removed it
+            if not _is_whole(path):
+                path.unlink()
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        first = file.read(1)
+        file.seek(-1 if first else 0, os.SEEK_END)
+        return first == b"\x80" and file.read(1) == b"."
 
 
 def _remove_unused(folder: Path) -> None:

@@ -19,6 +19,7 @@ from volt.stream.transforms.batch import Batch, LineFault
 
 Fields = tuple[int, ...]  # numbers of fields, from 1
 N_SIDES = 2
+MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before the one that it writes
 
 
 def rows_of(batch: Batch, *, fields: Fields | None = None) -> list[list[str]]:
@@ -48,6 +49,8 @@ def index_of(field: int, *, option: str = "field") -> int:
     """
     if field < 1:
         raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")
+    if field > MOST_FIELDS:
+        raise ConfigError(f"{option}: {field}; a field's number is {MOST_FIELDS:,} at most")
     return field - 1
 
 

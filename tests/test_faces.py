@@ -1,0 +1,41 @@
+"""The faces of packages: what `volt` and its wings hand on, whatever has been imported before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import volt
+
+WINGS = ("choose", "comparison", "count", "encode", "files", "formats", "learn", "stream", "text", "vocabulary")
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_a_wing_hands_on_what_it_lists(wing: str) -> None:
+    """Every name in `__all__` is there and shown by dir(); a name that is not listed is an AttributeError."""
+    face = import_module(f"volt.{wing}")
+    assert face.__all__ == sorted(face.__all__) == dir(face)
+    assert all(getattr(face, name) is not None for name in face.__all__)
+    with pytest.raises(AttributeError, match=f"'volt.{wing}' has no attribute 'Nothing'"):
+        _ = face.Nothing
+
+
+def test_names_and_wings_are_there_in_a_fresh_process_in_any_order() -> None:
+    """`volt.text` needs no import of its own; `volt.search` stays the function once its module is imported."""
+    script = (
+        "import volt, sys; light = not {'numpy', 'numba', 'polars'} & set(sys.modules); "
+        f"wings = [getattr(volt, wing).__name__ for wing in {WINGS!r}]; "
+        "import volt.choose.search, volt.comparison.compare; "
+        "print(light, len(wings), callable(volt.search), callable(volt.compare), volt.Encoder is volt.encode.Encoder)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"True {len(WINGS)} True True True\n", done.stderr
+
+
+def test_what_volt_lists_is_there() -> None:
+    """All public names are handed on, and so is the version."""
+    assert volt.__all__ == dir(volt)
+    assert all(getattr(volt, name) is not None for name in (*volt.__all__, "__version__"))
