@@ -78,8 +78,10 @@ class UnitWords:
 def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
     """The pre-tokens of units as they stand within lines.
 
-    data: the units in UTF-8, one after the other;  ends: (n_units,) where each ends, in bytes;  first: (n_units,) which
-    of them start a line, where that matters. Raises UnicodeDecodeError if a unit is not UTF-8.
+    data: the units in UTF-8, one after the other
+    ends: (n_units,) where each ends, in bytes
+    first: (n_units,) which of them start a line, where that matters
+    Raises UnicodeDecodeError if a unit is not UTF-8.
     """
     text, ends = data.decode(), _character_ends(data, ends)
     rule, lengths, n = UnitRule.of(vocabulary.pretokenizer), np.diff(ends, prepend=0), len(ends)

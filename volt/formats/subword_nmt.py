@@ -197,7 +197,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def glossaries(special: SpecialTokens) -> list[str]:
-    """What --glossaries takes for user tokens: one regex, so that of two that fit the longer is found.
+    """What --glossaries takes for user tokens: one regex, in which a longer token goes before its start.
 
     >>> glossaries(SpecialTokens(user=("<a>", "<a>b", "c.")))
     ['(?:<a>b|<a>|c\\\\.)']

@@ -138,7 +138,8 @@ def rebuild(rows: LongArray, old: LongArray) -> None:
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
     """Enter the sizes of the values of pending units, whose place value_starts gives.
 
-    numbers: (n,) int64, the numbers of the units;  sizes: (n,) int64, in bytes, or IRREGULAR
+    numbers: (n,) int64, the numbers of the units
+    sizes: (n,) int64, the size of each one's values in bytes, or IRREGULAR
     """
     for i in range(len(numbers)):
         number = numbers[i]
