@@ -1,6 +1,7 @@
 """The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`, `stream`.
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ def main() -> None:
         status = 130
     except BrokenPipeError:
         _silence_stdout()
-        status = 1
+        status = 0
+    except SystemExit as end:  # typer and rich end the process themselves, with 1, when a pipe is closed
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        _silence_stdout()
+        status = 0
     except OSError as error:
         _silence_stdout()
         status = _told(f"{error.strerror or error}: {error.filename or 'stdout'}", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from volt.comparison import Comparison
 
 N_SAMPLES = 20  # lines of --sample that are shown
+REPORT_HEAD = b'{"version": 1, "signature"'  # how what --json prints begins
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def compare(
     from volt.comparison.systems import DEFAULT_SYSTEMS
     from volt_cli.console import Phases
 
+    _refuse_reports([*corpus, *(heldout or ())])
     asked = parse_sizes(sizing.sizes)
     lines = _sample_lines(reports.sample) if reports.sample else []
     _check_targets(reports)
@@ -112,6 +115,28 @@ def compare(
             samples=lines, report=status.update if status else None,
         )  # fmt: skip
     _write(comparison, reports)
+
+
+def _refuse_reports(texts: list[str]) -> None:
+    """Raise ConfigError if a text is what --json has printed: `--json FILE` was once how a report was written."""
+    for text in texts:
+        for path in (text, text.partition("=")[2]):
+            if _is_report(path):
+                raise ConfigError(
+                    f"{path}: a report of volt compare, no text; --json prints on stdout and takes no file now; "
+                    f"write --json > {path}"
+                )
+
+
+def _is_report(path: str) -> bool:
+    """Whether a plain file begins as what --json prints; a pipe is not touched."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(REPORT_HEAD)) == REPORT_HEAD
+    except OSError:  # told where texts are read
+        return False
 
 
 def _sample_lines(path: Path) -> list[str]:

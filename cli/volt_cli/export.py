@@ -12,13 +12,16 @@ from volt.errors import ConfigError
 from volt_cli.console import say
 from volt_cli.models import load_model
 from volt_cli.options import FORMATS, EncodingErrors, Model, Quiet, starting
-from volt_cli.places import is_stdout, say_written, written
+from volt_cli.places import is_stdout, say_written, told_of, written
 from volt_cli.remedies import in_options
 
 if TYPE_CHECKING:
     from volt.files.blocks import Errors
     from volt.formats.check import Agreement
     from volt.vocabulary import Vocabulary
+
+
+WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of more than one file
 
 
 def export(
@@ -46,6 +49,8 @@ def export(
     from volt.formats.registry import peer_loader, write_vocabulary
 
     load_peer = peer_loader(to)
+    if is_stdout(out) and to in WRITE_SEVERAL:
+        raise ConfigError(f"-o -: {to} is more than one file, and stdout takes one; name a place")
     if text and not check:
         raise ConfigError("TEXT is what --check encodes; add --check or leave it out")
     if check and load_peer is None:
@@ -57,7 +62,7 @@ def export(
         agreement = _compared(vocabulary, path, to, text, encoding_errors) if check else None
     if not quiet:
         for note in notes:
-            say(f"note: {in_options(note)}")
+            say(f"note: {in_options(told_of(out, path, note))}")
         say_written(out, f"{vocabulary.size:,} tokens for {to}")
     if agreement:
         stream = sys.stderr if is_stdout(out) else sys.stdout

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from volt.errors import ConfigError
 from volt_cli.console import loading, output
 from volt_cli.models import load_model
 from volt_cli.options import Json, Model
@@ -26,6 +27,8 @@ def inspect(
 
     Prints sizes, settings, provenance, the most frequent and the longest tokens.
     """
+    if n < 0:
+        raise ConfigError(f"-n {n}: give how many tokens to list, 0 or more")
     line = " ".join(text or [])
     with loading():
         data = _data(model, line, n)

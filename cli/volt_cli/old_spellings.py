@@ -31,7 +31,8 @@ OLD_SPELLINGS: dict[str, dict[str, str]] = {
     "inspect": {_NO_MODEL: _MODEL},
     "export": {_NO_MODEL: _MODEL},
     "compare": {
-        r" --json (-|\S+\.json)(?= |$)": r"--json prints on stdout and takes no file; write --json > \1",
+        r" --json -(?= |$)": "--json prints on stdout and takes no place; write --json",
+        r" --json (\S+\.json)(?= |$)": r"--json prints on stdout and takes no file; write --json > \1",
     },
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, VoltError
 from volt_cli.console import messages, output, say
 
 if TYPE_CHECKING:
@@ -47,12 +47,24 @@ def written(place: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory() as folder:
         path = Path(folder, "stdout")
-        yield path
+        try:
+            yield path
+        except VoltError as error:
+            raise type(error)(told_of(place, path, str(error))) from error
         if not path.is_file() or len(list(Path(folder).iterdir())) > 1:
             raise ConfigError("-o -: this is more than one file, and stdout takes one; name a place")
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.flush()
+
+
+def told_of(place: Path, path: Path, message: str) -> str:
+    """A message on the path where a place's file was written, told of the place.
+
+    >>> told_of(Path("-"), Path("/tmp/x/stdout"), "/tmp/x/stdout: too long")
+    'stdout: too long'
+    """
+    return message.replace(str(path), "stdout") if is_stdout(place) else message
 
 
 def write_bytes(data: bytes, place: Path) -> None:

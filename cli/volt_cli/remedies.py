@@ -27,7 +27,9 @@ REMEDIES = {
     r"\bvolt\.formats\.check\b": "--check",
     r"\bn_merges\b": "--candidates",
     r"^system '([^']*)':": r"--with \1:",
-    r"^(epsilon|dropout) is\b": r"--\1 is",
+    r"^(epsilon|dropout) (is|draws)\b": r"--\1 \2",
+    r"\bgive a seed, (.*) \(it is None\)": r"give --seed N, \1",
+    r"\bgive a seed\b": "give --seed N",
 }
 _NAMES = re.compile(r"\b(row_tau|column_tau|min_share|max_iters|min_count|min_pair_count|cache_words)\b")
 

@@ -91,7 +91,7 @@ def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
     first, second = (run(*options, "--seed", "7", "corpus.txt").stdout for _ in range(2))
     assert first == second
     assert first != run(*options, "--seed", "8", "corpus.txt").stdout
-    assert b"give a seed" in run(*options, "corpus.txt", status=2).stderr
+    assert b"give --seed N, a whole number from 0 up\n" in run(*options, "corpus.txt", status=2).stderr
 
 
 def test_user_tokens_are_never_split(run: Run) -> None:
@@ -211,12 +211,13 @@ def test_a_full_disk_is_told(run: Run, tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_a_closed_pipe_is_silent(run: Run, tmp_path: Path) -> None:
-    """A reader that goes away ends the command without a message."""
+@pytest.mark.parametrize("command", ["encode", "decode"])
+def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None:
+    """A reader that goes away ends the command without a message, and with status 0."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     (tmp_path / "long.txt").write_text(TEXT * 2_000, encoding="utf-8")
     process = subprocess.Popen(
-        [*VOLT, "encode", "-m", "v.volt", "long.txt"],
+        [*VOLT, command, "-m", "v.volt", "long.txt"],
         cwd=tmp_path,
         env={**os.environ, "NUMBA_DISABLE_JIT": "0"},  # plain Python warns of overflows, which the hashing wants
         stdout=subprocess.PIPE,
@@ -227,8 +228,26 @@ def test_a_closed_pipe_is_silent(run: Run, tmp_path: Path) -> None:
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == b""
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=60) == 0
     process.stderr.close()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["search", "--help"], ["inspect", "-m", "v.volt"]])
+def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_path: Path) -> None:
+    """What prints little ends in the same way, whoever of rich, typer and Python meets the closed pipe."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*VOLT, *arguments], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_negative_number_of_tokens_is_refused(run: Run) -> None:
+    """-n of inspect is 0 or more; 0 lists none."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    assert b"-n -1: give how many tokens" in run("inspect", "-m", "v.volt", "-n", "-1", status=2).stderr
+    assert json.loads(run("inspect", "-m", "v.volt", "-n", "0", "--json").stdout)["longest"] == []
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:

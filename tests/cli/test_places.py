@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
 from commands import TEXT, Run, listed
 
 from volt.vocabulary import Vocabulary
+from volt_cli.export import WRITE_SEVERAL
+from volt_cli.options import FORMATS
 
 
 @pytest.fixture
@@ -47,12 +50,42 @@ def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
     assert not (tmp_path / "-").exists()
 
 
-@pytest.mark.parametrize("format", ["huggingface", "subword-nmt"])
-def test_what_is_more_than_one_file_needs_a_place(format: str, run: Run, model: Path) -> None:
-    """stdout takes one file: status 2, nothing on stdout."""
-    done = run("export", "-m", str(model), "--to", format, "--closed", "-o", "-", status=2)
-    assert b"name a place" in done.stderr
+@pytest.mark.parametrize("format", WRITE_SEVERAL)
+@pytest.mark.parametrize("options", [[], ["--closed"]])
+def test_what_is_more_than_one_file_needs_a_place(format: str, options: list[str], run: Run, model: Path) -> None:
+    """stdout takes one file: status 2 whatever the vocabulary is, nothing on stdout."""
+    done = run("export", "-m", str(model), "--to", format, *options, "-o", "-", status=2)
+    assert f"-o -: {format} is more than one file, and stdout takes one; name a place" in done.stderr.decode()
     assert done.stdout == b""
+
+
+def test_formats_of_several_files_are_known(run: Run, tmp_path: Path) -> None:
+    """Exactly those in WRITE_SEVERAL write more than one file."""
+    run("search", "corpus.txt", "-q", "-o", "b.volt", "--level", "bytes")
+    run("search", "corpus.txt", "-q", "-o", "p.volt", "--marker", "prefix")
+    run("search", "corpus.txt", "-q", "-o", "s.volt")
+    models = {"tiktoken": "b.volt", "sentencepiece": "p.volt"}
+    for format in FORMATS:
+        folder = tmp_path / format
+        folder.mkdir()
+        run("export", "-m", models.get(format, "s.volt"), "--to", format, "--closed", "-o", str(folder / "x"))
+        n_files = sum(path.is_file() for path in folder.rglob("*"))
+        assert (n_files > 1) == (format in WRITE_SEVERAL), format
+
+
+def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> None:
+    """What a format cannot hold is told of stdout; so are the notes on what it does differently."""
+    refused = run("export", "-m", str(model), "--to", "tiktoken", "-o", "-", status=1).stderr.decode()
+    assert "stdout: tiktoken works on bytes" in refused
+    run("search", "corpus.txt", "-q", "-o", "b.volt", "--level", "bytes")
+    told = run("export", "-m", "b.volt", "--to", "tiktoken", "--closed", "-o", "-").stderr.decode()
+    assert "note: " in told
+    for message in (refused, told):
+        assert tempfile.gettempdir() not in message
+
+
+def test_an_example_needs_a_folder(run: Run) -> None:
+    """So does an example of a stream."""
     assert b"name a folder" in run("stream", "example", "mixing", "-o", "-", status=2).stderr
 
 
@@ -75,7 +108,8 @@ def test_json_of_a_search_and_its_vocabulary_cannot_both_be_stdout(run: Run, tmp
 
 
 def test_preview_prints_json_too(run: Run) -> None:
-    """`volt stream preview --json` prints one object a line."""
+    """`volt stream preview --json` prints one JSON document: an array of the lines, also of one."""
     run("stream", "example", "case-noise", "-o", "noise")
-    rows = run("stream", "preview", "noise/stream.yaml", "-n", "3", "--json").stdout.splitlines()
-    assert [json.loads(row)["n"] for row in rows] == [0, 1, 2]
+    for n in (3, 1):
+        rows = json.loads(run("stream", "preview", "noise/stream.yaml", "-n", str(n), "--json").stdout)
+        assert [row["n"] for row in rows] == list(range(n))

@@ -23,7 +23,7 @@ OLD = [
     ("inspect v.volt --json", "write volt inspect -m MODEL"),
     ("export v.volt --to tokens -o x", "write volt export -m MODEL"),
     ("compare corpus.txt --json report.json", "write --json > report.json"),
-    ("compare corpus.txt --json -", "--json prints on stdout"),
+    ("compare corpus.txt --json -", "--json prints on stdout and takes no place; write --json\n"),
 ]
 NEW = [
     "encode -m v.volt --output ./ids --form ids",
@@ -80,6 +80,14 @@ def test_every_old_spelling_is_tried_here() -> None:
         ("make one with volt.search", "make one with: volt search CORPUS -o NAME.volt"),
         ("give the merges of the .model to volt.replay_bpe", "give the .model to volt search --candidates"),
         ("system 'bpee:4': no such system", "--with bpee:4: no such system"),
+        (
+            "dropout draws at random: give a seed, a whole number (it is None)",
+            "--dropout draws at random: give --seed N, a whole number",
+        ),
+        (
+            "dropout draws at random: give a seed, a whole number (it is -3)",
+            "--dropout draws at random: give --seed N, a whole number (it is -3)",
+        ),
         ("corpus.txt: no such file; check the path", "corpus.txt: no such file; check the path"),
     ],
 )

@@ -225,6 +225,25 @@ def test_what_is_no_state_is_refused(make: Make, tmp_path: Path, text: str) -> N
         make().restore(load_state(path))
 
 
+@pytest.mark.parametrize("name", ["n", "sources", "configuration", "format"])
+def test_a_state_that_lacks_something_is_refused(make: Make, name: str) -> None:
+    """What it lacks is named, and what to do."""
+    state = {key: value for key, value in make().state().items() if key != name}
+    with pytest.raises(StreamError, match=f"the state has no '{name}'; take one that a stream has written, or start"):
+        make().restore(state)
+
+
+@pytest.mark.parametrize("value", [-5, 1.5, "3", None, True])
+def test_a_state_counts_from_0_up(make: Make, value: object) -> None:
+    """A number that no stream would write is refused by its name, the stream's as a source's."""
+    state = make().state()
+    with pytest.raises(StreamError, match=f"the state's n is {value!r}, no whole number from 0 up; take one"):
+        make().restore(state | {"n": value})
+    source, cursor = next(iter(state["sources"].items()))
+    with pytest.raises(StreamError, match=f"the state's sources.{source}.lines is {value!r}, no whole number"):
+        make().restore(state | {"sources": {**state["sources"], source: cursor | {"lines": value}}})
+
+
 def test_a_state_from_when_fields_counted_from_0_is_refused(make: Make) -> None:
     """Version 1 of a state may name other fields by the same numbers, so it is refused, and why is told."""
     stream = make()

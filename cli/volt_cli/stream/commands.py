@@ -33,12 +33,12 @@ def preview(
 
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
-    console = output()
+    console, numbers = output(), range(first, first + samples)
     with open_stream(config, seed=seed, n_workers=0) as stream:
-        for number, trace in enumerate(traces(stream, range(first, first + samples))):
-            if as_json:
-                typer.echo(json.dumps(trace.to_json(), ensure_ascii=False))
-                continue
+        if as_json:
+            typer.echo(json.dumps([trace.to_json() for trace in traces(stream, numbers)], ensure_ascii=False))
+            return
+        for number, trace in enumerate(traces(stream, numbers)):
             if number:
                 console.print()
             console.print(trace_panel(trace, changed=changed), soft_wrap=True)

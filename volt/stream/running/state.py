@@ -12,7 +12,7 @@ stream that would go on differently refuses it and says what differs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "volt.stream"
 VERSION = 2  # in version 1 the fields of transforms counted from 0
+_REMEDY = "take one that a stream has written, or start the stream anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,40 @@ class State:
         >>> State.from_json(state.to_json()) == state
         True
         """
+        _check_keys(stored, ("format", "version"))
+        _check_version(stored["format"], stored["version"])
+        _check_keys(stored, ("n", "sources", "configuration"))
         try:
-            _check_version(stored["format"], stored["version"])
             rest = {name: value for name, value in stored.items() if name not in ("format", "version", "sources")}
             cursors = {name: Cursor(**cursor) for name, cursor in stored["sources"].items()}
-            return cls(**{**rest, "cursors": cursors, "ended": tuple(rest.get("ended", ()))})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise StreamError(f"no state of a stream ({error}); take one that a stream has written") from error
+            found = cls(**{**rest, "cursors": cursors, "ended": tuple(rest.get("ended", ()))})
+        except (TypeError, AttributeError) as error:
+            raise StreamError(f"no state of a stream ({error}); {_REMEDY}") from error
+        _check_numbers(found)
+        return found
+
+
+def _check_keys(stored: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise StreamError if a state lacks one of these keys.
+
+    >>> _check_keys({"format": "volt.stream", "version": 2}, ["n"])
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: the state has no 'n'; take one that a stream has written, or start the stream anew
+    """
+    for name in names:
+        if name not in stored:
+            raise StreamError(f"the state has no {name!r}; {_REMEDY}")
+
+
+def _check_numbers(state: State) -> None:
+    """Raise StreamError if what a state counts is no whole number from 0 up."""
+    numbers: dict[str, object] = {name: getattr(state, name) for name in ("n", "since", "n_read", "n_faults")}
+    for source, cursor in state.cursors.items():
+        numbers |= {f"sources.{source}.{name}": value for name, value in asdict(cursor).items()}
+    for name, value in numbers.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise StreamError(f"the state's {name} is {value!r}, no whole number from 0 up; {_REMEDY}")
 
 
 def _check_version(kind: object, version: object) -> None:
