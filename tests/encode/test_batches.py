@@ -25,7 +25,8 @@ from volt.files.blocks import Errors
 from volt.files.threads import in_order
 from volt.kernels.memory import PADDING
 from volt.learn.bpe import learn_bpe
-from volt.text.byte_alphabet import ALPHABET
+from volt.text.byte_alphabet import ALPHABET, to_characters
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -101,6 +102,19 @@ def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> 
     for batch in (lines, lines + lines[::-1]):
         encoded = encoder.encode_batch(batch, n_threads=1)
         assert [encoded[i].tolist() for i in range(len(encoded))] == _ids(encoder, batch)
+
+
+def test_a_private_character_stands_alone_at_byte_level() -> None:
+    """As the pattern has it, also once the character's class is known: no merge crosses its start or end."""
+    private = chr(FIRST_HIDDEN)
+    spelled = to_characters(private.encode())
+    merges = (("!", spelled[0]), (spelled[-1], "!"))
+    vocabulary = Vocabulary(
+        merges, (*ALPHABET, *map("".join, merges)), marker="none", pretokenizer=PreTokenizer("bytes")
+    )
+    encoder = Encoder(vocabulary)
+    for line in (f"a!{private}!", f"?!{private}!", f"!{private}{private}!"):
+        assert encoder.encode_bytes(line.encode())[0].tolist() == encoder.encode_ids(line).tolist()
 
 
 @settings(max_examples=300, deadline=None)
