@@ -114,11 +114,10 @@ def test_a_loop_is_compiled_anew_when_a_part_of_it_changes_in_another_file(kerne
 
 
 @compiles
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-def test_code_that_was_cut_short_on_disk_is_compiled_anew(kernels: Path, kind: str) -> None:
+def test_code_that_was_cut_short_on_disk_is_compiled_anew(kernels: Path) -> None:
     """After a full disk or a loss of power, files may be short or empty: they are replaced, and no process fails."""
     assert run(kernels) == COMPILED
-    for size in (0, 1, 50):
+    for kind, size in (("nbi", 0), ("nbc", 50)):
         for path in kernels.rglob(f"loop.doubled-*.{kind}"):
             path.write_bytes(path.read_bytes()[:size])
         assert run(kernels).endswith(" 12 0\n")
