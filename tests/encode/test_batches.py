@@ -14,16 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
-from volt.encode.batches import BatchEncoder, EncodedPart
-from volt.encode.chunks import Chunk, chunks_of, file_chunks
-from volt.encode.encoded import Encoded
+from volt.encode.batches import BatchEncoder
+from volt.encode.chunks import chunks_of, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import as_ids, joined
 from volt.errors import ConfigError, CorpusError, VocabularyError
 from volt.files.blocks import Errors
-from volt.files.threads import in_order
-from volt.kernels.memory import PADDING
 from volt.learn.bpe import learn_bpe
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.pretokenizer import PreTokenizer
@@ -189,35 +186,6 @@ def test_dropout_depends_on_seed_and_line_alone(
         for part, first in ((lines[:cut], 0), (lines[cut:], min(cut, len(lines))))
     ]
     assert b"".join(parts).decode() == "".join(" ".join(row) + "\n" for row in expected)
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    text=st.lists(st.sampled_from([b"\n", b"low", b"x" * 90, b" "]), max_size=30).map(b"".join),
-    first=st.integers(0, 9), size=st.integers(1, 300),
-)  # fmt: skip
-def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int, size: int) -> None:
-    """Joined, chunks are the text; each but the last ends at a line end, and is numbered as its first line is. Where it
-    says so, it ends with the separator, and so many bytes behind it may be read."""
-    chunks, place = list(chunks_of(text, first=first, size=size)), 0
-    assert b"".join(bytes(chunk.text) for chunk in chunks) == text
-    for chunk in chunks:
-        assert chunk.first == first + text[:place].count(b"\n")
-        place += len(chunk.text)
-        assert text[place - 1 : place] == b"\n" or place == len(text)
-        assert not chunk.padded or (text[place - 1 : place] == b"\n" and place + PADDING <= len(text))
-
-
-@given(parts=st.lists(st.lists(st.lists(st.integers(0, 99), max_size=3), max_size=3)), n_bytes=st.integers(0, 40))
-def test_parts_are_put_together_line_by_line(parts: list[list[list[int]]], n_bytes: int) -> None:
-    """The lines of the first part come first, then those of the next, however short the text was thought to be."""
-    made = [
-        EncodedPart(np.array(list(chain(*lines)), np.int32), np.cumsum([len(line) for line in lines], dtype=np.int64))
-        for lines in parts
-    ]
-    encoded = Encoded.of(made, n_bytes=n_bytes)
-    assert [encoded[i].tolist() for i in range(len(encoded))] == list(chain(*parts))
-    assert encoded.offsets.tolist()[-1] == len(encoded.ids)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -427,28 +395,6 @@ def test_one_word_of_many_characters() -> None:
     assert ENCODERS[0].encode_batch([line]).ids.tolist() == _ids(ENCODERS[0], [line])[0]
 
 
-@pytest.mark.parametrize("n_threads", [1, 4])
-def test_errors_come_in_order(n_threads: int) -> None:
-    """Results before an error are delivered, then the error."""
-    results = in_order(lambda number: 1 // number, [1, 1, 0, 1], n_threads=n_threads)
-    assert [next(results), next(results)] == [1, 1]
-    with pytest.raises(ZeroDivisionError):
-        next(results)
-
-
-def test_chunks_of_files_know_their_first_line(tmp_path: Path) -> None:
-    """Chunks cover a file, in order, and count lines on."""
-    path = tmp_path / "a.txt"
-    path.write_text("".join(f"line {i}\n" for i in range(2_000)))
-    chunks = list(file_chunks(str(path), size=1_000))
-    assert b"".join(bytes(chunk.text) for chunk in chunks) == path.read_bytes()
-    firsts = [chunk.first for chunk in chunks]
-    counts = [bytes(chunk.text).count(b"\n") for chunk in chunks]
-    assert firsts == [sum(counts[:i]) for i in range(len(counts))]
-    assert len(chunks) > 10
-    assert isinstance(chunks[0], Chunk)
-
-
 @pytest.mark.parametrize("name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"])
 def test_real_corpora_agree_with_the_plain_path(name: str, lines) -> None:
     """On real text, every pre-tokeniser gives the plain path's ids."""
@@ -456,12 +402,3 @@ def test_real_corpora_agree_with_the_plain_path(name: str, lines) -> None:
     for encoder in ENCODERS:
         encoded = encoder.encode_batch(text)
         assert encoded.ids.tolist() == list(chain.from_iterable(_ids(encoder, text)))
-
-
-@pytest.mark.parametrize("n_threads", [1, 4])
-def test_errors_of_what_makes_the_items_come_behind_the_results(n_threads: int) -> None:
-    """If making the third item fails, the first two results are delivered, then the error."""
-    results = in_order(lambda number: 1 // number, (1 // number for number in [1, 1, 0]), n_threads=n_threads)
-    assert [next(results), next(results)] == [1, 1]
-    with pytest.raises(ZeroDivisionError):
-        next(results)

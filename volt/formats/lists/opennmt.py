@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from volt.errors import VocabularyError
@@ -47,7 +48,11 @@ def recognises(path: Path, head: bytes) -> bool:
     >>> recognises(Path("a.txt"), b"7\\tl@@\\n3\\tlo\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
     (True, False)
     """
-    return any(lists.all_lines(head, lambda line, row=row: row.fullmatch(line) is not None) for row in (_ROW, _SWAPPED))  # type: ignore[misc]
+    return any(lists.all_lines(head, partial(_matches, row)) for row in (_ROW, _SWAPPED))
+
+
+def _matches(row: re.Pattern[str], line: str) -> bool:
+    return row.fullmatch(line) is not None
 
 
 def _rows(path: Path) -> Iterator[lists.Row]:
