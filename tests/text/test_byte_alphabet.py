@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary import Vocabulary
 
 MANY = settings(deadline=None, max_examples=150)
@@ -41,6 +42,7 @@ def test_bytes_and_characters_are_inverse(data):
 
 @given(texts)
 @example("▁ a▁  b\U0010effe")
+@example("\U0010ffff\U0010ffff?▁! \U0010ffff!  ▁?")
 @example("don't  \n\n 42 \u2028x")
 @MANY
 def test_text_is_cut_as_gpt_2_cuts_it(text):
@@ -50,6 +52,35 @@ def test_text_is_cut_as_gpt_2_cuts_it(text):
     found = CUT.split(text)
     assert found == [word for word, _ in real.pre_tokenize_str(text)]
     assert to_bytes("".join(found)).decode() == text
+
+
+def test_no_character_is_lost():
+    """Pre-tokens of a text of all 1,112,064 characters, private ones and noncharacters too, spell that text."""
+    text = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+    private = {code: chr(code).encode().decode("latin-1") for code in range(FIRST_HIDDEN, LAST_HIDDEN + 1)}
+    byte_of = {ord(character): byte for byte, character in enumerate(ALPHABET)}
+    found = "".join(CUT.split(text)).translate(byte_of | private).encode("latin-1")
+    assert found.decode() == text
+
+
+@pytest.mark.parametrize("level", ["whitespace", "unicode", "gpt2", "metaspace", "bytes"])
+@pytest.mark.parametrize("marker", ["none", "suffix"])
+def test_characters_that_mean_something_elsewhere_come_back(level, marker):
+    """Noncharacters, private characters, byte tokens, letters of the alphabet and "</w>" as text decode to themselves,
+    from pieces and ids; only "▁" becomes a space where it stands for one."""
+    if level == "bytes" and marker == "suffix":
+        pytest.skip("bytes need no marker")
+    shown = (
+        "\U0010ffff \U0010ffff! \U0010ffff? \ufffe \U000fffff \U0010f000 \U0010fffd <0x0A> Ġ ĊĠ â a</w>b </w> \0 \ue000"
+    )
+    atoms = ALPHABET if level == "bytes" else (*sorted({*shown} - {" "}), "▁")
+    made = Vocabulary((), atoms, marker=marker, pretokenizer=PreTokenizer(level), byte_fallback=True)
+    for text, expected in ((shown, shown), ("x▁y", "x▁y" if level in ("bytes", "whitespace") else "x y")):
+        if level == "whitespace" and marker == "none":
+            text, expected = text.replace(" ", ""), expected.replace(" ", "")
+        ids = Encoder(made).encode_ids(text)
+        assert (0 in ids, Encoder(made).decode_ids(ids)) == (False, expected)
+        assert Encoder(made).decode(Encoder(made).encode(text)) == expected
 
 
 @given(texts)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from volt.errors import ConfigError
 from volt.text import gpt2
-from volt.text.byte_alphabet import ALPHABET, HEX
+from volt.text.byte_alphabet import ALPHABET, HEX, to_characters
 from volt.text.markers import SPACE
 from volt.text.normalizer import _over_text
 from volt.text.white_space import SPLIT_CLASS
@@ -30,7 +30,11 @@ _WHITESPACE = f"[^{SPLIT_CLASS}]+"
 _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
 _METASPACE = rf"{SPACE}[^{SPACE}]*"
 _LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": gpt2.CUT_MARKED}
-_ASIDE = "\U0010ffff"  # no character: a "▁" of the text is this while "▁" stands for spaces
+_ESCAPE = "\U0010ffff"  # no letter, number or space, as "▁" is none, and so are the two signs behind it
+_ASIDE = {_ESCAPE: f"{_ESCAPE}!", SPACE: f"{_ESCAPE}?"}  # what text holds, while "▁" stands for its spaces
+_MEANT = {escaped: found for found, escaped in _ASIDE.items()} | {SPACE: " "}
+_SPELLED = {sign.encode().hex(): to_characters(meant.encode()) for sign, meant in _MEANT.items()}
+_SPELLED |= dict(zip(HEX, ALPHABET, strict=True))  # of two that fit, the first is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +145,12 @@ class PreTokenizer:
 def _extract_bytes(expr: pl.Expr) -> pl.Expr:
     import polars as pl
 
-    marked = expr.str.replace_all(SPACE, _ASIDE, literal=True).str.replace_all(" ", SPACE, literal=True)
+    for found, escaped in _ASIDE.items():
+        expr = expr.str.replace_all(found, escaped, literal=True)
+    marked = expr.str.replace_all(" ", SPACE, literal=True)
     words = marked.str.replace_all(gpt2.BYTES_RUN, "$1 $2").str.extract_all(gpt2.CUT_BYTES)
     word = pl.element()
-    text = word.str.replace_all(SPACE, " ", literal=True).str.replace_all(_ASIDE, SPACE, literal=True)
-    spelled = text.str.encode("hex").str.replace_many(list(HEX), list(ALPHABET))
+    spelled = word.str.encode("hex").str.replace_many(list(_SPELLED), list(_SPELLED.values()), leftmost=True)
     return words.list.eval(pl.when(word.str.contains(f"^[{gpt2.HIDDEN}]$")).then(word).otherwise(spelled))
 
 
