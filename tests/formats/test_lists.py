@@ -53,11 +53,17 @@ def marian_ids(text: str) -> dict[str, int]:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def opennmt_ids(text: str) -> dict[str, int]:
-    """What a reader of count<TAB>piece makes of a file: the place of each piece behind its specials, none here."""
-    rows = [line.split() for line in text.split("\n")[:-1]]
-    assert all(count.isdigit() for count, _ in rows)
-    return {piece: number for number, (_, piece) in enumerate(rows)}
+def opennmt_ids(text: str, min_count: int = 0) -> dict[str, int]:
+    """What OpenNMT-py makes of a file: the place of each piece behind its specials, none here.
+
+    The first line says whether there are counts; a line is cut at its first white space, of any kind.
+    """
+    lines = text.split("\n")[:-1]
+    first = lines[0].split(None, 1) if lines else []
+    rows = (
+        [line.split(None, 1) for line in lines] if len(first) == 2 and first[1].isdigit() else [[s, "0"] for s in lines]
+    )
+    return {piece: number for number, piece in enumerate(piece for piece, n in rows if int(n) >= min_count)}
 
 
 def line_ids(text: str) -> dict[str, int]:
@@ -160,8 +166,8 @@ def test_codes_serve_as_merges(name, tmp_path: Path) -> None:
 
 
 def test_opennmt_is_read_either_way_round(tmp_path: Path) -> None:
-    """count<TAB>piece and piece<TAB>count, as OpenNMT-py has it, give the same vocabulary; digits are pieces too, and
-    where all are, counts come first."""
+    """piece<TAB>count, as OpenNMT-py has it, and count<TAB>piece give the same vocabulary; digits are pieces too, and
+    where all are, pieces come first, as OpenNMT-py has it."""
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "a").write_text("l@@\t9\n1\t5\n", encoding="utf-8")
     (tmp_path / "b").write_text("9\tl@@\n5\t1\n", encoding="utf-8")
@@ -169,7 +175,19 @@ def test_opennmt_is_read_either_way_round(tmp_path: Path) -> None:
     assert a == b == replace(SMALL, tokens=("l", "1</w>"), counts=(9, 5))
     (tmp_path / "c").write_text("5\t1\n", encoding="utf-8")
     c = read_vocabulary(tmp_path / "c", format="opennmt", merges=tmp_path / "codes")
-    assert (c.tokens, c.counts) == (("1</w>",), (5,))
+    assert (c.tokens, c.counts) == (("5</w>",), (1,))
+    assert opennmt_ids("5\t1\n") == {"5": 0}
+
+
+def test_opennmt_finds_pieces_by_their_counts(tmp_path: Path) -> None:
+    """OpenNMT-py takes the second field for the count; a note tells what a minimum does to pieces that have none."""
+    notes = write_vocabulary(SMALL, tmp_path / "list", to="opennmt")
+    text = (tmp_path / "list").read_text(encoding="utf-8")
+    assert list(opennmt_ids(text, min_count=8)) == ["l@@", "o@@"]
+    assert not any("min_frequency" in note for note in notes)
+    notes = write_vocabulary(replace(SMALL, counts=()), tmp_path / "none", to="opennmt")
+    assert opennmt_ids((tmp_path / "none").read_text(encoding="utf-8"), min_count=1) == {}
+    assert any("min_frequency" in note for note in notes)
 
 
 def test_fairseq_tells_like_spellings_apart(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""OpenNMT vocabulary ⇄ vocabulary: "count<TAB>piece" a line; OpenNMT puts its own special tokens before them.
+"""OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
 
-The other order, "piece<TAB>count", which onmt_build_vocab of OpenNMT-py writes, is read as well. A list that can be
-read both ways, because all its pieces are numbers, is taken to have its counts first.
+The other order, "count<TAB>piece", is read as well, though OpenNMT-py takes its counts for pieces. A list that can be
+read both ways, because all its pieces are numbers, is taken as OpenNMT-py takes it, pieces first.
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -9,7 +9,7 @@ read both ways, because all its pieces are numbers, is taken to have its counts 
 ...     path = Path(folder, "vocab.txt")
 ...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
 ...     path.read_text().split("\\n")
-['7\\tl@@', '3\\tlo@@', '']
+['l@@\\t7', 'lo@@\\t3', '']
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from volt.formats.lists import shared as lists
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
-_ROW, _SWAPPED = re.compile(r"\d+\t\S+"), re.compile(r"\S+\t\d+")
+_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(r"\d+\t\S+")
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -33,7 +33,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     counts = (0,) * (len(pieces) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size)
     lists.refuse_characters(pieces, SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
     lists.check_unique(vocabulary, pieces, path)
-    lists.write_lines(path, (f"{count}\t{piece}" for piece, count in zip(pieces, counts, strict=True)))
+    lists.write_lines(path, (f"{piece}\t{count}" for piece, count in zip(pieces, counts, strict=True)))
     return list(_notes(vocabulary))
 
 
@@ -43,9 +43,9 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a count, a tab and a piece, or all are the other way round.
+    """Whether every line is a piece, a tab and a count, or all are the other way round.
 
-    >>> recognises(Path("a.txt"), b"7\\tl@@\\n3\\tlo\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
+    >>> recognises(Path("a.txt"), b"l@@\\t7\\nlo\\t3\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
     (True, False)
     """
     return any(lists.all_lines(head, partial(_matches, row)) for row in (_ROW, _SWAPPED))
@@ -57,19 +57,20 @@ def _matches(row: re.Pattern[str], line: str) -> bool:
 
 def _rows(path: Path) -> Iterator[lists.Row]:
     lines = list(lists.lines_of(path))
-    swapped = all(_SWAPPED.fullmatch(line) for _, line in lines) and not all(_ROW.fullmatch(line) for _, line in lines)
+    fitting, swapped = (sum(_matches(row, line) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:
         parts = line.split("\t")
         if len(parts) != 2 or not all(parts):
-            raise VocabularyError(f"{path}:{number}: expected a count, a tab and a piece, found {line[:60]!r}")
-        count, piece = reversed(parts) if swapped else parts
+            raise VocabularyError(f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}")
+        piece, count = reversed(parts) if swapped > fitting else parts
         yield lists.Row(number, piece, lists.count_of(path, number, count))
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
-    yield "counts come first; OpenNMT-py asks for the piece first: swap the columns with awk -F'\\t' '{print $2 FS $1}'"
-    yield "ids are OpenNMT's: its own special tokens, then the pieces in the order of VOLT's ids"
+    yield "ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"
     yield from lists.spelling_notes(vocabulary)
     yield from lists.not_listed(vocabulary)
     if not vocabulary.counts:
         yield "the vocabulary has no counts: all are written as 0"
+    if 0 in (vocabulary.counts or (0,)):
+        yield "OpenNMT-py leaves out pieces with the count 0 where src_words_min_frequency or its like is above 0"
