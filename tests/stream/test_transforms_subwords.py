@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -167,6 +169,39 @@ def test_spm_writes_what_the_library_gives(model: Path) -> None:
     assert lines_of(SpmDecode(model=model, from_="ids"), ids) == lines
 
 
+_DRAW = """
+import hashlib, sys, sentencepiece
+model = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])
+sentencepiece.set_random_generator_seed(5)
+rows = model.encode(["the lower cat sat on the newest mats"] * 50, enable_sampling=True, alpha=0.1, nbest_size=-1)
+print(hashlib.sha1(repr(rows).encode()).hexdigest())
+"""
+
+
+def test_spm_samples_where_a_seed_decides(model: Path) -> None:
+    """Two processes with one seed draw the same from a version that is let sample, and not from one that is refused."""
+    spm = pytest.importorskip("sentencepiece")
+    jobs = [subprocess.Popen([sys.executable, "-c", _DRAW, model], stdout=subprocess.PIPE) for _ in range(2)]
+    found = {job.communicate()[0] for job in jobs}
+    assert [job.returncode for job in jobs] == [0, 0]
+    if len(found) == 1:
+        SpmEncode(model=model, alpha=0.1).opened(LoadedFiles())
+    else:
+        with pytest.raises(
+            ConfigError, match=rf"sentencepiece {spm.__version__} .*sentencepiece==0\.2\.1, leave alpha"
+        ):
+            SpmEncode(model=model, alpha=0.1).opened(LoadedFiles())
+    SpmEncode(model=model).opened(LoadedFiles())
+    SpmEncode(model=model, alpha=0.1, nbest=1).opened(LoadedFiles())
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any version of the library may sample: within one process a seed decides."""
+    monkeypatch.setattr("volt.stream.transforms.sentencepiece._check_seeded", lambda version: None)
+
+
+@pytest.mark.usefixtures("seeded")
 def test_spm_sampling_is_the_generators(model: Path) -> None:
     """The same generator gives the same pieces, whatever was sampled before and in whichever thread."""
     encode, lines = SpmEncode(model=model, fields=(1,), alpha=0.1), ["the lower cat sat on the newest mats"] * 30
@@ -184,6 +219,7 @@ def test_spm_sampling_is_the_generators(model: Path) -> None:
     assert lines_of(SpmDecode(model=model, fields=(1,)), first) == lines
 
 
+@pytest.mark.usefixtures("seeded")
 def test_spm_faults_and_signatures(model: Path) -> None:
     """A byte piece that spells a tab, and ids out of range, are faults of the line; the signature knows the model."""
     with pytest.raises(LineFault, match="tab"):

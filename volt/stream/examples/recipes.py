@@ -87,7 +87,7 @@ sources:
 
 _SUBWORD_SAMPLING = """\
 # Pieces of a VOLT vocabulary, cut differently each time a line comes by (6.4), by BPE-dropout on the source side.
-# A SentencePiece model does it too:  - spm_encode: {model: spm.model, alpha: 0.1}
+# A SentencePiece model does it too, up to sentencepiece 0.2.1:  - spm_encode: {model: spm.model, alpha: 0.1}
 seed: 1
 sources:
   parallel:

@@ -1,7 +1,8 @@
 """A SentencePiece model inside the stream: fields ⇄ pieces or ids, sampled if wanted.
 
 The library keeps one generator for all; each block starts it from the block's own, under a lock, so what is drawn
-depends on neither neighbours nor workers.
+depends on neither neighbours nor workers. Since version 0.2.2 the library draws otherwise in every process, whatever
+the seed, so it samples here up to 0.2.1 only.
 
 >>> SpmEncode(model=Path("spm.model"), alpha=0.1).sampled
 True
@@ -9,6 +10,7 @@ True
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +30,7 @@ from volt.stream.transforms.options import ConfiguredTransform, check_fields
 from volt.stream.transforms.subwords import decoded
 
 _GENERATOR = Lock()  # global as the generator is that it guards
+_FIRST_UNSEEDED = (0, 2, 2)  # the version from which on a seed does not decide what is drawn
 
 
 class _Model(NamedTuple):
@@ -69,7 +72,12 @@ class SpmEncode(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, rng)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
+        """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded.
+
+        Raises ConfigError if it is to sample and the library would draw otherwise in every process.
+        """
+        if self.sampled:
+            _check_seeded(_library().__version__)
         model = files.load(self.model, _model)
         options = {"to": self.to, "alpha": self.alpha, "nbest": self.nbest, "fields": self.fields and list(self.fields)}
         told = {"type": "SpmEncode", "model": model.fingerprint, **options}
@@ -134,6 +142,25 @@ class SpmDecode(ConfiguredTransform):
     def signature(self) -> dict[str, Any]:
         """The options, with the model's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
+
+
+def _check_seeded(version: str) -> None:
+    """Raise ConfigError if this version of the library draws otherwise in every process.
+
+    >>> _check_seeded("0.2.1")
+    >>> _check_seeded("0.2.3")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: alpha: sentencepiece 0.2.3 samples otherwise in every process, whatever the seed, so the
+    stream would not repeat; pip install sentencepiece==0.2.1, leave alpha out, or encode with a VOLT vocabulary and
+    dropout
+    """
+    if tuple(map(int, re.findall(r"\d+", version)[:3])) >= _FIRST_UNSEEDED:
+        raise ConfigError(
+            f"alpha: sentencepiece {version} samples otherwise in every process, whatever the seed, so the stream "
+            "would not repeat; pip install sentencepiece==0.2.1, leave alpha out, or encode with a VOLT vocabulary and "
+            "dropout"
+        )
 
 
 def _library() -> Any:
