@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
+from volt.text import gpt2
+from volt.text.byte_alphabet import to_bytes
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -219,6 +223,72 @@ def test_damaged_files_are_refused(change, text, tmp_path):
     path.write_bytes(b"\n".join(change(case()[-1].splitlines())) + b"\n")
     with pytest.raises(VocabularyError, match=rf"r.tiktoken:.*{text.lstrip(':')}"):
         format_.read(path)
+
+
+CL100K = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+    r"\s+(?!\S)|\s+"
+)
+
+
+def trained(pattern, lines):
+    """The rows of a ranks file that tokenizers trains on lines that this pattern cuts."""
+    tokenizers = pytest.importorskip("tokenizers")
+    cut = tokenizers.pre_tokenizers
+    real = tokenizers.Tokenizer(tokenizers.models.BPE())
+    split = cut.Split(tokenizers.Regex(pattern), "isolated")
+    real.pre_tokenizer = cut.Sequence([split, cut.ByteLevel(add_prefix_space=False, use_regex=False)])
+    alphabet = cut.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+    real.train_from_iterator(lines, trainer)
+    ids = sorted(real.get_vocab().items(), key=lambda item: item[1])
+    return [base64.b64encode(to_bytes(token)) + b" %d" % rank for token, rank in ids]
+
+
+def test_ranks_of_another_pattern_are_refused(tmp_path):
+    """A file whose tokens GPT-2's pattern cuts is refused by reader and library alike, with how many, one of them and
+    what to do; the same text cut by GPT-2's pattern is read and agrees."""
+    path, lines = (
+        tmp_path / "r.tiktoken",
+        [*LINES, *["(lower) [newest] _the I'LL it's don't we've 'vex (lower)\n\n"] * 20],
+    )
+    path.write_bytes(b"\n".join(trained(CL100K, lines)) + b"\n")
+    for function in (format_.read, format_.peer):
+        with pytest.raises(
+            VocabularyError, match=r"r\.tiktoken: \d+ of its 400 tokens, such as .+, are cut.*r50k_base"
+        ):
+            function(path)
+    path.write_bytes(b"\n".join(trained(gpt2.ORIGINAL, lines)) + b"\n")
+    assert Encoder(format_.read(path)).encode_lines(lines) == format_.peer(path).pieces(lines)
+    assert any("no pattern" in lost for lost in format_.read(path).provenance["lost"])
+
+
+@given(st.lists(texts | st.sampled_from(["'ve", "'ll", "'LL", " \n", "4!"]), max_size=6).map("".join))
+@FEW
+def test_what_the_pattern_leaves_whole_is_no_sign_of_another(text):
+    """No string of bytes inside a pre-token counts as cut, wherever it starts and ends in characters; a word and the
+    next one, glued, do, where the pattern cuts them again."""
+    words = [to_bytes(word) for word in PreTokenizer("bytes").split(text)]
+    parts = {word[i:j] for word in words for i in range(len(word)) for j in range(i + 1, min(len(word), i + 9) + 1)}
+    assert gpt2.cut_tokens(sorted(parts)) == []
+    glued = [
+        (left + right).decode() for left, right in pairwise(words) if left.decode()[-1].isalpha() and right[0] < 128
+    ]
+    assert gpt2.cut_tokens([word.encode() for word in glued]) == [word.encode() for word in glued]
+
+
+def test_what_is_exported_is_imported(tmp_path):
+    """Contractions, runs of spaces, user tokens and signs make tokens that pass; a vocabulary with a token that never
+    occurs, because the pattern cuts it, is refused before anything is written."""
+    lines = ["they've we'll you're 'v 'l <url>'ve  <url>   \t\n  x ' '' 12 1,2 \u3000\u3000a ½² e\u0301\u0327 ▁▁x"] * 9
+    vocabulary = learn(lines, "none", "bytes", n_merges=400, user=("<url>",))
+    assert {"'ve", "'ll", "ĠĠĠĉĊ", "ĠÂ½Â²"} <= set(vocabulary.tokens)
+    format_.write(vocabulary, tmp_path / "r")
+    assert format_.read(tmp_path / "r").tokens == vocabulary.tokens
+    merges, tokens = (*vocabulary.merges, ("x", "!")), (*vocabulary.tokens, "x!")
+    with pytest.raises(VocabularyError, match=r"cuts 1 of the tokens, such as 'x!'.*remove"):
+        format_.write(replace(vocabulary, merges=merges, tokens=tokens), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_other_files_are_not_recognised(tmp_path):

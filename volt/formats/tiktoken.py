@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from volt.files.atomic import write_atomic
 from volt.files.whole import read_bytes
 from volt.formats.protocol import USUAL, Peer
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
+from volt.text.gpt2 import cut_tokens
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -49,12 +51,14 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a ranks file as a byte-level vocabulary that cuts text as GPT-2 does; tokens stay in the order of ranks.
 
-    The file names no special tokens and no pattern: special tokens get VOLT's usual names.
-    Raises VocabularyError, with file and line, if it is damaged or its tokens are none that merges make.
+    The file names no special tokens and no pattern: special tokens get VOLT's usual names, and a file that goes with
+    another pattern is refused, as far as its tokens tell. `provenance["lost"]` says what the file does not hold.
+    Raises VocabularyError, with file and line, if it is damaged, its tokens are none that merges make, or GPT-2's
+    pattern cuts one of them.
     """
     if merges is not None:
         raise VocabularyError(f"{merges}: tiktoken's ranks imply the merges; leave out the merges file")
-    ranks = _ranks(path)
+    ranks = _ranks_of_gpt2(path)
     tokens = sorted(ranks, key=ranks.__getitem__)
     pairs = dict(_recovered(tokens))
     for token in tokens:
@@ -66,11 +70,22 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     named = {token: to_characters(token) for token in tokens}
     merge_list = tuple((to_characters(left), to_characters(right)) for left, right in pairs.values())
     try:
-        return Vocabulary(
+        vocabulary = Vocabulary(
             merges=merge_list, tokens=tuple(named.values()), marker="none", pretokenizer=PreTokenizer("bytes")
         )
     except VocabularyError as error:
         raise VocabularyError(f"{path}: {error}") from None
+    return replace(
+        vocabulary, provenance={"format": "tiktoken", "lost": list(_losses(vocabulary, min(ranks.values())))}
+    )
+
+
+def _losses(vocabulary: Vocabulary, first: int) -> Iterator[str]:
+    """What a file does not tell, and how ids change. first: its lowest rank."""
+    yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
+    yield "The file names no special tokens: they get VOLT's usual names."
+    if first != len(vocabulary.special.all):
+        yield f"Ids are ranks + {len(vocabulary.special.all) - first}: the special tokens come first."
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -96,7 +111,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     It has ids in common with VOLT if the file leaves room for the special tokens below its ranks.
     Raises MissingLibraryError if tiktoken is not installed.
     """
-    ranks = _ranks(path)
+    ranks = _ranks_of_gpt2(path)
     shares_ids = min(ranks.values()) >= len(special.all)
     names = dict(enumerate(special.all, 0 if shares_ids else max(ranks.values()) + 1))
     encoding, found = _encoding(path.name, ranks, names), set(special.user)
@@ -148,6 +163,12 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         raise VocabularyError(
             f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
             f"{'is missing' if missing else 'is no byte'}; count with pretokenizer='bytes'"
+        )
+    if cut := cut_tokens([to_bytes(token) for token in vocabulary.tokens]):
+        raise VocabularyError(
+            f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(cut):,} of the tokens, such as "
+            f"{to_characters(cut[0])!r}, so they never occur, and the file would read as one for another pattern; "
+            "remove them and their merges"
         )
 
 
@@ -224,6 +245,19 @@ def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
         f"    Encoding({path.stem!r}, pat_str=r{chr(34)}{GPT2_PATTERN}{chr(34)}, mergeable_ranks=ranks, "
         f"special_tokens={special!r})"
     )
+
+
+def _ranks_of_gpt2(path: Path) -> dict[bytes, int]:
+    """The ranks in a file. Raises VocabularyError if it is damaged or GPT-2's pattern cuts one of its tokens."""
+    ranks = _ranks(path)
+    if cut := cut_tokens(list(ranks)):
+        raise VocabularyError(
+            f"{path}: {len(cut):,} of its {len(ranks):,} tokens, such as "
+            f"{cut[0].decode(errors='backslashreplace')!r}, are cut by GPT-2's pattern, which VOLT cuts text by: the "
+            "file goes with another pattern, and VOLT would encode otherwise; choose one that goes with GPT-2's, such "
+            "as r50k_base, or find a vocabulary on your corpus, counted with pretokenizer='bytes'"
+        )
+    return ranks
 
 
 def _ranks(path: Path) -> dict[bytes, int]:
