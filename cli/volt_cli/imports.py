@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from volt_cli.models import say_losses
 from volt_cli.options import FORMATS, Quiet, starting
 from volt_cli.places import check_place, save, say_written
 
@@ -33,11 +34,15 @@ def import_(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Read a vocabulary of another library, and write it as VOLT's."""
+    """Read a vocabulary of another library, and write it as VOLT's.
+
+    Says on stderr what the file does not tell, and what VOLT does differently.
+    """
     from volt.formats.registry import read_vocabulary
 
     check_place(out)
     vocabulary = read_vocabulary(path, format=format or None, merges=merges)
     save(vocabulary, out)
     if not quiet:
+        say_losses(path, vocabulary)
         say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")

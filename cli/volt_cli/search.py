@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import CandidateError, ConfigError
-from volt_cli.console import Phases, prepare_kernels
+from volt_cli.console import Phases, prepare_kernels, say
 from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
 from volt_cli.places import check_one_for_stdout, check_place, console_beside, is_stdout, save, say_written
 
@@ -166,5 +166,16 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
     from volt.learn.bpe import replay_bpe
 
     merges = read_merges(asked.candidates)
+    for note in merges.notes:
+        say(f"note: {asked.candidates}: {note}")
+    _check_level(asked.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=asked.marker or merges.marker, report=advance)
+
+
+def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> None:
+    """Raise CandidateError if merges over bytes meet a corpus of characters, or the other way round."""
+    if spells_bytes and not counts_bytes:
+        raise CandidateError(f"{path}: its merges are over bytes, as those of GPT-2; search with --level bytes")
+    if counts_bytes and not spells_bytes:
+        raise CandidateError(f"{path}: its merges are over characters; leave out --level bytes")

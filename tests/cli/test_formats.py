@@ -69,6 +69,33 @@ def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
     assert b"note: ids from 4 up equal VOLT's" in done.stderr
 
 
+def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
+    """By import, and where the file is a MODEL, a line each on stderr; not with -q, and not again of what was
+    imported."""
+    out = str(exported(run, "tiktoken"))
+    told = [f"note: {out}: {loss}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
+    assert len(told) > 1
+    done = run("import", out, "-o", "again.volt")
+    assert done.stderr.decode().splitlines()[:-1] == told
+    assert done.stdout == b""
+    assert run("import", out, "-o", "quiet.volt", "-q").stderr == b""
+    assert run("encode", "-m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(told)] == told
+    assert b"note" not in run("encode", "-m", "again.volt", stdin=b"the\n").stderr
+
+
+def test_candidates_fit_the_level(run: Run) -> None:
+    """Merges over bytes serve as candidates at byte level, where they are the tokens; those of one level are refused
+    at the other, and what is assumed of a file is said."""
+    Path("merges.txt").write_text("#version: 0.2\nt h\nĠ th\nth e\n", encoding="utf-8")
+    Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
+    search = ["search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens"]
+    run(*search, "--level", "bytes", "--candidates", "merges.txt")
+    assert Vocabulary.load("v.volt").merges == (("t", "h"), ("Ġ", "th"), ("th", "e"))
+    assert b"search with --level bytes" in run(*search, "--candidates", "merges.txt", status=1).stderr
+    assert b"leave out --level bytes" in run(*search, "--level", "bytes", "--candidates", "codes", status=1).stderr
+    assert b"note: codes: No merge holds" in run(*search, "--candidates", "codes").stderr
+
+
 @pytest.mark.parametrize("text", [["corpus.txt"], []])
 def test_check_prints_agreement(text: list[str], run: Run) -> None:
     """--check compares TEXT, or text made of the vocabulary, and exits 0 where all lines agree."""

@@ -65,7 +65,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class MergeList:
-    """Merges by rank, and the word marker that their strings are written with."""
+    """Merges by rank, and how their strings are written.
+
+    marker: the word marker in them
+    spells_bytes: whether their letters stand for bytes, so that they fit counts of bytes only
+    notes: a sentence for everything that was assumed
+    """
 
     pairs: list[tuple[str, str]]
     marker: Marker
+    spells_bytes: bool = False
+    notes: tuple[str, ...] = ()

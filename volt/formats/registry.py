@@ -31,6 +31,8 @@ FORMATS = {
     "tokens": "volt.formats.lists.tokens",
 }
 
+_OWN = b'{"volt"'  # the first bytes of a VOLT file
+
 
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
     """Write in a foreign format. Returns a sentence for everything that it cannot carry or does differently.
@@ -64,10 +66,21 @@ def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str 
     path, merges = _as_written(Path(path)), None if merges is None else Path(merges)
     if format is None:
         head = _head(path)
-        if head.startswith(b'{"volt"'):
+        if head.startswith(_OWN):
             return Vocabulary.load(path)
         format = guess_format(path, head)
     return _format(format).read(path, merges=merges)
+
+
+def is_own(path: Path) -> bool:
+    """Whether this is a VOLT file. Raises VocabularyError if it cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     is_own(Path(file.name))
+    False
+    """
+    return _head(_as_written(path)).startswith(_OWN)
 
 
 def _as_written(path: Path) -> Path:

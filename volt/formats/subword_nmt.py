@@ -22,6 +22,7 @@ from pathlib import Path
 from volt.errors import CandidateError, VocabularyError, missing
 from volt.files.atomic import write_atomic
 from volt.files.whole import decoded, read_bytes, read_text
+from volt.formats import byte_merges
 from volt.formats.protocol import USUAL, MergeList, Peer
 from volt.text.markers import SUFFIX
 from volt.text.special_tokens import SpecialTokens
@@ -34,6 +35,7 @@ _JOINED = "@@"
 def read_merges(path: str | Path, data: bytes) -> MergeList:
     """The merges in a codes file; those of version 0.1 are rewritten, see `_from_01`.
 
+    GPT-2's merges.txt looks alike, and is known by its letters, see `volt.formats.byte_merges`.
     Raises CandidateError, with file and line, for anything else.
     """
     told = ", so no subword-nmt codes, and no sentencepiece model; give one of these"
@@ -48,9 +50,27 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         )
     rows = enumerate(lines[named : None if lines[-1] else -1], 1 + named)
     pairs = [(number, *_pair(path, number, line)) for number, line in rows]
-    if lines[0].strip() == _VERSION:
-        return MergeList([(left, right) for _, left, right in pairs], "suffix")
-    return MergeList(list(_from_01(path, pairs)), "suffix")
+    plain = [(left, right) for _, left, right in pairs]
+    if byte_merges.spells_bytes(plain):
+        return MergeList(plain, "none", spells_bytes=True)
+    _refuse_others(path, plain)
+    notes = (byte_merges.ASSUMED,) * byte_merges.is_ambiguous(plain)
+    return MergeList(plain if lines[0].strip() == _VERSION else list(_from_01(path, pairs)), "suffix", notes=notes)
+
+
+def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise CandidateError for merges that are written alike, but mark words in another way."""
+    if byte_merges.marks_starts(pairs):
+        raise CandidateError(
+            f"{path}: its merges mark words by '▁' in front and none by '</w>', so these are no codes of subword-nmt; "
+            "give the tokenizer.json or the sentencepiece model that they come from"
+        )
+    bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
+    if byte_merges.spells_bytes([(left, right) for left, right in bare if left and right]):
+        raise CandidateError(
+            f"{path}: its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do; VOLT has no "
+            "such words: find a vocabulary on your corpus, counted with pretokenizer='bytes'"
+        )
 
 
 def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
@@ -143,7 +163,10 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     Counts that are all 1 are those of a vocabulary that had none. Raises VocabularyError with file and line.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
-    pairs = tuple(_codes(codes).pairs)
+    found = _codes(codes)
+    if found.spells_bytes:
+        return byte_merges.read(codes, found.pairs)
+    pairs = tuple(found.pairs)
     if merges is not None or listing.exists():
         _refuse_01(codes, listing)
         pieces, counts = zip(*_listing(listing), strict=True)
@@ -155,7 +178,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
             merges=pairs,
             tokens=tokens,
             counts=() if set(counts) == {1} else counts,
-            provenance={"format": "subword-nmt"},
+            provenance={"format": "subword-nmt", "lost": list(found.notes)},
         )
     except VocabularyError as error:
         section, index = error.place or ("merges", -1)
@@ -180,7 +203,8 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     except ImportError:
         raise missing("subword-nmt") from None
-    read(path)
+    if read(path).pretokenizer.is_bytes:
+        raise VocabularyError(f"{path}: merges over bytes, which subword-nmt does not know; give its own codes")
     listing = _beside(path)
     kept = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
     bpe = BPE(io.StringIO(path.read_text("utf-8")), vocab=kept, glossaries=glossaries(special))

@@ -20,6 +20,7 @@ from typing import Any
 from volt.errors import VocabularyError, missing
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_bytes
+from volt.formats.byte_merges import other_pattern
 from volt.formats.protocol import USUAL, Peer
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.gpt2 import cut_tokens
@@ -164,10 +165,10 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
             f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
             f"{'is missing' if missing else 'is no byte'}; count with pretokenizer='bytes'"
         )
-    if cut := cut_tokens([to_bytes(token) for token in vocabulary.tokens]):
+    if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens]):
         raise VocabularyError(
-            f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(cut):,} of the tokens, such as "
-            f"{to_characters(cut[0])!r}, so they never occur, and the file would read as one for another pattern; "
+            f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(crossing):,} of the tokens, such as "
+            f"{to_characters(crossing[0])!r}, so they never occur, and the file would read as one for another pattern; "
             "remove them and their merges"
         )
 
@@ -251,12 +252,7 @@ def _ranks_of_gpt2(path: Path) -> dict[bytes, int]:
     """The ranks in a file. Raises VocabularyError if it is damaged or GPT-2's pattern cuts one of its tokens."""
     ranks = _ranks(path)
     if cut := cut_tokens(list(ranks)):
-        raise VocabularyError(
-            f"{path}: {len(cut):,} of its {len(ranks):,} tokens, such as "
-            f"{cut[0].decode(errors='backslashreplace')!r}, are cut by GPT-2's pattern, which VOLT cuts text by: the "
-            "file goes with another pattern, and VOLT would encode otherwise; choose one that goes with GPT-2's, such "
-            "as r50k_base, or find a vocabulary on your corpus, counted with pretokenizer='bytes'"
-        )
+        raise VocabularyError(other_pattern(path, list(ranks), cut))
     return ranks
 
 

@@ -61,17 +61,17 @@ def cut_tokens(tokens: Sequence[bytes]) -> list[bytes]:
     """
     import polars as pl
 
-    texts = [_whole_characters(token) for token in tokens]
+    texts = [whole_characters(token) for token in tokens]
     series = pl.Series(texts, dtype=pl.String)
     inner = pl.Series([token[:1] >= b"\x80" and token[:1] < b"\xc0" for token in tokens], dtype=pl.Boolean)
     fits = series.str.contains(_INNER) | (~inner & series.str.contains(_PART))
     return [token for token, fit in zip(tokens, fits.to_list(), strict=True) if fit is False]
 
 
-def _whole_characters(token: bytes) -> str | None:
+def whole_characters(token: bytes) -> str | None:
     """A token without the parts of characters that it begins and ends with; None if the rest is no text.
 
-    >>> _whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), _whole_characters(b"\\xc3a")
+    >>> whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), whole_characters(b"\\xc3a")
     ('a', None)
     """
     start = next((i for i, byte in enumerate(token) if byte & 0xC0 != 0x80), len(token))

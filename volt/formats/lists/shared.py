@@ -20,6 +20,7 @@ from volt.formats.merges import read_merges
 from volt.formats.protocol import HEAD_SIZE
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
 SEPARATOR = "@@"
@@ -80,7 +81,8 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
     found = read_merges(merges)
-    return Vocabulary(merges=tuple(dict.fromkeys(found.pairs)), tokens=(), marker=found.marker)
+    cut = PreTokenizer("bytes" if found.spells_bytes else "whitespace")
+    return Vocabulary(merges=tuple(dict.fromkeys(found.pairs)), tokens=(), marker=found.marker, pretokenizer=cut)
 
 
 def _tokens(path: Path, rows: Sequence[Row], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:

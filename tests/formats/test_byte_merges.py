@@ -1,0 +1,93 @@
+"""Laws of GPT-2's merges.txt: read as the library encodes, told from subword-nmt's codes, refused if it is neither."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from exports import LINES
+
+from volt.encode.encoder import Encoder
+from volt.errors import CandidateError, VocabularyError
+from volt.formats import read_merges, subword_nmt
+from volt.formats.registry import read_vocabulary
+
+ODD = [
+    *LINES[:4],
+    "emoji 😀👍🏽 \t tab\r\n 123 4567 \0 ▁ \U0010ffff \ue000 \xa0x \x85 \u0378 <0x0A> Ġ </w>",
+    "a  b   c\n\n d",
+    "'LL I'll we've \u2003x",
+    "",
+    "   ",
+]
+HEAD = "#version: 0.2\n"
+
+
+@pytest.mark.parametrize("lines", [LINES, ["我们在这里", "这里我们", "在这里"] * 9])
+def test_what_the_library_saves_encodes_alike(lines: list[str], tmp_path: Path) -> None:
+    """merges.txt of ByteLevelBPETokenizer.save_model, with vocab.json and without: the library's pieces; the tokens in
+    the order of vocab.json; what neither file tells is listed."""
+    tokenizers = pytest.importorskip("tokenizers")
+    real = tokenizers.ByteLevelBPETokenizer()
+    real.train_from_iterator(lines, vocab_size=450, show_progress=False, special_tokens=["<mask>"])
+    real.save_model(str(tmp_path))
+    found = read_vocabulary(tmp_path / "merges.txt")
+    texts = [*ODD, *lines]
+    assert Encoder(found).encode_lines(texts) == [real.encode(text).tokens for text in texts]
+    order = sorted(real.get_vocab(), key=real.get_vocab().__getitem__)
+    assert ["<mask>", *found.tokens] == order
+    told = " ".join(found.provenance["lost"])
+    assert all(part in told for part in ("no pattern", "'<mask>'", "Ids differ"))
+    (tmp_path / "vocab.json").unlink()
+    again = read_vocabulary(tmp_path / "merges.txt")
+    assert (again.merges, set(again.tokens)) == (found.merges, set(found.tokens))
+    merges = read_merges(tmp_path / "merges.txt")
+    assert (merges.spells_bytes, merges.marker, tuple(merges.pairs)) == (True, "none", found.merges)
+    with pytest.raises(VocabularyError, match="merges over bytes, which subword-nmt does not know"):
+        subword_nmt.peer(tmp_path / "merges.txt")
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ("Ġ t\n", True),
+        ("ä ½\nä½ ł\n", True),
+        ("t h\nth e</w>\nw ą</w>\n", False),
+        ("Ġ a</w>\nħ a</w>\nż a\n", False),
+        ("l é\nlé v\n", False),
+        ("w ą\n", False),
+        ("т о\n", False),
+        ("t h\n", False),
+    ],
+)
+def test_letters_tell_bytes_from_characters(rows: str, kind: bool, tmp_path: Path) -> None:
+    """Spaces as "Ġ" or characters in bytes are GPT-2's; words' ends, other letters or impossible bytes are not. Where
+    nothing tells, the reader says what it assumes."""
+    (tmp_path / "codes").write_text(HEAD + rows, encoding="utf-8")
+    found, read = read_merges(tmp_path / "codes"), read_vocabulary(tmp_path / "codes")
+    assert (found.spells_bytes, read.pretokenizer.is_bytes) == (kind, kind)
+    assert bool(found.notes) == (rows in ("l é\nlé v\n", "w ą\n", "t h\n"))
+    assert kind or read.provenance["lost"] == list(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "vocabulary", "said"),
+    [
+        ("▁ t\n▁t h\n", None, "merges.txt: its merges mark words by '▁'.*tokenizer.json"),
+        ("t h\nth e</w>\nÃ ©</w>\n", None, "merges.txt: its merges spell bytes.*CLIP"),
+        ("Ġ t\n( l\n", None, r"merges.txt: 1 of its 258 tokens, such as '\(l', are cut by GPT-2's pattern"),
+        ("Ġ t\n", {"Ġ": 0}, "vocab.json: no id for 'Ā'"),
+        ("Ġ t\n", "[1]", "vocab.json:1: no object of tokens"),
+        ("Ġ t\n", "{\n", "vocab.json:2: damaged or cut short"),
+        ("Ġ th\n", None, "merges.txt:2: "),
+    ],
+)
+def test_what_cannot_be_read_exactly_is_refused(rows: str, vocabulary: object, said: str, tmp_path: Path) -> None:
+    """Words marked in another way, another pattern, a vocab.json that does not fit: refused by file and place."""
+    (tmp_path / "merges.txt").write_text(HEAD + rows, encoding="utf-8")
+    if vocabulary is not None:
+        text = vocabulary if isinstance(vocabulary, str) else json.dumps(vocabulary)
+        (tmp_path / "vocab.json").write_text(text, encoding="utf-8")
+    with pytest.raises((VocabularyError, CandidateError), match=said):
+        read_vocabulary(tmp_path / "merges.txt")
