@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from volt_cli.options import FORMATS, Quiet, starting
-from volt_cli.places import check_place, save, say_written
+from volt_cli.places import check_place, check_places, save, say_written
 
 
 def import_(
@@ -34,8 +34,9 @@ def import_(
     quiet: Quiet = False,
 ) -> None:
     """Read a vocabulary of another library, and write it as VOLT's."""
-    from volt.formats.registry import read_vocabulary
+    from volt.formats.registry import files_read, read_vocabulary
 
+    check_places([out], [*files_read(path, format=format or None), merges])
     check_place(out)
     vocabulary = read_vocabulary(path, format=format or None, merges=merges)
     save(vocabulary, out)

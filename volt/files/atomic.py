@@ -50,9 +50,7 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     try:
         with _through(place) if place.is_written_through else _replaced(place) as file:
             yield file
-    except BrokenPipeError:
-        if not place.is_written_through:
-            raise _refusal(path, BrokenPipeError(32, "Broken pipe")) from None
+    except BrokenPipeError:  # the reader has had enough
         raise
     except OSError as error:
         raise _refusal(path, error, changed=place.is_written_through) from None

@@ -34,7 +34,8 @@ class Destination:
     @property
     def is_written_through(self) -> bool:
         """Whether what is written goes to what is there, instead of to a new file that takes its place."""
-        return self.descriptor is not None or not (self.status is None or stat.S_ISREG(self.status.st_mode))
+        kind = stat.S_IFREG if self.status is None else stat.S_IFMT(self.status.st_mode)
+        return self.descriptor is not None or kind not in (stat.S_IFREG, stat.S_IFDIR)
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:

@@ -1,8 +1,8 @@
 """The file that is written beside its place, until it is renamed: locked while its writer lives, swept when it is dead.
 
 A writer that is killed cannot remove its part. The next one that writes to the same place does: a part that can be
-locked has no writer. Names are counted instead of drawn, so that stale parts are found without listing the folder, which
-may be large. Where a file system has no locks, parts are not swept.
+locked has no writer. Names are counted instead of drawn, so that stale parts are found without listing the folder,
+which may be large. Where a file system has no locks, parts are not swept.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
