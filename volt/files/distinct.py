@@ -1,7 +1,7 @@
 """What a job writes must be none of what it reads, nor the same file twice: told before any work.
 
 Files are compared by device and number, so it makes no difference how they are spelled and through which links they are
-reached. What is not there yet is compared by its folder and name. Pipes and terminals may be read and written.
+reached. What is not there yet is compared by its path behind all links. Pipes and terminals may be read and written.
 
 >>> check_distinct(["/dev/null", "a.out"], ["/dev/null", "a.txt"])
 """
@@ -56,11 +56,10 @@ def identity(path: str | os.PathLike[str]) -> Hashable:
     """
     try:
         place = follow(path)
-        if place.status is None:
-            folder = os.stat(place.path.parent)
-            return folder.st_dev, folder.st_ino, place.path.name
     except (OSError, ValueError):  # told where it is read or written
         return None
+    if place.status is None:
+        return str(place.path)
     kind = place.status.st_mode
     if stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISBLK(kind):
         return place.status.st_dev, place.status.st_ino
