@@ -1,7 +1,7 @@
 """The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`, `stream`.
 
-Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage; 130, 143 and 129: ended by Ctrl-C,
-SIGTERM and SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
+Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
+by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
 """
 
 from __future__ import annotations

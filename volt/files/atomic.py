@@ -121,7 +121,7 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
     """
     try:
         Path(path).mkdir(parents=parents, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise OutputError(f"{path}: cannot be made: {reason(error)}; choose another place") from None
 
 
