@@ -33,8 +33,8 @@ class Standing:
         told = self.provenance
         found = _FINGERPRINT.search(told["signature"])
         same_words = found is not None and found[1] == counts.fingerprint
-        same_text = counts.n_bytes > 0 and (counts.n_lines, counts.n_bytes) == (told.get("lines"), told.get("bytes"))
-        if not (same_words or same_text):
+        same_size = counts.n_bad_lines > 0 or counts.n_bytes == told.get("bytes")  # mended lines have other bytes
+        if not same_words and not (same_size and counts.n_lines == told.get("lines")):
             raise ConfigError(
                 f"{self.place}: exists, and was made from another corpus ({told.get('words', '?')} words; this one has "
                 f"{counts.total}); {_REMEDY}"

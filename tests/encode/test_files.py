@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 from pathlib import Path
 
@@ -99,6 +100,19 @@ def test_an_output_without_its_offsets_is_made_again(files: list[str], tmp_path:
     (out / "c.txt.offsets.npy").write_bytes(b"cut")
     assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form=form)] == [None, len(LINES), 3]
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_what_is_being_made_again_is_not_said_to_be_made(files: list[str], tmp_path: Path) -> None:
+    """Stopped while it makes outputs anew, perhaps between an output and its offsets, a run leaves no claim on them."""
+    out = tmp_path / "out"
+    _made(ENCODER, files, out, form="npy")
+    pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
+    made = encode_each(pruned, files, out, job=Job(form="npy"))
+    next(made)
+    (out / "b.txt.offsets.npy").write_bytes((out / "b.txt.offsets.npy").read_bytes())  # of the same size as before
+    made.close()  # type: ignore[attr-defined]
+    assert json.loads((out / ".volt-encoded.json").read_bytes()).keys() == {"a.txt.npy"}
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form="npy")] == [len(LINES), 0, 3]
 
 
 def test_no_output_is_an_input(files: list[str], tmp_path: Path) -> None:

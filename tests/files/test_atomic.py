@@ -215,6 +215,19 @@ def test_a_device_is_written_to_and_stays(tmp_path):
     os.close(theirs)
 
 
+def test_a_device_that_is_full_is_told(tmp_path):
+    """An error of what is written straight through is told, at the latest when it is closed."""
+    full = tmp_path / "full"
+    try:
+        os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        full.open("wb").close()
+    except OSError:
+        pytest.skip("devices cannot be made here")
+    with pytest.raises(OutputError, match=r"full: cannot be written: no space left on device$"):
+        put(full, b"x")
+    assert stat.S_ISCHR(full.stat().st_mode)
+
+
 def test_a_descriptor_is_shared(tmp_path):
     """/dev/fd/N is written on where its owner stands, also if a file is behind it, which others then write on."""
     with (tmp_path / "log").open("ab", buffering=0) as log:

@@ -126,13 +126,14 @@ def encode_each(
     made, wanted = _read_manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
     missing = [path for path in outputs if not _is_made(outputs[path], made, wanted[path], job)]
     yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)
+    if stale := made.keys() & {outputs[path].name for path in missing}:  # a kill between two files must not look whole
+        _write_manifest(folder, made := {name: origin for name, origin in made.items() if name not in stale})
     done = 0
     parts = _encoded(encoder, missing, job, restart=True)
     for path in missing:
         n_lines, done = _write(outputs[path], _of_one_file(parts), job, progress or (lambda _: None), done)
         made[outputs[path].name] = wanted[path] | {"sizes": _sizes(outputs[path], job)}
-        with write_atomic(folder / _MANIFEST) as file:
-            file.write(json.dumps(made, indent=1, sort_keys=True).encode())
+        _write_manifest(folder, made)
         yield Outcome(path, outputs[path], n_lines)
 
 
@@ -277,6 +278,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return made if isinstance(made, dict) else {}
+
+
+def _write_manifest(folder: Path, made: dict[str, Any]) -> None:
+    with write_atomic(folder / _MANIFEST) as file:
+        file.write(json.dumps(made, indent=1, sort_keys=True).encode())
 
 
 def _is_made(output: Path, made: dict[str, Any], origin: dict[str, Any], job: Job) -> bool:
