@@ -117,6 +117,34 @@ def test_modes(tmp_path):
     assert stat.S_IMODE(old.stat().st_mode) == 0o640
 
 
+def test_what_is_replaced_keeps_its_owner(tmp_path, monkeypatch):
+    """Owner and group stay; a process that may not give them takes from the new group what others have not, too."""
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o664)
+    own = path.stat()
+    asked = list[tuple[int, int]]()
+
+    def refuse(handle: int, owner: int, group: int) -> None:
+        asked.append((owner, group))
+        raise PermissionError(1, "not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    put(path, b"new")
+    assert asked == [(own.st_uid, own.st_gid)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664
+    monkeypatch.undo()
+    try:
+        os.chown(path, 1, 1)
+    except PermissionError:
+        pytest.skip("this process may not give files away")
+    put(path, b"newer")
+    assert (path.stat().st_uid, path.stat().st_gid) == (1, 1)
+    monkeypatch.setattr(os, "fchown", refuse)
+    put(path, b"newest")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
 def test_a_new_file_obeys_the_umask_which_nobody_touches(tmp_path, monkeypatch, mask):
     """A new file has what the umask leaves of 0o666; the umask, which all threads share, is not even looked at."""

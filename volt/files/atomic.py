@@ -16,7 +16,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,8 +30,8 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that takes its place at `path` when the block ends, and vanishes if the block or the disk fails.
 
     A link stays, and what it leads to is replaced. What is no regular file, such as a pipe, a device or /dev/stdout, is
-    written straight through. A file that was there keeps its mode, and nobody who may not read it may read the new one
-    while it is written. Another file gets the mode that open() gives.
+    written straight through. A file that was there keeps its mode, and its owner if this process may give files away;
+    nobody who may not read it may read the new one while it is written. Another file gets the mode that open() gives.
 
     Raises OutputError if the place cannot be written to or the disk is full, BrokenPipeError if the reader of a pipe
     has gone.
@@ -71,17 +71,27 @@ def _replaced(place: Destination) -> Iterator[BinaryIO]:
     What replaces a file is on the disk before it takes its name: a power cut must leave the old one or the new one. A
     file that is new is not waited for, as no tool waits for what can be made again (experiments/bench/sync.py).
     """
-    mode = None if place.status is None else stat.S_IMODE(place.status.st_mode) & 0o777
-    part = Part(place.path, 0o666 if mode is None else mode)
+    old = place.status
+    part = Part(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may be another
     try:
         with os.fdopen(os.dup(part.handle), "wb") as file:
             yield file
-        if mode is not None:
-            os.fchmod(part.handle, mode)  # the process's umask may have taken bits from it
+        if old is not None:
+            _make_alike(part.handle, old)
             os.fsync(part.handle)
         os.replace(part.path, place.path)
     finally:
         part.close()
+
+
+def _make_alike(handle: int, old: os.stat_result) -> None:
+    """Give a new file the owner, the group and the mode of an old one, as far as this process may."""
+    with suppress(PermissionError):
+        os.fchown(handle, old.st_uid, old.st_gid)
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if os.fstat(handle).st_gid != old.st_gid:
+        mode &= 0o707 | (mode & 0o007) << 3  # what its group may do is not for another
+    os.fchmod(handle, mode)
 
 
 def check_writable(path: str | Path) -> None:
