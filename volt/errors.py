@@ -60,7 +60,7 @@ class OutputError(VoltError):
 Kind = TypeVar("Kind", bound=VoltError)
 
 
-def unreadable(path: object, error: OSError, *, kind: type[Kind], remedy: str = "check the path") -> Kind:
+def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = "check the path") -> Kind:
     """What to raise, as an error of this kind, where a file cannot be read.
 
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
@@ -79,10 +79,10 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
     return MissingLibraryError(f"{library} is not installed; {f'{command}, or {remedy}' if remedy else command}")
 
 
-def reason(error: OSError) -> str:
-    """What the operating system says, to stand inside a sentence.
+def reason(error: OSError | ValueError) -> str:
+    """What the operating system says, or Python of a path that cannot be one, to stand inside a sentence.
 
     >>> reason(OSError(13, "Permission denied"))
     'permission denied'
     """
-    return (error.strerror or str(error)).lower()
+    return (getattr(error, "strerror", None) or str(error)).lower()

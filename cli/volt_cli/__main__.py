@@ -1,7 +1,7 @@
 """The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`, `stream`.
 
-Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
-A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
+Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
+by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 from volt.errors import ConfigError, VoltError
 from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search
 from volt_cli.console import messages
+from volt_cli.ending import Ended, ended_by_signals
 from volt_cli.remedies import in_options
 from volt_cli.stream import commands as stream
 
@@ -48,8 +49,9 @@ def main() -> None:
     """Run a command; every failure that people can mend ends in one message, never in a traceback."""
     gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
     try:
-        status = app(prog_name="volt", standalone_mode=False)
-        sys.stdout.flush()
+        with ended_by_signals():
+            status = app(prog_name="volt", standalone_mode=False)
+            sys.stdout.flush()
     except TyperException as error:
         status = _told_usage(error)
     except VoltError as error:
@@ -59,6 +61,10 @@ def main() -> None:
     except BrokenPipeError:
         _silence_stdout()
         status = 0
+    except Ended as end:
+        _silence_stdout()
+        messages().print(f"[bold red]ended[/] by {end.name}")
+        status = int(end.code or 0)
     except SystemExit as end:  # typer and rich end the process themselves, with 1, when a pipe is closed
         if not isinstance(end.__context__, BrokenPipeError):
             raise

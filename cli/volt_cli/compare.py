@@ -17,6 +17,7 @@ from volt_cli.options import Json, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
     check_place,
+    check_places,
     console_beside,
     is_stdout,
     say_written,
@@ -49,6 +50,16 @@ class ReportOptions:
     sample: Annotated[Path | None, typer.Option(metavar="FILE", help="Lines to show, cut at every size.")] = None
     as_json: Json = False
     quiet: Quiet = False
+
+    @property
+    def files(self) -> list[Path | None]:
+        """All that is written."""
+        plots: list[Path] = []
+        if self.plots is not None:
+            from volt.comparison.page.page import plot_files
+
+            plots = plot_files(self.plots)
+        return [self.out, self.markdown, *plots]
 
     @property
     def claims(self) -> dict[str, bool]:
@@ -104,6 +115,7 @@ def compare(
     from volt_cli.console import Phases
 
     _refuse_reports([*corpus, *(heldout or ())])
+    _check_files(corpus, heldout or [], systems or [], reports)
     asked = parse_sizes(sizing.sizes)
     lines = _sample_lines(reports.sample) if reports.sample else []
     _check_targets(reports)
@@ -137,6 +149,20 @@ def _is_report(path: str) -> bool:
             return file.read(len(REPORT_HEAD)) == REPORT_HEAD
     except OSError:  # told where texts are read
         return False
+
+
+def _check_files(corpus: list[str], heldout: list[str], systems: list[str], reports: ReportOptions) -> None:
+    """Raise ConfigError if a report would be written over a text, a vocabulary or another report."""
+    from volt.comparison.named_texts import source_paths
+    from volt.comparison.systems import parse_spec
+    from volt.files.paths import expand
+    from volt.formats.registry import files_read
+
+    if is_stdout(reports.plots):
+        raise ConfigError("--plots -: charts are several files, and stdout takes one; name a folder")
+    texts = [file for group in (corpus, heldout) for path in source_paths(group).values() for file in expand(path)]
+    vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
+    check_places(reports.files, [*texts, *vocabularies, reports.sample])
 
 
 def _sample_lines(path: Path) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 from volt_cli.lines import BLOCK_SIZE, open_output, read_lines
 from volt_cli.models import load_model
 from volt_cli.options import EncodingErrors, Files, Model, Separator
+from volt_cli.places import check_places
 
 if TYPE_CHECKING:
     from volt.files.blocks import Errors
@@ -33,7 +34,9 @@ def decode(
     This undoes `volt encode`.
     """
     from volt.errors import ConfigError
+    from volt.files.paths import expand
 
+    check_places([out], expand(files or ["-"]), model=model)
     vocabulary = load_model(model)
     if separator and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")

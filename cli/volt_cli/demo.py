@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -27,6 +26,7 @@ def demo(
     from volt.choose.search import search
     from volt.count.corpus import count_words
     from volt.encode.encoder import Encoder
+    from volt.files.scratch import scratch_folder
     from volt.learn.bpe import learn_bpe
 
     if out:
@@ -34,8 +34,8 @@ def demo(
     phases = Phases()
     prepare_kernels(phases)
     say(f"corpus: the {len(topics)} documentation topics of this Python")
-    with TemporaryDirectory() as folder, phases.phase("count"):
-        path = Path(folder, "topics.txt")
+    with scratch_folder() as folder, phases.phase("count"):
+        path = folder / "topics.txt"
         path.write_text("\n".join(topics.values()), encoding="utf-8", newline="\n")
         counts = count_words(path)
     with phases.phase("learn"):

@@ -14,6 +14,7 @@ import typer
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.models import load_model
 from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator
+from volt_cli.places import check_places, is_stdout
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -86,6 +87,7 @@ def encode(
             n_threads=speed.threads,
         )  # fmt: skip
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
+        check_places(_outputs(paths, out, job), paths, model=model)
         encoder = Encoder(load_model(model), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode")
     total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
@@ -98,14 +100,25 @@ def _encode(
 ) -> None:
     from volt.encode.files import encode_each, encode_one, encode_stream
 
-    if out == "-":
+    if is_stdout(out):
         for text in encode_stream(encoder, paths, job=job, progress=progress):
             sys.stdout.buffer.write(text)
         sys.stdout.flush()
-    elif out.endswith(os.sep) or os.path.isdir(out):
+    elif _is_folder(out):
         for outcome in encode_each(encoder, paths, Path(out), job=job, progress=progress):
             if not quiet:
                 done = "was there already" if outcome.n_lines is None else f"{outcome.n_lines:,} lines"
                 say(f"{outcome.output}: {done}")
     else:
         encode_one(encoder, paths, Path(out), job=job, progress=progress)
+
+
+def _outputs(paths: list[str], out: str, job: Job) -> list[str | Path]:
+    """All files that are written, or stdout."""
+    from volt.encode.files import output_files
+
+    return [out] if is_stdout(out) else [*output_files(paths, Path(out), job=job, each=_is_folder(out))]
+
+
+def _is_folder(out: str) -> bool:
+    return out.endswith(os.sep) or os.path.isdir(out)

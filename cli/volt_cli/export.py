@@ -12,7 +12,7 @@ from volt.errors import ConfigError
 from volt_cli.console import say
 from volt_cli.models import load_model
 from volt_cli.options import FORMATS, EncodingErrors, Model, Quiet, starting
-from volt_cli.places import is_stdout, say_written, told_of, written
+from volt_cli.places import check_places, is_stdout, say_written, told_of, written
 from volt_cli.remedies import in_options
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def export(
 
     Says on stderr what the format cannot carry, or does differently.
     """
-    from volt.formats.registry import peer_loader, write_vocabulary
+    from volt.files.paths import expand
+    from volt.formats.registry import files_written, peer_loader, write_vocabulary
 
     load_peer = peer_loader(to)
     if is_stdout(out) and to in WRITE_SEVERAL:
@@ -55,6 +56,8 @@ def export(
         raise ConfigError("TEXT is what --check encodes; add --check or leave it out")
     if check and load_peer is None:
         raise ConfigError(f"--check: no library cuts text with {to} alone; leave it out")
+    outputs = [out] if is_stdout(out) else files_written(out, to=to)
+    check_places(outputs, expand(text) if text else (), model=model)
     vocabulary = load_model(model)
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:

@@ -9,7 +9,7 @@ import typer
 
 from volt_cli.models import say_losses
 from volt_cli.options import FORMATS, Quiet, starting
-from volt_cli.places import check_place, save, say_written
+from volt_cli.places import check_place, check_places, save, say_written
 
 
 def import_(
@@ -38,8 +38,9 @@ def import_(
 
     Says on stderr what the file does not tell, and what VOLT does differently.
     """
-    from volt.formats.registry import read_vocabulary
+    from volt.formats.registry import files_read, read_vocabulary
 
+    check_places([out], [*files_read(path, format=format or None), merges])
     check_place(out)
     vocabulary = read_vocabulary(path, format=format or None, merges=merges)
     save(vocabulary, out)

@@ -141,6 +141,11 @@ class CandidateOptions:
     ] = None
     min_pair_count: Annotated[int, typer.Option(metavar="N", help="Merge no pair that occurs less often.")] = 2
 
+    @property
+    def file(self) -> str | None:
+        """The file of merges, if candidates are not learned."""
+        return None if not self.candidates or self.candidates.isdecimal() else self.candidates
+
 
 @dataclass(frozen=True)
 class SpecialOptions:

@@ -1,16 +1,16 @@
 """Where commands write: `-o` is a file, a folder, or `-` for stdout; a file appears when it is complete.
 
 What goes to stdout is one thing only: what a command would print there goes to stderr when the data takes its place.
+What a command writes is none of what it reads.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from volt.errors import ConfigError, VoltError
@@ -23,12 +23,19 @@ if TYPE_CHECKING:
 
 
 def is_stdout(place: str | Path | None) -> bool:
-    """Whether a place is stdout.
+    """Whether a place is stdout, by its short name or as a file of the system.
 
-    >>> is_stdout("-"), is_stdout("./-"), is_stdout(None)
-    (True, False, False)
+    >>> is_stdout("-"), is_stdout("./-"), is_stdout("/dev/stdout"), is_stdout(None)
+    (True, False, True, False)
     """
-    return place is not None and str(place) == "-"
+    from volt.files.destination import follow
+
+    if place is None or str(place) == "-":
+        return place is not None
+    try:
+        return follow(place).descriptor == 1
+    except (OSError, ValueError):  # told where it is written to
+        return False
 
 
 def check_place(place: Path) -> None:
@@ -39,19 +46,35 @@ def check_place(place: Path) -> None:
         check_writable(place)
 
 
+def check_places(
+    outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None
+) -> None:
+    """Raise ConfigError if one of these outputs is one of the inputs or belongs to the model, or two are one file.
+
+    outputs, inputs: "-" is stdout, or stdin; None stands for what was not asked for
+    """
+    from volt.files.distinct import STDOUT, check_distinct
+    from volt.formats.registry import files_read
+
+    read = [path for path in inputs if path is not None] + list(files_read(model) if model else ())
+    check_distinct([STDOUT if is_stdout(place) else place for place in outputs if place is not None], read)
+
+
 @contextmanager
 def written(place: Path) -> Iterator[Path]:
     """The path to write a file to: the place itself; for stdout one whose content is printed at the end."""
     if not is_stdout(place):
         yield place
         return
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "stdout")
+    from volt.files.scratch import scratch_folder
+
+    with scratch_folder() as folder:
+        path = folder / "stdout"
         try:
             yield path
         except VoltError as error:
             raise type(error)(told_of(place, path, str(error))) from error
-        if not path.is_file() or len(list(Path(folder).iterdir())) > 1:
+        if not path.is_file() or len(list(folder.iterdir())) > 1:
             raise ConfigError("-o -: this is more than one file, and stdout takes one; name a place")
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)

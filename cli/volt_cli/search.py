@@ -11,7 +11,16 @@ import typer
 from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, prepare_kernels, say
 from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
-from volt_cli.places import check_one_for_stdout, check_place, console_beside, is_stdout, save, say_written
+from volt_cli.places import (
+    check_one_for_stdout,
+    check_place,
+    check_places,
+    console_beside,
+    is_stdout,
+    save,
+    say_written,
+)
+from volt_cli.standing import standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +46,9 @@ def search(
     out: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write; default: CORPUS.volt, here.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Without -o: replace a CORPUS.volt that is of another corpus.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -47,16 +59,21 @@ def search(
     """
     from volt.choose.rules import parse_rule
     from volt.choose.search import search as run_search
+    from volt.files.paths import expand
     from volt.text.special_tokens import SpecialTokens
 
     target = out or default_output(corpus)
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
     parameters, fixed, asked = transport.parameters(), parse_rule(sizing.select), parse_sizes(sizing.sizes)
     check_one_for_stdout(json=as_json, output=is_stdout(target))
+    check_places([target], [*expand(corpus), learning.file])
     check_place(target)
+    replaced = standing(target) if out is None and not force else None
     phases = Phases(quiet=quiet)
     prepare_kernels(phases)
     counts = _count(corpus, counting, tokens, phases)
+    if replaced:
+        replaced.refuse_other(counts)
     candidates = _candidates(counts, learning, phases)
     with phases.phase("search", unit="sizes") as advance:
         grid = _grid(candidates, asked, fixed)
@@ -148,7 +165,7 @@ def _candidates(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> 
     """Learned merges, or those of a file; asking for more than exist is an error."""
     from volt.learn.bpe import learn_bpe
 
-    if asked.candidates and not asked.candidates.isdecimal():
+    if asked.file:
         return _replayed(counts, asked, phases)
     n_merges = int(asked.candidates or N_CANDIDATES)
     with phases.phase("learn", total=n_merges, unit="merges") as advance:
@@ -165,7 +182,7 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
     from volt.formats.merges import read_merges
     from volt.learn.bpe import replay_bpe
 
-    merges = read_merges(asked.candidates)
+    merges = read_merges(asked.file or "")
     for note in merges.notes:
         say(f"note: {asked.candidates}: {note}")
     _check_level(asked.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)

@@ -136,12 +136,16 @@ def test_acknowledgements_on_a_descriptor(start_stream: Start, volt_stream: Run,
 def test_stopped_anywhere_it_is_one_stream(start_stream: Start, stream_folder: Path) -> None:
     """Stopped by signals again and again, at chance moments and with other numbers of workers, the runs are one run."""
     found: list[str] = []
-    for turn in range(6):  # both signals meet all numbers of workers
-        number = (signal.SIGINT, signal.SIGTERM)[turn % 2]
+    for turn in range(6):  # each signal meets two numbers of workers
+        number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[turn // 2]
         command = ["run", "stream.yaml", "--state", "s.json", "--state-every", 1 + 2 * turn, "--resume"]
-        process = start_stream(*command, "--workers", turn % 3)
+        process = start_stream(*command, "--workers", turn % 3, start_new_session=True)
         found += read_lines(process, 1 + 37 * turn % 101)
-        process.send_signal(number)
+        if number == signal.SIGHUP:  # a terminal that is closed tells all of its processes, and perhaps twice
+            os.killpg(process.pid, number)
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
         done = finish(process)
         assert process.returncode == 128 + number, done.stderr.decode()
         found += done.lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -31,7 +32,7 @@ from volt.comparison.tables import (
     table,
 )
 from volt.count.word_counts import WordCounts
-from volt.errors import OutputError
+from volt.errors import ConfigError, OutputError
 from volt.learn.bpe import learn_bpe
 
 FAST = settings(deadline=None, max_examples=50)
@@ -227,6 +228,26 @@ def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot be written"):
         write_page(topics_comparison(), tmp_path / "absent" / "report.html")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_no_report_is_written_over_a_text(tmp_path: Path) -> None:
+    """Neither the page nor a chart takes the place of a file that the comparison has read, through whatever link."""
+    read, heldout = tmp_path / "read.txt", tmp_path / "heldout.txt"
+    (tmp_path / "lengths.svg").hardlink_to(_text(read))
+    (tmp_path / "page.html").symlink_to(_text(heldout))
+    found = topics_comparison()
+    corpus = replace(found.corpus, sources=(replace(found.corpus.sources[0], files=(str(read),)),))
+    other = replace(corpus, sources=(replace(corpus.sources[0], files=(str(heldout),)),))
+    with pytest.raises(ConfigError, match="which is read"):
+        write_page(replace(found, corpus=corpus, heldout=other), tmp_path / "page.html")
+    with pytest.raises(ConfigError, match="which is read"):
+        write_plots(replace(found, corpus=corpus), tmp_path)
+    assert read.read_text() == heldout.read_text() == "low"
+
+
+def _text(path: Path) -> Path:
+    path.write_text("low")
+    return path
 
 
 def test_write_plots_draws_every_chart_of_the_page(page: Page, tmp_path: Path) -> None:

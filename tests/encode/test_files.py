@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 from pathlib import Path
 
@@ -87,6 +88,48 @@ def test_finished_outputs_are_not_made_again(files: list[str], tmp_path: Path) -
     pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
     assert all(outcome.n_lines is not None for outcome in _made(pruned, files, out))
     assert all(outcome.n_lines is not None for outcome in _made(pruned, files, out, separator="@@"))
+
+
+@pytest.mark.parametrize("form", ["npy", "bin"])
+def test_an_output_without_its_offsets_is_made_again(files: list[str], tmp_path: Path, form: str) -> None:
+    """Offsets that are gone or shorter than they were: both files are made again, as they were, and no others."""
+    out = tmp_path / "out"
+    _made(ENCODER, files, out, form=form)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    (out / "a.txt.offsets.npy").unlink()
+    (out / "c.txt.offsets.npy").write_bytes(b"cut")
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form=form)] == [None, len(LINES), 3]
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_what_is_being_made_again_is_not_said_to_be_made(files: list[str], tmp_path: Path) -> None:
+    """Stopped while it makes outputs anew, perhaps between an output and its offsets, a run leaves no claim on them."""
+    out = tmp_path / "out"
+    _made(ENCODER, files, out, form="npy")
+    pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
+    made = encode_each(pruned, files, out, job=Job(form="npy"))
+    next(made)
+    (out / "b.txt.offsets.npy").write_bytes((out / "b.txt.offsets.npy").read_bytes())  # of the same size as before
+    made.close()  # type: ignore[attr-defined]
+    assert json.loads((out / ".volt-encoded.json").read_bytes()).keys() == {"a.txt.npy"}
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form="npy")] == [len(LINES), 0, 3]
+
+
+def test_no_output_is_an_input(files: list[str], tmp_path: Path) -> None:
+    """In Python too: one output for all files, one for each, and the offsets beside."""
+    (tmp_path / "twin").hardlink_to(files[0])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/a.txt.offsets.npy").symlink_to(files[0])
+    (tmp_path / "ids.offsets.npy").hardlink_to(files[0])
+    before = Path(files[0]).read_bytes()
+    with pytest.raises(ConfigError, match="which is read"):
+        encode_one(ENCODER, files, tmp_path / "twin", job=Job())
+    with pytest.raises(ConfigError, match="which is read"):
+        encode_one(ENCODER, files, tmp_path / "ids.npy", job=Job(form="npy"))
+    with pytest.raises(ConfigError, match="which is read"):
+        _made(ENCODER, files, tmp_path / "out", form="npy")
+    assert Path(files[0]).read_bytes() == before
+    assert len(_made(ENCODER, files, tmp_path / "out")) == 3
 
 
 def test_a_fault_leaves_what_was_done_and_nothing_half_done(files: list[str], tmp_path: Path) -> None:

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.errors import CandidateError, ConfigError, VoltError
+from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError, VoltError
+from volt.files.blocks import read_blocks
+from volt.files.paths import expand
+from volt.files.spans import file_spans
 from volt.files.whole import decoded, read_bytes, read_text
+from volt.formats.registry import read_vocabulary
 
 
 def test_text_is_what_was_written(tmp_path: Path) -> None:
@@ -34,3 +38,15 @@ def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) ->
     data = "".join(f"{line}\n" for line in lines).encode() + bad + b"\n"
     with pytest.raises(ConfigError, match=f"^a:{len(lines) + 1}: not UTF-8 text; mend it$"):
         decoded("a", data, kind=ConfigError, remedy="; mend it")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"], ids=ascii)
+def test_what_is_no_path_is_told_as_a_file_that_cannot_be_read(path: str) -> None:
+    """A NUL or a lone surrogate in a path is an error of VOLT, wherever files are opened."""
+    for read in (lambda: read_bytes(path, kind=CorpusError), lambda: next(read_blocks(path)), lambda: expand(path)):
+        with pytest.raises(CorpusError, match=r"cannot be read|no such file"):
+            read()
+    with pytest.raises(CorpusError, match="cannot be read"):
+        next(file_spans(path, size=9))
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        read_vocabulary(path)

@@ -15,7 +15,16 @@ from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.formats import check
 from volt.formats.check import Agreement, probe_lines
 from volt.formats.protocol import Format, LoadPeer, Peer
-from volt.formats.registry import FORMATS, format_module, guess_format, peer_loader, read_vocabulary, write_vocabulary
+from volt.formats.registry import (
+    FORMATS,
+    files_read,
+    files_written,
+    format_module,
+    guess_format,
+    peer_loader,
+    read_vocabulary,
+    write_vocabulary,
+)
 from volt.learn.bpe import learn_bpe
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -116,6 +125,20 @@ def test_a_file_is_read_by_the_name_that_it_was_written_by(name: str, tmp_path: 
     write_vocabulary(vocabulary, path, to=name)
     found = read_vocabulary(path, merges=tmp_path / "v.volt" if name in LISTS else None)
     assert set(found.merges) == set(vocabulary.merges)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("written", ["written", "written.json", "written.model"])
+def test_the_files_of_a_format_are_known_before_they_are_written(name: str, written: str, tmp_path: Path) -> None:
+    """`files_written` names exactly what `write` writes; what reading opens is among `files_read`."""
+    pytest.importorskip("sentencepiece")
+    path = tmp_path / written
+    write_vocabulary(fitting(name), path, to=name)
+    made = {file for file in tmp_path.rglob("*") if file.is_file()}
+    assert made == set(files_written(path, to=name))
+    opened = {file for file in made if file.suffix != ".vocab" or name == "subword-nmt"}
+    assert opened <= set(files_read(path, format=name))
+    assert path.is_dir() or name in ("fairseq", "opennmt") or opened <= set(files_read(path))
 
 
 def test_unknown_formats_and_files_are_told(tmp_path: Path) -> None:

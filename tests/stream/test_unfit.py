@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 from streams import Crash, Drop, Refuse, deadline, numbered, write_lines
 
-from volt.errors import OutputError, StreamError
+from volt.errors import ConfigError, OutputError, StreamError
 from volt.stream import Checks, Policy, Source, Stream
+from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.subwords import Encode
+from volt.vocabulary import Vocabulary
 
 Make = Callable[..., Stream]
 
@@ -165,3 +168,16 @@ def test_shards_left_out_are_counted_once(make: Make, tmp_path: Path) -> None:
     assert stream.summary().reasons == {"unreadable shard": 1}
     with pytest.raises(StreamError, match="unreadable shard"):
         list(make([source], policy=Policy("skip", max_faults=0)))
+
+
+def test_unfit_lines_are_not_written_to_what_is_read(make: Make, unfit: Source, tmp_path: Path) -> None:
+    """Neither to a source's file, nor to one that a transform uses, through whatever link."""
+    model = tmp_path / "v.volt"
+    Vocabulary((), ("a",)).save(model)
+    (tmp_path / "twin").hardlink_to(unfit.paths[0])
+    encoded = replace(unfit, transforms=(Choice((Variant(1.0, (Encode(model),)),)),))
+    before = Path(unfit.paths[0]).read_bytes(), model.read_bytes()
+    for place in (tmp_path / "twin", model):
+        with pytest.raises(ConfigError, match="which is read"):
+            make([encoded], policy=Policy("quarantine", str(place)))
+    assert (Path(unfit.paths[0]).read_bytes(), model.read_bytes()) == before

@@ -103,6 +103,7 @@ def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         "words": counts.total,
         "distinct_words": counts.n_words,
         "lines": counts.n_lines,
+        "bytes": counts.n_bytes,
         "candidates": candidates.n_tokens,
         "size": step.size,
         "entropy": step.entropy,

@@ -134,6 +134,12 @@ class Comparison:
     samples: SampleCuts = field(repr=False)
     problems: tuple[str, ...]
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of all texts."""
+        texts = (*self.corpus.sources, *(self.heldout.sources if self.heldout else ()))
+        return tuple(file for text in texts for file in text.files)
+
     def as_data(self) -> dict[str, Any]:
         """Everything as JSON values, in the layout that the module describes."""
         return {

@@ -16,7 +16,6 @@ Without ":N" the size is that of the chosen VOLT vocabulary.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -36,6 +35,7 @@ from volt.comparison.training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FIL
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
+from volt.files.scratch import scratch_folder
 from volt.learn.candidates import Candidates
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.text.normalizer import Normalizer
@@ -236,10 +236,10 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
             f"{_NAMES[kind]} reads texts; this corpus was counted by {counts.pretokenizer.name} "
             f"(normalizer {counts.normalizer.name}): count it by white space, not normalised, to compare them"
         )
-    with tempfile.TemporaryDirectory() as folder:
-        cost = train(kind, size, counts=counts, folder=Path(folder))
+    with scratch_folder() as folder:
+        cost = train(kind, size, counts=counts, folder=folder)
         load = _load_wordpiece if kind == "wordpiece" else _load_sentencepiece
-        tokens, lengths, cut = load(Path(folder))
+        tokens, lengths, cut = load(folder)
     repeats = "; the library takes no counts, so it reads each word as often as it occurs" * (kind == "wordpiece")
     return System(
         name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=len(tokens), tokens=tokens, lengths=lengths,

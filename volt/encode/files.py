@@ -38,6 +38,8 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
 from volt.files.atomic import make_folder, write_atomic
 from volt.files.blocks import Errors
+from volt.files.destination import follow
+from volt.files.distinct import check_distinct
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
@@ -101,7 +103,12 @@ def encode_stream(
 def encode_one(
     encoder: Encoder, paths: Iterable[str], output: Path, *, job: Job, progress: Progress | None = None
 ) -> int:
-    """Encode files into one file. Returns how many lines it has. Raises OutputError if it cannot be written."""
+    """Encode files into one file. Returns how many lines it has.
+
+    Raises ConfigError if it is one of the files that are read, OutputError if it cannot be written.
+    """
+    paths = list(paths)
+    check_distinct(output_files(paths, output, job=job), paths)
     return _write(output, _encoded(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
 
 
@@ -110,22 +117,42 @@ def encode_each(
 ) -> Iterator[Outcome]:
     """Encode each file into one of the same name in a folder, which is made. Files made before are left as they are.
 
-    An output is made again if the file, the vocabulary or what was asked has changed.
-    Raises ConfigError if two files would have the same output, OutputError if one cannot be written.
+    An output is made again if the file, the vocabulary or what was asked has changed, or its offsets are gone.
+    Raises ConfigError if two files would have the same output, or one is read, OutputError if one cannot be written.
     """
     outputs = _outputs(paths, folder, job)
+    check_distinct(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
     made, wanted = _read_manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
-    missing = [path for path in outputs if not _is_made(outputs[path], made, wanted[path])]
+    missing = [path for path in outputs if not _is_made(outputs[path], made, wanted[path], job)]
     yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)
+    if stale := made.keys() & {outputs[path].name for path in missing}:  # a kill between two files must not look whole
+        _write_manifest(folder, made := {name: origin for name, origin in made.items() if name not in stale})
     done = 0
     parts = _encoded(encoder, missing, job, restart=True)
     for path in missing:
         n_lines, done = _write(outputs[path], _of_one_file(parts), job, progress or (lambda _: None), done)
-        made[outputs[path].name] = wanted[path] | {"size": outputs[path].stat().st_size}
-        with write_atomic(folder / _MANIFEST) as file:
-            file.write(json.dumps(made, indent=1, sort_keys=True).encode())
+        made[outputs[path].name] = wanted[path] | {"sizes": _sizes(outputs[path], job)}
+        _write_manifest(folder, made)
         yield Outcome(path, outputs[path], n_lines)
+
+
+def output_files(paths: Iterable[str], output: Path, *, job: Job, each: bool = False) -> list[Path]:
+    """All files that `encode_one` writes, or, with `each`, `encode_each` in a folder.
+
+    >>> [str(path) for path in output_files(["a.txt"], Path("out"), job=Job(form="npy"), each=True)]
+    ['out/a.txt.npy', 'out/a.txt.offsets.npy', 'out/.volt-encoded.json']
+    """
+    if not each:
+        return _files_of(output, job)
+    made = [file for one in _outputs(paths, output, job).values() for file in _files_of(one, job)]
+    return [*made, output / _MANIFEST]
+
+
+def _files_of(output: Path, job: Job) -> list[Path]:
+    """An output and what lies beside it."""
+    alone = job.is_text or not output.name  # the current folder has no name, and is refused where it is written to
+    return [output] if alone else [output, output.with_name(f"{output.stem}.offsets.npy")]
 
 
 def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool) -> Iterator[tuple[Chunk, EncodedPart]]:
@@ -175,6 +202,7 @@ def _write(
             progress(done)
 
     offsets = [np.zeros(1, np.int64)]
+    _refuse_pipe(output, job)
     with write_atomic(output) as file:
         if job.form == "npy":
             _write_npy(file, values())
@@ -182,9 +210,19 @@ def _write(
             for array in values():
                 file.write(_little_endian(array))
         if not job.is_text:
-            with write_atomic(output.with_name(f"{output.stem}.offsets.npy")) as beside:
+            with write_atomic(_files_of(output, job)[1]) as beside:
                 np.save(beside, np.concatenate(offsets))
     return n_lines, done
+
+
+def _refuse_pipe(output: Path, job: Job) -> None:
+    """Raise ConfigError where ids and their offsets, which are two files, are to go to a pipe or a device."""
+    try:
+        is_pipe = follow(output).is_written_through
+    except (OSError, ValueError):  # told where it is written to
+        return
+    if is_pipe and not job.is_text:
+        raise ConfigError(f"{output}: no file, and {job.form} is two of them; name a file, or choose pieces or ids")
 
 
 def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
@@ -242,5 +280,17 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return made if isinstance(made, dict) else {}
 
 
-def _is_made(output: Path, made: dict[str, Any], origin: dict[str, Any]) -> bool:
-    return output.is_file() and made.get(output.name) == origin | {"size": output.stat().st_size}
+def _write_manifest(folder: Path, made: dict[str, Any]) -> None:
+    with write_atomic(folder / _MANIFEST) as file:
+        file.write(json.dumps(made, indent=1, sort_keys=True).encode())
+
+
+def _is_made(output: Path, made: dict[str, Any], origin: dict[str, Any], job: Job) -> bool:
+    """Whether an output, and what lies beside it, is there as it was made."""
+    return (sizes := _sizes(output, job)) is not None and made.get(output.name) == origin | {"sizes": sizes}
+
+
+def _sizes(output: Path, job: Job) -> list[int] | None:
+    """The bytes of an output and of what lies beside it; None if one is missing or no file."""
+    files = _files_of(output, job)
+    return [file.stat().st_size for file in files] if all(file.is_file() for file in files) else None

@@ -11,23 +11,30 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from volt.errors import OutputError, reason
+from volt.files.destination import Destination, follow
+from volt.files.parts import Part
 
 
 @contextmanager
 def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     """A binary file that takes its place at `path` when the block ends, and vanishes if the block or the disk fails.
 
-    Raises OutputError if the place cannot be written to or the disk is full. A file that was there keeps its mode, and
+    A link stays, and what it leads to is replaced. What is no regular file, such as a pipe, a device or /dev/stdout, is
+    written straight through. A file that was there keeps its mode, and its owner if this process may give files away;
     nobody who may not read it may read the new one while it is written. Another file gets the mode that open() gives.
+
+    Raises OutputError if the place cannot be written to or the disk is full, BrokenPipeError if the reader of a pipe
+    has gone.
 
     >>> with write_atomic("/nowhere/a.txt") as file:
     ...     pass
@@ -36,24 +43,55 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     volt.errors.OutputError: /nowhere/a.txt: cannot be written: no such file or directory; nothing was changed. Choose
     another place
     """
-    path = Path(path)
-    part = path.parent / f".{path.name}.{os.urandom(4).hex()}.part"
     try:
-        _refuse_folder(path)
-        mode = _mode(path)
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
-    except OSError as error:
+        place = _followed(path)
+    except (OSError, ValueError) as error:
         raise _refusal(path, error) from None
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _through(place) if place.is_written_through else _replaced(place) as file:
             yield file
-        if (mode := _mode(path)) is not None:
-            os.chmod(part, mode)  # the process's umask may have taken bits from it
-        os.replace(part, path)
+    except BrokenPipeError:  # the reader has had enough
+        raise
     except OSError as error:
-        raise _refusal(path, error) from None
+        raise _refusal(path, error, changed=place.is_written_through) from None
+
+
+@contextmanager
+def _through(place: Destination) -> Iterator[BinaryIO]:
+    """What is there, open for writing. A descriptor is shared, so that whoever wrote to it goes on behind."""
+    handle = os.open(place.path, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
+    with os.fdopen(handle, "wb") as file:
+        yield file
+
+
+@contextmanager
+def _replaced(place: Destination) -> Iterator[BinaryIO]:
+    """A new file that takes the place when the block ends well.
+
+    What replaces a file is on the disk before it takes its name: a power cut must leave the old one or the new one. A
+    file that is new is not waited for, as no tool waits for what can be made again (experiments/bench/sync.py).
+    """
+    old = place.status
+    part = Part(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may be another
+    try:
+        with os.fdopen(os.dup(part.handle), "wb") as file:
+            yield file
+        if old is not None:
+            _make_alike(part.handle, old)
+            os.fsync(part.handle)
+        os.replace(part.path, place.path)
     finally:
-        part.unlink(missing_ok=True)
+        part.close()
+
+
+def _make_alike(handle: int, old: os.stat_result) -> None:
+    """Give a new file the owner, the group and the mode of an old one, as far as this process may."""
+    with suppress(PermissionError):
+        os.fchown(handle, old.st_uid, old.st_gid)
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if os.fstat(handle).st_gid != old.st_gid:
+        mode &= 0o707 | (mode & 0o007) << 3  # what its group may do is not for another
+    os.fchmod(handle, mode)
 
 
 def check_writable(path: str | Path) -> None:
@@ -62,10 +100,23 @@ def check_writable(path: str | Path) -> None:
     >>> check_writable("a.txt")
     """
     try:
-        tempfile.TemporaryFile(dir=Path(path).parent).close()
-        _refuse_folder(Path(path))
-    except OSError as error:
-        raise _refusal(Path(path), error) from None
+        place = _followed(path)
+        if place.is_written_through:
+            _check_open(place)
+        else:
+            tempfile.TemporaryFile(dir=place.path.parent).close()
+    except (OSError, ValueError) as error:
+        raise _refusal(path, error) from None
+
+
+def _check_open(place: Destination) -> None:
+    """Raise OSError if what is there may not be written to. A pipe is not opened, which would wait for its reader."""
+    if place.descriptor is not None:
+        can_write = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    else:
+        can_write = os.access(place.path, os.W_OK)
+    if not can_write:
+        raise PermissionError(13, "permission denied")
 
 
 def make_folder(path: str | Path, *, parents: bool = True) -> None:
@@ -80,19 +131,18 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
     """
     try:
         Path(path).mkdir(parents=parents, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise OutputError(f"{path}: cannot be made: {reason(error)}; choose another place") from None
 
 
-def _mode(path: Path) -> int | None:
-    """The permissions of the file at `path`; None if there is none."""
-    return stat.S_IMODE(path.stat().st_mode) & 0o777 if path.exists() else None
-
-
-def _refuse_folder(path: Path) -> None:
-    if path.is_dir():
+def _followed(path: str | Path) -> Destination:
+    """Where writing to a path ends. Raises OSError if that is a folder."""
+    place = follow(path)
+    if place.status is not None and stat.S_ISDIR(place.status.st_mode):
         raise IsADirectoryError(21, "is a folder")
+    return place
 
 
-def _refusal(path: Path, error: OSError) -> OutputError:
-    return OutputError(f"{path}: cannot be written: {reason(error)}; nothing was changed. Choose another place")
+def _refusal(path: str | Path, error: OSError | ValueError, *, changed: bool = False) -> OutputError:
+    unchanged = "" if changed else "; nothing was changed. Choose another place"
+    return OutputError(f"{path}: cannot be written: {reason(error)}{unchanged}")

@@ -155,7 +155,7 @@ def _open(path: str) -> Iterator[_CountedFile]:
         return
     try:
         file = open(path, "rb")  # noqa: SIM115
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     with file:
         yield _CountedFile(path, file)

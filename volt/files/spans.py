@@ -29,7 +29,7 @@ class _Descriptor:
         self.path = path
         try:
             self.number = os.open(path, os.O_RDONLY)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self.number = -1
             raise unreadable(path, error, kind=CorpusError) from error
 

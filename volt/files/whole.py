@@ -26,7 +26,7 @@ def read_bytes(path: str | Path, *, kind: type[VoltError]) -> bytes:
     """
     try:
         return Path(path).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
 
 

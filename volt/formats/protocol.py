@@ -1,7 +1,8 @@
 """What a format is: the functions that its module has, and what they take and give.
 
 A format is a module, or a sub-package, that has the functions of `Format`. Where a real library cuts text with its
-files, it also has `peer`, a `LoadPeer`. It may have `CLOSING_ORDER`, see `volt.formats.registry.closing_order`.
+files, it also has `peer`, a `LoadPeer`. It may have `CLOSING_ORDER`, see `volt.formats.registry.closing_order`, and
+`files_written` and `files_read`, a path → the files that `write` writes, and that `read` may read; without them, PATH.
 
 >>> from volt.formats.lists import tokens
 >>> [hasattr(tokens, name) for name in ("write", "read", "recognises", "peer")]

@@ -34,6 +34,39 @@ FORMATS = {
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
+def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
+    """The files that `write_vocabulary` writes at a path.
+
+    >>> [str(path) for path in files_written("codes", to="subword-nmt")]
+    ['codes', 'codes.vocab']
+    """
+    return _files(format_module(to), "files_written", Path(path))
+
+
+def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
+    """The files that `read_vocabulary` reads, or may read, at a path; the path itself where there is no vocabulary.
+
+    >>> files_read("/nowhere/corpus.volt")
+    (PosixPath('/nowhere/corpus.volt'),)
+    """
+    path = _as_written(Path(path))
+    if not path.is_file() and not path.is_dir():  # a pipe can be read only once
+        return (path,)
+    try:
+        head = _head(path)
+        if format is None and head.startswith(b'{"volt"'):
+            return (path,)
+        return (path, *_files(format_module(format or guess_format(path, head)), "files_read", path))
+    except VocabularyError:  # told where it is read
+        return (path,)
+
+
+def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
+    """What a format's function of this name says, if it has one and the path has a name; otherwise the path."""
+    found: tuple[Path, ...] = getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
+    return found
+
+
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
     """Write in a foreign format. Returns a sentence for everything that it cannot carry or does differently.
 
@@ -85,6 +118,8 @@ def is_own(path: Path) -> bool:
 
 def _as_written(path: Path) -> Path:
     """The file itself, or the one with the ending that sentencepiece's format has written it with."""
+    if not path.name:  # the current folder has none
+        return path
     model = path.with_name(f"{path.name}.model")
     return model if model.is_file() and not path.exists() else path
 
@@ -148,5 +183,5 @@ def _head(path: Path) -> bytes:
             return b""
         with path.open("rb") as file:
             return file.read(HEAD_SIZE)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=VocabularyError) from None

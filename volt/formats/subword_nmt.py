@@ -151,9 +151,21 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     counts = vocabulary.counts or (1,) * vocabulary.size
     listing = "".join(f"{_theirs(token)} {n}\n" for token, n in zip(vocabulary.tokens, counts, strict=True))
     with ExitStack() as files:
-        for place, text in ((path, f"{_VERSION}\n{codes}"), (_beside(path), listing)):
+        for place, text in zip(files_written(path), (f"{_VERSION}\n{codes}", listing), strict=True):
             files.enter_context(write_atomic(place)).write(text.encode())
     return list(_differences(vocabulary))
+
+
+def files_written(path: Path) -> tuple[Path, ...]:
+    """The codes, and the vocabulary beside them.
+
+    >>> [str(path) for path in files_written(Path("codes"))]
+    ['codes', 'codes.vocab']
+    """
+    return path, _beside(path)
+
+
+files_read = files_written
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from volt_cli.ending import Ended
+
 TICK = 0.5  # seconds between two calls of `every`
 _ATOMIC = select.PIPE_BUF  # so much a pipe takes at once when poll says that it can be written to
 _FILE_CHUNK = 1 << 20
@@ -22,10 +24,10 @@ _GRACE = 2.0  # seconds for the rest of a line after the order to stop
 
 
 class Signals:
-    """What has been asked for by signal: to stop (the first SIGINT or SIGTERM), to report (SIGUSR1).
+    """What has been asked for by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
     running: whether lines are being written. Before that there is nothing to save and the order to stop is obeyed where
-    it comes; a second SIGINT or SIGTERM ends the process at once.
+    it comes; a second SIGINT or SIGTERM ends the process at once. A terminal that is closed may send SIGHUP twice.
     """
 
     def __init__(self) -> None:
@@ -39,16 +41,19 @@ class Signals:
         if number == signal.SIGUSR1:
             self.report = True
         elif not self.running:
-            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+            raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
         elif self.stop:
-            os._exit(128 + number)
+            if number != signal.SIGHUP:
+                os._exit(128 + number)
         else:
             self.stop = number
 
     @contextmanager
     def listening(self) -> Iterator[Signals]:
         """Catch the signals inside; they are as before afterwards."""
-        caught = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        caught = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            caught.append(signal.SIGHUP)
         before = {number: signal.signal(number, self._asked) for number in caught}
         ring = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         try:

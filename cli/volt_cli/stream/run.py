@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import typer
 from volt.errors import ConfigError, OutputError, StreamError, reason
 from volt_cli.console import say
 from volt_cli.options import Config, Quiet, Rank, Seed, Workers, World
+from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.outlet import Outlet, Signals
 from volt_cli.stream.position import Consumer, Positions
 
@@ -87,10 +88,12 @@ def run(
     SIGUSR1 prints metrics (JSON, stderr). SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
     _check(limit, states, summary)
+    _check_files(config, states, summary)
     consumer = Consumer(states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
         stream = stack.enter_context(open_stream(config, rank=rank, world=world, n_workers=workers, seed=seed))
+        _check_files(config, states, summary, read=stream.files, appended=stream.policy.quarantine)
         positions = _restored(stream, consumer, states)
         running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
         status = running.go(limit=limit)
@@ -108,8 +111,28 @@ def _check(limit: int | None, states: StateOptions, summary: Path | None) -> Non
         )
     if states.resume and states.state is None and states.ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to go on from")
-    for path in filter(None, (states.state, summary)):
-        check_writable(path)
+    for option, path in (("--state", states.state), ("--summary", summary)):
+        if is_stdout(path):
+            raise ConfigError(f"{option} {path}: stdout is for the lines; name a file")
+        if path is not None:
+            check_writable(path)
+
+
+def _check_files(
+    config: Path,
+    states: StateOptions,
+    summary: Path | None,
+    *,
+    read: Sequence[str] = (),
+    appended: str | None = None,
+) -> None:
+    """Raise ConfigError if the run would write over what it reads; only a state is replaced by the one that follows.
+
+    read, appended: the files of the sources and their transforms, and that of unfit lines, once they are known
+    """
+    inputs = [config, *read, None if states.ack is None or states.ack.isdigit() else states.ack]
+    check_places(["-", states.state, summary, appended], inputs)
+    check_places(["-", summary, appended], [states.from_state])
 
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Positions:

@@ -27,6 +27,7 @@ Row = dict[str, Any]
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
 COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7")  # 3:1 on both grounds
 WIDTH, HEIGHT = 640, 300
+ENDINGS = ("png", "svg")
 MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
 LONGEST = 16  # characters; longer tokens share the last bar
 MUV_TITLE = "MUV, nats per character and million tokens"
@@ -73,13 +74,21 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
     folder, written = Path(folder), []
     make_folder(folder)
     for name, specification in specifications(data).items():
-        pictures = {"png": vegalite_to_png(specification, config=CONFIG, scale=2)}
-        pictures["svg"] = vegalite_to_svg(specification, config=CONFIG).encode()
-        for ending, picture in pictures.items():
-            with write_atomic(folder / f"{name}.{ending}") as file:
+        pictures = vegalite_to_png(specification, config=CONFIG, scale=2), vegalite_to_svg(specification, config=CONFIG)
+        for ending, picture in zip(ENDINGS, (pictures[0], pictures[1].encode()), strict=True):
+            written.append(chart_file(folder, name, ending))
+            with write_atomic(written[-1]) as file:
                 file.write(picture)
-            written.append(folder / f"{name}.{ending}")
     return written
+
+
+def chart_file(folder: str | Path, name: str, ending: str) -> Path:
+    """Where a chart is written.
+
+    >>> chart_file("plots", "muv", "png").as_posix()
+    'plots/muv.png'
+    """
+    return Path(folder, f"{name}.{ending}")
 
 
 def entropy_chart(data: Data) -> alt.LayerChart:

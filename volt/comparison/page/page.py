@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volt.comparison import tables
-from volt.comparison.page.charts import CONFIG, specifications, write_charts
+from volt.comparison.page.charts import CONFIG, ENDINGS, chart_file, specifications, write_charts
 from volt.comparison.page.slider import slider_data
 from volt.files.atomic import write_atomic
+from volt.files.distinct import check_distinct
 
 if TYPE_CHECKING:
     from volt.comparison.result import Comparison
@@ -42,15 +43,32 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2
 
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
-    """Write the page, whole or not at all. Raises OutputError if it cannot be written."""
+    """Write the page, whole or not at all.
+
+    Raises ConfigError if a text was read from this file, OutputError if it cannot be written.
+    """
+    check_distinct([path], comparison.files)
     page = render_page(comparison).encode()
     with write_atomic(path) as file:
         file.write(page)
 
 
 def write_plots(comparison: Comparison, folder: str | Path) -> list[Path]:
-    """Write the page's charts as PNG and SVG into a folder; the paths. Raises OutputError if that cannot be made."""
+    """Write the page's charts as PNG and SVG into a folder; the paths.
+
+    Raises ConfigError if a text was read from one of these files, OutputError if the folder cannot be made.
+    """
+    check_distinct(plot_files(folder), comparison.files)
     return write_charts(comparison.as_data(), folder)
+
+
+def plot_files(folder: str | Path) -> list[Path]:
+    """The files that `write_plots` writes.
+
+    >>> [path.name for path in plot_files("plots")][:2]
+    ['entropy.png', 'entropy.svg']
+    """
+    return [chart_file(folder, name, ending) for name in TITLES for ending in ENDINGS]
 
 
 def render_page(comparison: Comparison) -> str:

@@ -64,10 +64,24 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     make_folder(path, parents=False)
     roles = {f"{role}_token": getattr(vocabulary.special, role) for role in ROLES}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, "split_special_tokens": True}
-    _write_file(path / MAP, _json(roles))
-    _write_file(path / CONFIG, _json(config | {"clean_up_tokenization_spaces": False}))
-    _write_file(path / FILE, text)
+    texts = _json(roles), _json(config | {"clean_up_tokenization_spaces": False}), text
+    for place, content in zip(files_written(path), texts, strict=True):
+        _write_file(place, content)
     return notes
+
+
+def files_written(path: Path) -> tuple[Path, ...]:
+    """The one file, or those of the folder.
+
+    >>> [str(path) for path in files_written(Path("hf"))]
+    ['hf/special_tokens_map.json', 'hf/tokenizer_config.json', 'hf/tokenizer.json']
+    """
+    return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
+
+
+def files_read(path: Path) -> tuple[Path, ...]:
+    """The files of the folder, also where the tokenizer.json in it is named."""
+    return files_written(path.parent if path.name == FILE else path)
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:

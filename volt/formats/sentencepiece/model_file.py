@@ -95,9 +95,18 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     model = to_proto(vocabulary, rows)
     listing = "".join(f"{piece}\t{score:g}\n" for piece, score, _ in rows)
     with ExitStack() as files:
-        for suffix, data in ((".model", model.SerializeToString()), (".vocab", listing.encode())):
-            files.enter_context(write_atomic(_model_path(path).with_suffix(suffix))).write(data)
+        for place, data in zip(files_written(path), (model.SerializeToString(), listing.encode()), strict=True):
+            files.enter_context(write_atomic(place)).write(data)
     return list(differences(vocabulary))
+
+
+def files_written(path: Path) -> tuple[Path, ...]:
+    """The model, and the list of its pieces.
+
+    >>> [str(path) for path in files_written(Path("a.b"))]
+    ['a.b.model', 'a.b.vocab']
+    """
+    return _model_path(path), _model_path(path).with_suffix(".vocab")
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:

@@ -10,8 +10,6 @@ import gzip
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 Pair = tuple[str, str]
 
@@ -84,12 +82,13 @@ def vocabulary() -> bytes:
     """A VOLT vocabulary learned from both sides."""
     from volt.choose.search import search
     from volt.count.word_counts import WordCounts
+    from volt.files.scratch import scratch_folder
     from volt.learn.bpe import learn_bpe
 
     counts = Counter(" ".join(" ".join(pair) for pair in sentence_pairs()).split())
     candidates = learn_bpe(WordCounts.from_pairs(counts), n_merges=150)
     size = candidates.n_tokens
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "vocab.volt")
+    with scratch_folder() as folder:
+        path = folder / "vocab.volt"
         search(candidates, sizes=[size], select=f"fixed:{size}").vocabulary.save(path)
         return path.read_bytes()

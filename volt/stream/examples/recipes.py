@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,7 +202,7 @@ def write_recipe(name: str, folder: str | Path) -> list[Path]:
 
         raise ConfigError(f"no example {name!r}; {near(name, list(RECIPES))}")
     files = {Path(folder, file): content for file, content in RECIPES[name].files.items()}
-    if there := [path for path in files if path.exists()]:
+    if there := [path for path in files if os.path.lexists(path)]:
         raise OutputError(f"{there[0]} exists; choose another folder with -o")
     make_folder(folder)
     for path, content in files.items():

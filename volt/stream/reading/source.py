@@ -127,6 +127,12 @@ class OpenSource:
         return self.source.name
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that it reads, those that the policy left out, and those that its transforms use."""
+        shards, faults = (shard.path for shard in self.shards), (fault.path for fault in self.faults)
+        return (*shards, *faults, *(path for path, _ in self.stamps))
+
+    @property
     def n_lines(self) -> int:
         """Lines in an epoch."""
         return int(self.sizes.sum())

@@ -31,6 +31,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from volt.errors import ConfigError, StreamError
+from volt.files.distinct import check_distinct
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.source import OpenSource, Source, check_names, open_source
@@ -64,7 +65,8 @@ class Stream:
     recall: how many lines back `state(at=…)` can go.
     files: what the transforms' files hold, if they have been loaded already (`from_config` has).
 
-    Raises StreamError if a source cannot be opened, ConfigError if an option is out of range.
+    Raises StreamError if a source cannot be opened.
+    Raises ConfigError if an option is out of range, or unfit lines would be written to a file that is read.
     """
 
     def __init__(
@@ -94,6 +96,8 @@ class Stream:
             else open_source(source, seed=seed, cache=folder, policy=self.policy, files=files)
             for source in sources
         )  # fmt: skip
+        if self.policy.quarantine is not None:
+            check_distinct([self.policy.quarantine], self.files)
         self._supply = Supply(
             self.sources, self.policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method
         )
@@ -109,6 +113,11 @@ class Stream:
         told: Any = load_config(Path(path))
         options = {**{field.name: getattr(told, field.name) for field in fields(told)}, **options}
         return cls(options.pop("sources"), **options)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it reads: those of its sources, and those that their transforms use."""
+        return tuple(path for source in self.sources for path in source.paths)
 
     @property
     def n_workers(self) -> int:

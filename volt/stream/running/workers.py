@@ -251,7 +251,7 @@ class WorkerBlocks:
 
 def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[int], parent: int) -> None:
     """A worker's life: compute the blocks that are asked for until the parent closes the pipe."""
-    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for handle in inherited:

@@ -1,0 +1,327 @@
+"""Where commands write: no output is an input, whatever option names it; pipes, links and others' files are kept.
+
+The options are those of the commands themselves, so a new one must be given its place in the tables below.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import VOLT, Run, listed
+from stream_commands import DEADLINE, wait_for
+from typer.main import get_command
+
+from volt.errors import ConfigError
+from volt.vocabulary import Vocabulary
+from volt_cli.__main__ import app
+
+TREE: Any = get_command(app)
+COMMANDS: dict[str, Any] = {
+    **{name: command for name, command in TREE.commands.items() if name != "stream"},
+    **{f"stream {name}": command for name, command in TREE.commands["stream"].commands.items()},
+}
+# What the values of options are called: those that name files, and those that do not.
+FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "SYSTEM", "N|FILE", "FILE|N"}
+PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P", "MARK", "FORMAT", "T", "RATE", "S",
+         "TRANSFORM"}  # fmt: skip
+VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
+OUTPUTS = {"out", "markdown", "plots", "state", "summary"}
+INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
+          "from_state", "ack"}  # fmt: skip
+NO_FILES = {("inspect", "text")}
+REPLACED = {("stream run", "state", "from_state")}  # a state makes way for the one that follows
+# What an option must be given where the others do not say.
+NEEDED = {"corpus": "corpus.txt", "model": "m.volt", "path": "m.volt", "config": "stream.yaml"}
+WITH = {("export", "text"): ["--check"]}
+ALWAYS = {"export": ["--to", "subword-nmt"]}
+OWN = {"model": "m.volt", "systems": "m.volt", "path": "m.volt", "merges": "m.volt", "candidates": "codes",
+       "config": "stream.yaml"}  # fmt: skip
+
+
+def parameters(command: str) -> dict[str, Any]:
+    """The parameters of a command that name files, by their names."""
+    return {
+        parameter.name: parameter
+        for parameter in COMMANDS[command].params
+        if parameter.metavar in FILES and (command, parameter.name) not in NO_FILES
+    }
+
+
+def pairs() -> Iterator[tuple[str, str, str]]:
+    """Command, output, and an input or another output that may not be the same file."""
+    for command in COMMANDS:
+        names = parameters(command)
+        outputs = [name for name in names if name in OUTPUTS]
+        yield from ((command, output, other) for output in outputs for other in names if other in INPUTS)
+        yield from ((command, *both) for both in combinations(outputs, 2))
+
+
+@pytest.fixture
+def folder(run: Run, tmp_path: Path) -> Path:
+    """A corpus, a vocabulary, codes, and a configuration."""
+    VOCABULARY.save("m.volt")
+    (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e</w>\n")
+    (tmp_path / "stream.yaml").write_text("sources: {one: {path: corpus.txt}}\n")
+    (tmp_path / "other.txt").write_text("12\n")
+    return tmp_path
+
+
+def words(command: str, given: dict[str, str]) -> list[str]:
+    """A command line with these values, and those that the command needs besides."""
+    named = {name: NEEDED[name] for name in parameters(command) if name in NEEDED} | given
+    line = [*command.split(), *ALWAYS.get(command, [])]
+    for name, value in named.items():
+        parameter = parameters(command)[name]
+        is_option = parameter.param_type_name == "option"
+        line += [*([parameter.opts[-1]] if is_option else []), value, *WITH.get((command, name), [])]
+    return line
+
+
+def test_every_option_has_its_place_in_the_tables() -> None:
+    """Whatever a command calls the values of its options is known here, and each file is an output or an input."""
+    for command, found in COMMANDS.items():
+        flags = [parameter for parameter in found.params if getattr(parameter, "is_flag", False)]
+        for parameter in found.params:
+            assert parameter in flags or parameter.metavar in FILES | PLAIN, (command, parameter.name)
+        for name in parameters(command):
+            assert (name in OUTPUTS) != (name in INPUTS), (command, name)
+
+
+@pytest.mark.parametrize(("command", "output", "other"), [pair for pair in pairs() if pair not in REPLACED])
+def test_no_output_is_an_input_or_another_output(command: str, output: str, other: str, run: Run, folder: Path) -> None:
+    """Status 2 and one line with both names, whatever links lead there; no byte is changed, nothing appears."""
+    target = OWN.get(other, "other.txt" if other in INPUTS else "new.html")
+    twin = _spelled_otherwise(target, charts=output == "plots")
+    if other == "plots":
+        target, twin = "plots", "plots/muv.svg"
+    before = _content(folder)
+    told = run(*words(command, {output: twin, other: target}), status=2).stderr.decode()
+    assert "would be written over" in told
+    assert told.count("\n") == 1
+    assert _content(folder) == before
+
+
+def _spelled_otherwise(target: str, *, charts: bool) -> str:
+    """Another way to the same file: through a hard link, or, where there is no file, a folder's link."""
+    if charts:
+        Path("charts").mkdir()
+        Path("charts/entropy.png").symlink_to(f"../{target}")
+        return "charts"
+    if Path(target).exists():
+        Path("twin").hardlink_to(target)
+        return "twin"
+    Path("here").symlink_to(".")
+    return f"here/{target}"
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in listed(folder) if (folder / name).is_file()}
+
+
+@pytest.mark.parametrize("place", ["encoded/", "./"])
+def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -> None:
+    """`encode -o FOLDER` looks at all that it would write: outputs, their offsets, the list of both."""
+    os.makedirs(place, exist_ok=True)
+    for name in ("corpus.txt.npy", "corpus.txt.offsets.npy", ".volt-encoded.json"):
+        os.replace("m.volt", Path(place, name))
+        before = _content(Path(place))
+        told = run("encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2).stderr
+        assert f"{place.removeprefix('./')}{name}: would be written over".encode() in told
+        assert _content(Path(place)) == before
+        os.replace(Path(place, name), "m.volt")
+    Path("corpus.txt.offsets").write_text("low\n")
+    files = ["corpus.txt", "corpus.txt.offsets"]
+    assert (
+        b"which is written too" in run("encode", "-m", "m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
+    )
+
+
+def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
+    """The vocabulary beside codes, and the files of a folder, are read with the one that is named."""
+    run("export", "-m", "m.volt", "--to", "huggingface", "--closed", "-o", "hf", "-q")
+    config = "hf/tokenizer_config.json"
+    for model, out in (("codes", "codes.vocab"), ("hf", "hf/tokenizer.json"), ("hf/tokenizer.json", config)):
+        assert b"which is read" in run("import", model, "-o", out, status=2).stderr
+    assert b"which is read" in run("export", "-m", "hf", "--to", "huggingface", "-o", "./hf", status=2).stderr
+    assert b"which is read" in run("export", "-m", "codes", "--to", "subword-nmt", "-o", "codes", status=2).stderr
+
+
+# What stands where a command writes
+
+
+@contextmanager
+def pipe(name: str) -> Iterator[int]:
+    """A named pipe, and a descriptor that reads from it without waiting."""
+    os.mkfifo(name)
+    reader = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield reader
+    finally:
+        os.close(reader)
+        os.unlink(name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "search corpus.txt -q -o", "encode -m m.volt corpus.txt -o", "encode -m m.volt corpus.txt --form ids -o",
+        "decode -m m.volt other.txt -o", "export -m m.volt --to tokens -q -o", "import m.volt -q -o",
+    ],
+)  # fmt: skip
+def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> None:
+    """A named pipe, and a link to a file, get the bytes that - prints; both stay what they are; nothing is left."""
+    printed = run(*line.split(), "-").stdout
+    with pipe("pipe") as reader:
+        Path("link").symlink_to("target")
+        before = listed(folder)
+        for place in ("pipe", "link"):
+            run(*line.split(), place)
+        assert listed(folder) == sorted([*before, "target"])
+        assert Path("link").is_symlink()
+        found = [os.read(reader, 1 << 16), Path("target").read_bytes()]
+    assert found == [printed, printed]
+
+
+def test_arrays_need_a_file(run: Run, folder: Path) -> None:
+    """npy and bin are two files: a pipe is refused in one line, before anything waits for its reader."""
+    with pipe("pipe"):
+        for form in ("npy", "bin"):
+            told = run("encode", "-m", "m.volt", "corpus.txt", "--form", form, "-o", "pipe", status=2).stderr
+            assert f"pipe: no file, and {form} is two of them; name a file" in told.decode()
+            assert "offsets" not in " ".join(listed(folder))
+
+
+def test_dev_stdout_is_stdout(run: Run, folder: Path) -> None:
+    """/dev/stdout is one more name of -: one thing goes there, and what is said goes to stderr."""
+    assert b"wrote stdout" in run("import", "m.volt", "-o", "/dev/stdout").stderr
+    assert (
+        b"more than one file"
+        in run("export", "-m", "m.volt", "--to", "huggingface", "-o", "/dev/stdout", status=2).stderr
+    )
+    assert b"both write to stdout" in run("search", "corpus.txt", "--json", "-o", "/dev/stdout", status=2).stderr
+    for option in ("--state", "--summary"):
+        assert b"stdout is for the lines" in run("stream", "run", "stream.yaml", option, "-", status=2).stderr
+    assert b"name a folder" in run("compare", "corpus.txt", "--plots", "-", status=2).stderr
+
+
+@pytest.mark.parametrize("place", ["", ".", "made", "loop", "n" * 300, "none/x", "/proc/x"])
+def test_a_place_that_cannot_be_is_told_in_one_line(place: str, run: Run, folder: Path) -> None:
+    """A folder, no name, a loop of links, a name too long, no folder, no permission: status 1, nothing made."""
+    Path("made").mkdir()
+    Path("loop").symlink_to("loop")
+    before = listed(folder)
+    lines = [
+        "search corpus.txt -o",
+        "decode -m m.volt other.txt -o",
+        "import m.volt -o",
+        "export -m m.volt --to tokens -o",
+    ]
+    if place not in (".", "made"):  # folders for encode
+        lines.append("encode -m m.volt corpus.txt -o")
+    for line in lines:
+        done = run(*line.split(), place, status=1)
+        assert b"cannot be written" in done.stderr, line
+        assert done.stderr.count(b"\n") == 1
+    assert listed(folder) == before
+
+
+def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
+    """A file that the shell opened as stdin is not written over, nor one that it opened as stdout read."""
+    from volt_cli.places import check_places
+
+    with Path("corpus.txt").open("ab") as file:
+        saved = os.dup(0), os.dup(1)
+        try:
+            os.dup2(file.fileno(), 0)
+            with pytest.raises(ConfigError, match=r"corpus\.txt: would be written over stdin, which is read"):
+                check_places(["corpus.txt"], ["-"])
+            os.dup2(file.fileno(), 1)
+            with pytest.raises(ConfigError, match=r"stdout: would be written over corpus\.txt, which is read"):
+                check_places(["-"], ["corpus.txt"])
+        finally:
+            for number, descriptor in enumerate(saved):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+
+
+# What a search writes unasked
+
+
+def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run: Run, tmp_path: Path) -> None:
+    """Whatever the options, a rerun replaces corpus.volt; another corpus of that name, or another file, does not."""
+    run("search", "corpus.txt", "-q")
+    first = Path("corpus.volt").read_bytes()
+    run("search", "corpus.txt", "-q", "--normalizer", "lowercase", "--min-count", "2", "--pretokenizer", "unicode")
+    second = Path("corpus.volt").read_bytes()
+    assert second != first
+    shutil.copy("corpus.txt", "same.txt")
+    Path("corpus.txt").write_text(Path("corpus.txt").read_text().replace("cat", "dog"))  # as many lines and bytes
+    Path("corpus.txt").write_text(Path("corpus.txt").read_text() + "the end\n")
+    for options, what in (([], "another corpus"), (["--json"], "another corpus")):
+        told = run("search", "corpus.txt", *options, status=2)
+        assert f"corpus.volt: exists, and was made from {what}" in told.stderr.decode()
+        assert b"name a place with -o, or replace it with --force" in told.stderr
+        assert Path("corpus.volt").read_bytes() == second
+    run("search", "corpus.txt", "-q", "--force")
+    third = Path("corpus.volt").read_bytes()
+    assert third != second
+    run("search", "same.txt", "-q", "-o", "corpus.volt")  # whoever names a place means it
+    assert Path("corpus.volt").read_bytes() != third
+
+
+@pytest.mark.parametrize("content", [b"notes", b"", b'{"volt": 1}', None])
+def test_a_file_that_no_search_made_is_refused_before_any_work(content: bytes | None, run: Run, folder: Path) -> None:
+    """Notes, a damaged vocabulary, and one of another origin stay what they are."""
+    if content is None:
+        shutil.copy("m.volt", "corpus.volt")
+    else:
+        Path("corpus.volt").write_bytes(content)
+    before = _content(folder)
+    assert b"corpus.volt: exists, and " in run("search", "corpus.txt", status=2).stderr
+    assert _content(folder) == before
+
+
+# Signals
+
+
+def test_signals_end_a_command_and_leave_nothing_behind(folder: Path) -> None:
+    """SIGTERM: 143; SIGHUP: 129; one line is said and the part is gone. A signal that is ignored stays so."""
+    running = {number: _start(number, ignored=False) for number in (signal.SIGTERM, signal.SIGHUP)}
+    ignoring = _start(0, ignored=True)
+    try:
+        wait_for(lambda: sum(name.endswith(".part") for name in listed(folder)) == 3)
+        for number, process in running.items():
+            process.send_signal(number)
+        ignoring.send_signal(signal.SIGHUP)
+        for number, process in running.items():
+            assert process.wait(DEADLINE) == 128 + number
+            assert process.stderr is not None
+            assert process.stderr.read().decode() == f"ended by {number.name}\n"
+        _, told = ignoring.communicate(b"the\n", timeout=DEADLINE)
+        assert (ignoring.returncode, told) == (0, b"")
+    finally:
+        for process in (ignoring, *running.values()):
+            process.kill()
+            process.communicate()
+    assert [name for name in listed(folder) if name.startswith((".", "out"))] == ["out0"]
+    assert Path("out0").read_bytes() == b"the\n"
+
+
+def _start(number: int, *, ignored: bool) -> subprocess.Popen[bytes]:
+    """A command that waits for its stdin, behind the start of its output."""
+    handler = signal.SIG_IGN if ignored else signal.SIG_DFL
+    return subprocess.Popen(
+        [*VOLT, "decode", "-m", "m.volt", "-o", f"out{number:d}"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, handler),
+    )

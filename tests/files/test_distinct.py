@@ -1,0 +1,62 @@
+"""Laws of what may be written beside what is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from volt.errors import ConfigError
+from volt.files.distinct import check_distinct, identity
+
+
+@pytest.fixture
+def spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ways to one file, the first of them plain."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("a").write_bytes(b"x")
+    Path("folder/up").symlink_to("..")
+    Path("link").symlink_to("a")
+    Path("link-of-link").symlink_to(tmp_path / "link")
+    Path("twin").hardlink_to("a")
+    return ["a", "./a", "folder/../a", "folder/up/a", "link", "link-of-link", "twin", str(tmp_path / "a")]
+
+
+def test_one_file_is_one_file_however_it_is_spelled(spelled: list[str]) -> None:
+    """Each way to a file, as output, is refused beside each as input, and beside each as another output."""
+    for one in spelled:
+        for other in spelled:
+            with pytest.raises(ConfigError, match=r"which is read") as caught:
+                check_distinct(["b", one], [other])
+            assert f"{one}: would be written over {other}" in str(caught.value)
+            with pytest.raises(ConfigError, match=r"which is written too"):
+                check_distinct([other, one], ["b"])
+
+
+def test_what_is_not_there_yet_is_compared_too(spelled: list[str]) -> None:
+    """A file that two outputs would make, through links that lead nowhere yet and folders that are not made yet."""
+    Path("dangling").symlink_to("folder/new")
+    for one, other in (("folder/new", "dangling"), ("folder/up/new", "new"), ("none/new", "./none/new")):
+        with pytest.raises(ConfigError):
+            check_distinct([one, other])
+    check_distinct(["folder/new", "new", "none/new", "none/other"])
+
+
+def test_pipes_and_terminals_may_be_read_and_written(tmp_path: Path) -> None:
+    """They hold nothing that could be lost; neither does what cannot be told apart."""
+    os.mkfifo(tmp_path / "pipe")
+    ours, theirs = os.openpty()
+    for place in (tmp_path / "pipe", os.ttyname(theirs), f"/dev/fd/{theirs}", "a\0b"):
+        check_distinct([place, place], [place])
+        assert identity(place) is None
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_descriptor_is_the_file_behind_it(tmp_path: Path) -> None:
+    """/dev/fd/N is the file that it was opened from."""
+    path = tmp_path / "a"
+    with path.open("ab") as file, pytest.raises(ConfigError, match="which is read"):
+        check_distinct([f"/dev/fd/{file.fileno()}"], [path])

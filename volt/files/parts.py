@@ -1,0 +1,114 @@
+"""The file that is written beside its place, until it is renamed: locked while its writer lives, swept when it is dead.
+
+A writer that is killed cannot remove its part. The next one that writes to the same place does: a part that can be
+locked has no writer. Names are counted instead of drawn, so that stale parts are found without listing the folder,
+which may be large. Where a file system has no locks, parts are not swept.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     part = Part(Path(folder, "a.txt"), 0o666)
+...     print(part.path.name)
+...     part.close()
+...     os.listdir(folder)
+.a.txt.00000000.part
+[]
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+
+N_NAMES = 8  # so many writers of one place at a time leave parts that are found again; more take names that are drawn
+_N_DRAWN = 100
+_LONGEST = 255 - len("..00000000.part")  # bytes of a name that leave room for the rest
+
+
+class Part:
+    """A new file beside `place`, locked. path: its own;  handle: open for writing.
+
+    Raises OSError if there can be none.
+    """
+
+    def __init__(self, place: Path, mode: int) -> None:
+        names = list(_counted(place))
+        for name in names:
+            sweep(name)
+        for name in chain(names, _drawn(place)):
+            with suppress(FileExistsError):
+                handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+                if _lock(handle) and _is_at(handle, name):
+                    self.path, self.handle = name, handle
+                    return
+                os.close(handle)  # another writer took it for stale before it was locked
+        raise FileExistsError(errno.EEXIST, "too many others write to it")
+
+    def close(self) -> None:
+        """Remove the file, unless it has been renamed, and let go of it."""
+        try:
+            if _is_at(self.handle, self.path):
+                self.path.unlink()
+        finally:
+            os.close(self.handle)
+
+
+def sweep(part: Path) -> None:
+    """Remove a part whose writer is dead; leave everything else, also what cannot be told.
+
+    >>> sweep(Path("/nowhere/.a.txt.00000000.part"))
+    """
+    with suppress(OSError):
+        handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if _is_stale(handle, part):
+                part.unlink()
+        finally:
+            os.close(handle)
+
+
+def _is_stale(handle: int, part: Path) -> bool:
+    """Whether a regular file can be locked, and stands where it was opened."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        return False
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return _is_at(handle, part)
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file of one's own; False if somebody else has. A file system without locks is taken as it is."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _counted(place: Path) -> Iterator[Path]:
+    return (_name(place, number) for number in range(N_NAMES))
+
+
+def _drawn(place: Path) -> Iterator[Path]:
+    return (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
+
+
+def _name(place: Path, number: int) -> Path:
+    """The name of a part; that of a place whose own name is too long to add to holds a digest instead."""
+    own = os.fsencode(place.name)
+    name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
+    return place.with_name(f".{name}.{number:08x}.part")
