@@ -55,7 +55,7 @@ def search(
     check_one_for_stdout(json=as_json, output=is_stdout(target))
     check_place(target)
     phases = Phases(quiet=quiet)
-    prepare_kernels(phases)
+    prepare_kernels(phases, "replay" if _is_file(learning.candidates) else "learn", "words")
     counts = _count(corpus, counting, tokens, phases)
     candidates = _candidates(counts, learning, phases)
     with phases.phase("search", unit="sizes") as advance:
@@ -144,11 +144,16 @@ def _count(corpus: list[str], asked: CountOptions, special: SpecialTokens, phase
         )  # fmt: skip
 
 
+def _is_file(candidates: str) -> bool:
+    """Whether candidates are asked for by a file of merges, not by their number."""
+    return bool(candidates) and not candidates.isdecimal()
+
+
 def _candidates(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Candidates:
     """Learned merges, or those of a file; asking for more than exist is an error."""
     from volt.learn.bpe import learn_bpe
 
-    if asked.candidates and not asked.candidates.isdecimal():
+    if _is_file(asked.candidates):
         return _replayed(counts, asked, phases)
     n_merges = int(asked.candidates or N_CANDIDATES)
     with phases.phase("learn", total=n_merges, unit="merges") as advance:

@@ -66,6 +66,7 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
 
 def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merges:
     """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges."""
+    lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
     n_slots = 8
     while n_slots < 2 * len(lefts):
         n_slots *= 2
