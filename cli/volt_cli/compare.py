@@ -119,7 +119,7 @@ def compare(
     asked = parse_sizes(sizing.sizes)
     lines = _sample_lines(reports.sample) if reports.sample else []
     _check_targets(reports)
-    prepare_kernels(Phases(quiet=reports.quiet))
+    prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=sizing.select,

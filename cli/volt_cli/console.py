@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from volt.kernels.ready import Job
 
-_COMPILATION: dict[Job, int] = {"search": 15, "encode": 16}
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
@@ -113,14 +112,16 @@ def loading() -> Iterator[None]:
             gc.enable()
 
 
-def prepare_kernels(phases: Phases, job: Job = "search") -> None:
-    """Load the compiled loops; the first time on a machine, say that they are being compiled."""
+def prepare_kernels(phases: Phases, *jobs: Job) -> None:
+    """Load the compiled loops of jobs; the first time on a machine, say that they are being compiled."""
     with loading():
-        from volt.kernels.ready import compile_kernels, is_compiled
+        from volt.kernels.ready import compile_kernels, missing, seconds_for
 
-        if is_compiled(job):
-            compile_kernels(job)  # loads them
+        absent = missing(*jobs)
+        if not absent:
+            compile_kernels(*jobs)  # loads them
             return
-        say(f"compiling for {job}; this happens once and takes about {_COMPILATION[job]} seconds")
-        with phases.phase("compiling"):
-            compile_kernels(job)
+        seconds = seconds_for(absent)
+        say(f"compiling, once on this machine: about {seconds} second{'s' * (seconds != 1)}")
+        with phases.phase("compiling", total=seconds, unit="") as advance:
+            compile_kernels(*jobs, report=advance)

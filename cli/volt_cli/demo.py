@@ -32,7 +32,7 @@ def demo(
     if out:
         check_place(out)
     phases = Phases()
-    prepare_kernels(phases)
+    prepare_kernels(phases, "learn", "words")
     say(f"corpus: the {len(topics)} documentation topics of this Python")
     with scratch_folder() as folder, phases.phase("count"):
         path = folder / "topics.txt"

@@ -89,7 +89,7 @@ def encode(
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
         encoder = Encoder(load_model(model), cache_words=speed.cache_words)
-        prepare_kernels(phases, "encode")
+        prepare_kernels(phases, "encode", "words", *(["dropout"] if sampling.dropout else []))
     total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
     with phases.phase("encode", total=total, unit="B") as advance:
         _encode(encoder, paths, out, job=job, progress=advance, quiet=quiet)

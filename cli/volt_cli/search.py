@@ -70,7 +70,7 @@ def search(
     check_place(target)
     replaced = standing(target) if out is None and not force else None
     phases = Phases(quiet=quiet)
-    prepare_kernels(phases)
+    prepare_kernels(phases, "replay" if learning.file else "learn", "words")
     counts = _count(corpus, counting, tokens, phases)
     if replaced:
         replaced.refuse_other(counts)

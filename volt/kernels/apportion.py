@@ -9,12 +9,12 @@ plan that meets all these windows exists, the shares themselves, so a whole one 
 import numpy as np
 
 from volt.kernels.arrays import LongArray
-from volt.kernels.compiling import compiled
+from volt.kernels.compiling import compiled, loop
 
 NEVER = 1 << 62
 
 
-@compiled
+@loop
 def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: LongArray, whole: int) -> None:
     """Fill `turns` with the sources of the next samples and move `lags` on.
 

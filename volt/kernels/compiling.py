@@ -1,16 +1,16 @@
-"""How loops are compiled. A decorator from here makes each one and keeps it on disk (`volt.kernels.caching`).
+"""How loops are compiled. A decorator from here makes each one. Loops are kept on disk (`volt.kernels.caching`), and
+parts go with the loops that call them (`volt.kernels.parts`).
 
-    compiled             a loop, or a part of one
-    compiled_releasing   what Python calls; the interpreter's lock is released meanwhile
-    compiled_inlined     a small part, which is copied into its callers before their types are known
+    loop          what Python calls; the interpreter's lock is released meanwhile
+    compiled      a part of a loop
 
 Where nothing is allocated, arrays are borrowed from the caller, who keeps them alive. Otherwise every call would count
 the references to each array that it is given, up and down, with instructions that all threads wait for: encoding a
 new unit, with 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without.
 
-    borrowing            a part of a loop
-    inlined              a part of a loop, which is copied into its callers together with what it calls
-    releasing            what Python calls; the interpreter's lock is released meanwhile
+    releasing     what Python calls; the interpreter's lock is released meanwhile
+    borrowing     a part of a loop
+    inlined       a part of a loop, which is copied into its callers together with what it calls
 
 An array is seven arguments, so a call with all arrays of a `UnitEncoder` costs 0.1 µs. Parts of the loop over units
 are therefore copied into it. Such a part can still cost time by what it returns, or works out too early, so a loop that
@@ -20,9 +20,10 @@ runs millions of times is split only where that has been measured: some are long
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from numba import njit
+from numba import config, njit
 
 from volt.kernels.caching import kept
+from volt.kernels.parts import PARTS_DIFFER, part
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,20 +34,26 @@ class Decorator(Protocol):
     def __call__(self, function: F, /) -> F: ...
 
 
-def _compiling(**options: Any) -> Decorator:
+def _loop(**options: Any) -> Decorator:
     """numba's decorator with these options, for code that is kept on disk."""
 
     def decorate(function: F) -> F:
         with kept() as cache:
-            decorated: F = njit(cache=cache, **options)(function)
+            decorated: F = njit(cache=cache, no_cfunc_wrapper=True, nogil=True, **options)(function)
         return decorated
 
     return decorate
 
 
-compiled = _compiling()
-compiled_releasing = _compiling(nogil=True)
-compiled_inlined = _compiling(inline="always")
-borrowing = _compiling(_nrt=False)
-inlined = _compiling(_nrt=False, forceinline=True)
-releasing = _compiling(_nrt=False, nogil=True)
+def _part(**options: Any) -> Decorator:
+    """A decorator for parts with these options."""
+    if PARTS_DIFFER and not vars(config)["DISABLE_JIT"]:
+        return part(**options)
+    return njit(**options)
+
+
+loop = _loop()
+releasing = _loop(_nrt=False)
+compiled = _part()
+borrowing = _part(_nrt=False)
+inlined = _part(_nrt=False, forceinline=True)

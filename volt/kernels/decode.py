@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.compiling import compiled_inlined, compiled_releasing
+from volt.kernels.compiling import inlined, loop
 from volt.kernels.memory import PADDING, load64, store64
 
 SHORT = 15  # bytes that fit into a row
@@ -33,7 +33,7 @@ class TextTable(NamedTuple):
     bytes: IntArray
 
 
-@compiled_releasing
+@loop
 def expand_lines(
     ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: IntArray, ends: LongArray
 ) -> int:
@@ -81,12 +81,12 @@ def expand_lines(
     return len(offsets) - 1
 
 
-@compiled_inlined
+@inlined
 def _length(rows: LongArray, number: int) -> int:
     return int(np.int64(rows[(np.uint64(number) << _ONE) + _ONE] >> np.uint64(56)))
 
 
-@compiled_releasing
+@loop
 def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
     """Read whole numbers with spaces between them, line by line.
 

@@ -9,16 +9,16 @@ never more than half full, so a probe ends soon.
 
 import numpy as np
 
-from volt.kernels.compiling import compiled, compiled_inlined
+from volt.kernels.compiling import compiled, inlined
 
 
-@compiled_inlined
+@inlined
 def pair_key(left: int, right: int) -> int:
     """One key for two token numbers, each below 2**31."""
     return int((np.int64(left) << 32) | np.int64(right))
 
 
-@compiled_inlined
+@inlined
 def slot_of(key: int, mask: int) -> int:
     """The slot where the search for a key starts (Fibonacci hashing)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)

@@ -15,8 +15,8 @@ new, and their lists are complete, and from left to right, once the merge is don
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown
-from volt.kernels.compiling import compiled, compiled_inlined, compiled_releasing
+from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown_ints, int_table, ints, long_table
+from volt.kernels.compiling import compiled, inlined, loop
 from volt.kernels.hashing import pair_key, slot_of, table_size
 from volt.kernels.texts import Texts, append_text, compare_texts, ends_with
 
@@ -96,9 +96,9 @@ def _best(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> tuple[i
 @compiled
 def _link_words(words: Words) -> IntArray:
     """The table of positions, (n_symbols, 4): symbol, next and previous position in the word (−1: none), word."""
-    at = np.empty((len(words.symbols), 4), np.int32)
-    start = 0
-    for word, end in enumerate(words.ends):
+    at, start = int_table(len(words.symbols), 4), 0
+    for word in range(len(words.ends)):
+        end = words.ends[word]
         for p in range(start, end):
             at[p, SYMBOL], at[p, WORD] = words.symbols[p], word
             at[p, FOLLOWS] = p + 1 if p + 1 < end else -1
@@ -110,14 +110,14 @@ def _link_words(words: Words) -> IntArray:
 @compiled
 def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
     """A copy of a table's first rows with room for more rows, which are zero."""
-    new = np.zeros((room, table.shape[1]), table.dtype)
+    new = long_table(room, table.shape[1])
     for row in range(n_rows):
         for column in range(table.shape[1]):
             new[row, column] = table[row, column]
     return new
 
 
-@compiled_inlined
+@inlined
 def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
     """The number of the pair with this key. A new key gets `n_pairs`, the next free number."""
     mask = len(slots) - 1
@@ -133,7 +133,7 @@ def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int
 @compiled
 def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
     """A table of the keys of the pairs, at most half full once they fill their room."""
-    slots = np.zeros(table_size(len(pairs)), np.int32)
+    slots = ints(table_size(len(pairs)))
     for pair in range(n_pairs):
         _find_pair(pairs[pair, KEY], pair, pairs, slots)
     return slots
@@ -179,14 +179,14 @@ def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntA
 @compiled
 def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
     """All pairs of the words, how many there are, the pool of their positions and where it is free."""
-    pairs = np.zeros((min(n_atoms * n_atoms, len(at)) + 1, 5), np.int64)  # most rows stay untouched, so cost nothing
-    found, pool = np.empty((len(at), 2), np.int32), np.empty(2 * len(at) + 1, np.int32)
+    pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
+    found, pool = int_table(len(at), 2), ints(2 * len(at) + 1)
     n_pairs = _number_pairs(at, counts, pairs, _slots_for(pairs, 0), found)
     pool_end = _place(found, len(at), 1, pool, pairs)
     return _resized(pairs, n_pairs, 2 * n_pairs + 1), n_pairs, pool, pool_end
 
 
-@compiled_inlined
+@inlined
 def _known_pair(
     role: int, token: int, key: int, stamp: int, n_pairs: int, known: LongArray, pairs: LongArray, slots: IntArray
 ) -> int:
@@ -258,14 +258,13 @@ def _push_found(
 @compiled
 def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: Texts) -> tuple[LongArray, int]:
     """A heap of the pairs that occur often enough, and its size."""
-    heap, size = np.zeros((n_pairs + 1, 2), np.int64), 0
+    heap, size = long_table(n_pairs + 1, 2), 0
     for pair in range(n_pairs):
         if pairs[pair, COUNT] >= min_count:
             size = _push(heap, size, pair, pairs, texts)
     return heap, size
 
 
-@compiled_releasing
 def learn(
     words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray,
     n_merges: int, min_count: int, progress: LongArray,
@@ -279,13 +278,29 @@ def learn(
     Returns the left and right token of each merge (n, 2) int32, of which merge k makes token n_atoms + k, and the
     replacements weighted by word count (n,) int64.
     """
-    n_atoms, n_done = len(final_atoms), 0
     merges, replacements = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64)
-    final = grown(final_atoms, n_atoms + n_merges + 1)
-    known = np.zeros((4, n_atoms + n_merges + 1), np.int64)
+    known = np.zeros((4, len(final_atoms) + n_merges + 1), np.int64)
+    final = np.concatenate([final_atoms, np.zeros(n_merges + 1, np.uint8)])
+    n_done = learn_merges(
+        words, texts, len(final_atoms), final, marker, min_count, known, merges, replacements, progress
+    )
+    return merges[:n_done], replacements[:n_done]
+
+
+@loop
+def learn_merges(
+    words: Words, texts: Texts, n_atoms: int, final: FlagArray, marker: IntArray, min_count: int,
+    known: LongArray, merges: IntArray, replacements: LongArray, progress: LongArray,
+) -> int:  # fmt: skip
+    """Fill `merges` and `replacements`. Returns how many there are.
+
+    final: which tokens carry the end-of-word marker, with room for n_merges + 1 more than the atoms
+    known: see _merge
+    """
+    n_done, n_merges = 0, len(merges)
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
-    slots, found = _slots_for(pairs, n_pairs), np.zeros((1 << 12, 2), np.int32)
+    slots, found = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
     heap, size = _first_heap(n_pairs, min_count, pairs, texts)
 
     while n_done < n_merges and progress[1] == 0:
@@ -300,7 +315,7 @@ def learn(
         n_positions = pairs[pair, SIZE]
         positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
         if 2 * n_positions > len(found):
-            found = np.zeros((4 * n_positions, 2), np.int32)
+            found = int_table(4 * n_positions, 2)
         if n_pairs + 2 * min(n_positions, new) >= len(pairs):
             pairs = _resized(pairs, n_pairs, 2 * (n_pairs + 2 * min(n_positions, new)) + 1)
             slots = _slots_for(pairs, n_pairs)
@@ -308,10 +323,10 @@ def learn(
             pair, new, n_done + 1, n_pairs, positions, at, words.counts, found, known, pairs, slots
         )
         if pool_end + n_found > len(pool):
-            pool = grown(pool, 2 * (pool_end + n_found))
+            pool = grown_ints(pool, 2 * (pool_end + n_found))
         pool_end = _place(found, n_found, pool_end, pool, pairs)
         heap, size = _push_found(found, n_found, min_count, heap, size, pairs, texts)
         merges[n_done, 0], merges[n_done, 1], replacements[n_done] = left, right, replaced
         n_done += 1
         progress[0] = n_done
-    return merges[:n_done], replacements[:n_done]
+    return n_done

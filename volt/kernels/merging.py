@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
-from volt.kernels.compiling import borrowing, compiled, inlined
+from volt.kernels.compiling import borrowing, inlined, releasing
 from volt.kernels.pair_table import N_FIRST, NO_RANK, Merges, rank_of
 
 NO_MERGE = -1
@@ -62,16 +62,6 @@ def room_of(n: int) -> Room:
     heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
     word = Word(symbols, follows, precedes, heap, aside)
     return Room(word, positions, np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
-
-
-@compiled
-def room_for(n: int) -> Room:
-    """The same for compiled code."""
-    word = Word(
-        np.empty(n + 4, np.int32), np.empty(n + 4, np.int32), np.empty(n + 4, np.int32),
-        np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64),
-    )  # fmt: skip
-    return Room(word, np.empty(n + 4, np.int32), np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
 
 
 @borrowing
@@ -180,14 +170,20 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
     return n_done, size
 
 
-@compiled
 def line_state(seed: int, line: int) -> int:
-    """Where the generator of a line starts: a function of the seed and the line's number alone."""
-    state = np.full(1, seed)
+    """Where the generator of a line starts."""
+    state = np.zeros(1, np.int64)
+    start_line(state, seed, line)
+    return int(state[0])
+
+
+@releasing
+def start_line(state: LongArray, seed: int, line: int) -> None:
+    """Set the generator of a line to its start: a function of the seed and the line's number alone."""
+    state[0] = seed
     _random(state)
     state[0] ^= line * np.int64(-4417276706812531889)
     _random(state)
-    return int(state[0])
 
 
 @inlined

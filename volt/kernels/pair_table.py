@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.compiling import compiled, inlined
+from volt.kernels.compiling import inlined, releasing
 
 NO_RANK = 0xFFFFFF  # above every rank
 MOST = (1 << 21) - 1  # tokens, and merges
@@ -64,27 +64,26 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
     return np.int64(found - _U1) & NO_RANK
 
 
-@compiled
 def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merges:
     """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges."""
+    lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
     n_slots = 8
     while n_slots < 2 * len(lefts):
         n_slots *= 2
-    pairs = np.zeros(n_slots, np.uint64)
-    while not _fill(pairs, lefts, rights):
+    first_ranks, pairs = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32), np.zeros(n_slots, np.uint64)
+    while not fill(pairs, first_ranks, lefts, rights):
         if len(pairs) > _LARGEST * n_slots:
             raise ValueError("the pairs of these merges share their slots at every size")
         pairs = np.zeros(2 * len(pairs), np.uint64)
-    first_ranks = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32)
-    for rank in range(len(lefts) - 1, -1, -1):
-        if max(lefts[rank], rights[rank]) < N_FIRST:
-            first_ranks[lefts[rank] * N_FIRST + rights[rank]] = rank
     return Merges(pairs, results.astype(np.int32), first_ranks)
 
 
-@compiled
-def _fill(pairs: LongArray, lefts: IntArray, rights: IntArray) -> bool:
+@releasing
+def fill(pairs: LongArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray) -> bool:
     """Enter all pairs into an empty table. Returns False if the table must be larger."""
+    for rank in range(len(lefts) - 1, -1, -1):
+        if max(lefts[rank], rights[rank]) < N_FIRST:
+            first_ranks[lefts[rank] * N_FIRST + rights[rank]] = rank
     for rank in range(len(lefts)):
         if rank_of(lefts[rank], rights[rank], pairs) != NO_RANK:
             continue

@@ -1,82 +1,225 @@
-"""Says whether the compiled loops are ready, and makes them so. They are compiled once per machine and version.
+"""Says which compiled loops are ready, and makes others so. They are compiled once per machine and version.
 
->>> compile_kernels("encode")
->>> is_compiled("encode")
-True
+A job is what a command does; each needs some of the loops. A loop is compiled, or loaded from disk, by a call with next
+to no data, whose arrays are of the types that the callers of the loop give it.
+
+>>> compile_kernels("learn")
+>>> missing("learn"), seconds_for(missing("learn"))
+([], 0)
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Job = Literal["search", "encode"]
+Job = Literal["learn", "replay", "words", "encode", "dropout", "decode", "mix"]
 
 
-def is_compiled(job: Job) -> bool:
-    """Whether the loops that a job runs are compiled in this process, or cached on disk by an earlier one."""
+class Loop(NamedTuple):
+    """A loop that Python calls.
+
+    place: its module in volt.kernels, and its name
+    seconds: about how long it compiles, on one core that does nothing else
+    """
+
+    place: str
+    seconds: float
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled function."""
+        module, name = self.place.split(".")
+        return getattr(import_module(f"volt.kernels.{module}"), name)
+
+
+_FILL = Loop("pair_table.fill", 0.4)
+JOBS: dict[Job, tuple[Loop, ...]] = {
+    "learn": (Loop("learn.learn_merges", 2.2),),
+    "replay": (_FILL, Loop("words.trace_each", 0.8)),
+    "words": (_FILL, Loop("words.encode_each", 1.4)),
+    "encode": (
+        Loop("unit_loop.encode_units", 3.3), Loop("unit_loop.encode_pending", 0.9), Loop("unit_rows.complete", 0.3),
+        Loop("unit_rows.rebuild", 0.1),
+    ),
+    "dropout": (Loop("words.sample_each", 0.8), Loop("merging.start_line", 0.1), Loop("expand.expand", 0.4)),
+    "decode": (Loop("decode.expand_lines", 0.4), Loop("decode.parse_ids", 0.3)),
+    "mix": (Loop("apportion.apportion", 0.5),),
+}  # fmt: skip
+
+
+def missing(*jobs: Job) -> list[Loop]:
+    """The loops of these jobs that are neither compiled in this process nor kept on disk by an earlier one."""
     from numba import config
 
     from volt.kernels.caching import is_on_disk
 
     if vars(config)["DISABLE_JIT"]:
-        return True
-    return all(kernel.signatures or is_on_disk(kernel) for kernel in _kernels(job))
+        return []
+    loops = dict.fromkeys(loop for job in jobs for loop in JOBS[job])
+    return [loop for loop in loops if not (loop.kernel.signatures or is_on_disk(loop.kernel))]
 
 
-def _kernels(job: Job) -> list[Any]:
-    """The loops that Python calls in such a job."""
-    from volt.kernels.learn import learn
+def seconds_for(loops: Iterable[Loop]) -> int:
+    """About how many seconds these loops compile."""
+    return round(sum(loop.seconds for loop in loops))
+
+
+def compile_kernels(*jobs: Job, report: Callable[[float], object] | None = None) -> None:
+    """Compile the loops that these jobs run, or load them from the disk.
+
+    report: is called with the seconds' worth that is done, as `Loop.seconds` has them
+    """
+    done = 0.0
+    for loop in dict.fromkeys(loop for job in jobs for loop in JOBS[job]):
+        _SAMPLES[loop.place]()
+        done += loop.seconds
+        if report:
+            report(done)
+
+
+def _ints(*numbers: int) -> Any:
+    return np.array(numbers, np.int32)
+
+
+def _longs(*numbers: int) -> Any:
+    return np.array(numbers, np.int64)
+
+
+def _bytes(n: int) -> Any:
+    return np.zeros(n, np.uint8)
+
+
+@cache
+def _merges() -> Any:
     from volt.kernels.pair_table import ranked_merges
-    from volt.kernels.unit_loop import encode_units
-    from volt.kernels.words import encode_words, trace
 
-    if job == "search":
-        return [learn, ranked_merges, encode_words, trace]
-    return [ranked_merges, encode_words, encode_units]
+    return ranked_merges(_ints(0), _ints(1), _ints(2))
 
 
-def compile_kernels(job: Job) -> None:
-    """Compile the loops that a search, or an encoder, runs, or load them from the cache."""
-    from volt.kernels.pair_table import ranked_merges
-    from volt.kernels.words import encode_words
-
-    symbols = np.array([0, 1], np.int32)
-    merges = ranked_merges(symbols[:1], symbols[1:], symbols[1:] + 1)
-    encode_words(symbols, np.array([2]), merges, np.ones(3, np.uint8), np.full(3, -1), 0.0, np.zeros(1, np.int64))
-    if job == "search":
-        _compile_search(symbols, merges)
-    else:
-        _compile_encode()
-
-
-def _compile_search(symbols: Any, merges: Any) -> None:
+def _learn() -> None:
     from volt.kernels.arrays import Words
     from volt.kernels.learn import learn
     from volt.kernels.texts import Texts
+
+    texts = Texts(_ints(97, 98), _longs(0, 1, 2, 0, 0))
+    learn(Words(_ints(0, 1), _longs(2), _longs(2)), texts, _bytes(2), _ints(), 1, 2, _longs(0, 0))
+
+
+def _trace() -> None:
+    from volt.kernels.arrays import Words
     from volt.kernels.words import trace
 
-    words, progress = Words(symbols, np.array([2]), np.array([2])), np.zeros(2, np.int64)
-    texts = Texts(np.array([97, 98], np.int32), np.array([0, 1, 2, 0, 0]))
-    learn(words, texts, np.zeros(2, np.uint8), np.empty(0, np.int32), 1, 2, progress)
-    trace(words, merges, progress)
+    trace(Words(_ints(0, 1), _longs(2), _longs(2)), _merges(), _longs(0, 0))
 
 
-def _compile_encode() -> None:
-    """By numbering the units of a little text."""
+def _encode_words() -> None:
+    from volt.kernels.words import encode_words
+
+    encode_words(_ints(0, 1), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.0, _longs(0))
+
+
+def _sample() -> None:
+    from volt.kernels.words import encode_sampled
+
+    encode_sampled(_ints(0, 3), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.1, 0, 0)
+
+
+def _start_line() -> None:
+    from volt.kernels.merging import line_state
+
+    line_state(0, 0)
+
+
+def _expand() -> None:
+    from volt.kernels.expand import expand
+
+    for values in (_ints(7), _bytes(1)):
+        expand(_ints(0), _longs(1), _longs(0, 1), values, np.zeros(2, values.dtype), _longs(0), values.itemsize == 1)
+
+
+@cache
+def _table() -> Any:
+    from volt.kernels.unit_rows import UnitRows
+
+    return UnitRows(np.zeros(32, np.uint64), _bytes(8), _longs(0, 0), _bytes(8), _longs(0, 0), _bytes(8), _longs(0, 0))
+
+
+def _text(n: int) -> Any:
+    text = np.full(n, 32, np.uint8)
+    text.flags.writeable = False
+    return text
+
+
+def _encode_units() -> None:
+    """By numbering the units of no text."""
     from volt.kernels.memory import PADDING
-    from volt.kernels.unit_loop import LINES, ROOM, Rule, encode_pending, encode_units
-    from volt.kernels.unit_rows import UnitRows, complete, rebuild
+    from volt.kernels.unit_loop import LINES, RING, ROOM, Rule, encode_units
     from volt.kernels.unit_state import LoopState
     from volt.kernels.unit_values import numbering
 
-    data, flags, longs = np.full(PADDING, 32, np.uint8), np.zeros(ROOM, np.uint8), np.zeros(2, np.int64)
-    data.flags.writeable = False
-    rows, state, rule = np.zeros(32, np.uint64), LoopState().slots(), Rule(10, False, 1 << 32, False, False, False)
+    rule, ring = Rule(10, False, 1 << 32, False, False, False), np.zeros(RING, np.uint64)
     line_ends, left_lines = np.zeros(LINES, np.int64), np.zeros((LINES, 2), np.int64)
-    table = UnitRows(rows, flags, longs, flags, longs, flags, longs)
-    encode_units(data, 0, rule, table, numbering(), flags, line_ends, left_lines, rows, state)
-    encode_pending(data, table, numbering(), longs[:0], longs[:0], 0)
-    complete(table, longs[:0], longs[:0])
-    rebuild(np.zeros(64, np.uint64), table.rows)
+    state, out = LoopState().slots(), _bytes(ROOM)
+    encode_units(_text(PADDING), 0, rule, _table(), numbering(), out, line_ends, left_lines, ring, state)
+
+
+def _encode_pending() -> None:
+    from volt.kernels.unit_loop import encode_pending
+    from volt.kernels.unit_values import numbering
+
+    encode_pending(_text(8), _table(), numbering(), _longs(), _longs(), 0)
+
+
+def _complete() -> None:
+    from volt.kernels.unit_rows import complete
+
+    complete(_table(), _longs(), _longs())
+
+
+def _rebuild() -> None:
+    from volt.kernels.unit_rows import rebuild
+
+    rebuild(np.zeros(64, np.uint64), _table().rows)
+
+
+def _expand_lines() -> None:
+    from volt.kernels.decode import NO_SPACE, TextTable, expand_lines
+    from volt.kernels.memory import PADDING
+
+    texts = TextTable(np.zeros(2, np.uint64), _longs(0, 0), _bytes(PADDING))
+    expand_lines(_ints(0), _longs(0, 1), 0, texts, NO_SPACE, _bytes(2 * PADDING), _longs(0))
+
+
+def _parse_ids() -> None:
+    from volt.kernels.decode import parse_ids
+
+    parse_ids(np.frombuffer(b"0\n", np.uint8), 1, _ints(0, 0), _longs(0, 0))
+
+
+def _apportion() -> None:
+    from volt.kernels.apportion import apportion
+
+    apportion(_longs(0), np.ones((1, 1), np.int64), _longs(1), _longs(0), 1)
+
+
+_SAMPLES: dict[str, Callable[[], object]] = {
+    "pair_table.fill": _merges,
+    "learn.learn_merges": _learn,
+    "words.trace_each": _trace,
+    "words.encode_each": _encode_words,
+    "words.sample_each": _sample,
+    "merging.start_line": _start_line,
+    "expand.expand": _expand,
+    "unit_loop.encode_units": _encode_units,
+    "unit_loop.encode_pending": _encode_pending,
+    "unit_rows.complete": _complete,
+    "unit_rows.rebuild": _rebuild,
+    "decode.expand_lines": _expand_lines,
+    "decode.parse_ids": _parse_ids,
+    "apportion.apportion": _apportion,
+}

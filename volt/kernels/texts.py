@@ -10,7 +10,7 @@ Ties between merges are broken by strings, so the learner must join and compare 
 
 from typing import NamedTuple
 
-from volt.kernels.arrays import IntArray, LongArray, copy_into, grown
+from volt.kernels.arrays import IntArray, LongArray, copy_into, grown_ints
 from volt.kernels.compiling import compiled
 
 
@@ -46,7 +46,7 @@ def append_text(texts: Texts, token: int, left: int, right: int) -> Texts:
     middle = start + starts[left + 1] - starts[left]
     end = middle + starts[right + 1] - starts[right]
     if end > len(chars):
-        chars = grown(chars, 2 * end)
+        chars = grown_ints(chars, 2 * end)
     copy_into(chars, start, chars, starts[left], starts[left + 1])
     copy_into(chars, middle, chars, starts[right], starts[right + 1])
     starts[token + 1] = end

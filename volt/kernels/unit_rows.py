@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.compiling import borrowing, inlined
+from volt.kernels.compiling import borrowing, inlined, releasing
 from volt.kernels.memory import load64
 
 # Unsigned places need no look at whether they count from the end.
@@ -124,7 +124,7 @@ def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
         slot = (slot + _U1) & mask
 
 
-@borrowing
+@releasing
 def rebuild(rows: LongArray, old: LongArray) -> None:
     """Enter the rows of an old table into a new, empty one."""
     for at in range(0, len(old), 4):
@@ -134,7 +134,7 @@ def rebuild(rows: LongArray, old: LongArray) -> None:
                 rows[row + np.uint64(i)] = old[at + i]
 
 
-@borrowing
+@releasing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
     """Enter the sizes of the values of pending units, whose place value_starts gives.
 

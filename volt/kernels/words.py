@@ -6,17 +6,17 @@ into the two parts that they were merged from.
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, copy_into, grown
-from volt.kernels.compiling import borrowing, compiled_releasing, inlined
+from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, copy_into, grown_longs, longs
+from volt.kernels.compiling import borrowing, inlined, loop, releasing
 from volt.kernels.merging import (
     NO_MERGE,
     Room,
     apply_merge,
-    line_state,
     load_word,
     merge_word,
     next_merge,
-    room_for,
+    room_of,
+    start_line,
 )
 from volt.kernels.pair_table import Merges
 
@@ -57,7 +57,6 @@ def encode_word(
     return n_out
 
 
-@compiled_releasing
 def encode_words(
     symbols: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray,
     dropout: float, state: LongArray,
@@ -72,21 +71,36 @@ def encode_words(
     state: (1,) int64, the generator that dropout draws from
     Returns the pieces (n_pieces,) int32 and where each word's pieces end (n_words,) int64.
     """
-    longest, start = 1, 0
-    for end in ends:
-        longest, start = max(longest, end - start), end
-    room = room_for(longest)
-    out, piece_ends = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64)
+    out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
+    n_out = encode_each(symbols, ends, merges, kept, parts, dropout, state, room, out, piece_ends)
+    return out[:n_out], piece_ends
+
+
+def longest(ends: LongArray) -> int:
+    """The length of the longest run, where each run starts at the end of the one before, and 1 at least.
+
+    >>> longest(np.array([2, 2, 7])), longest(np.array([], np.int64))
+    (5, 1)
+    """
+    return int(np.diff(ends, prepend=0).max(initial=1))
+
+
+@releasing
+def encode_each(
+    symbols: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray,
+    dropout: float, state: LongArray, room: Room, out: IntArray, piece_ends: LongArray,
+) -> int:  # fmt: skip
+    """Write the pieces of words, and where each word's pieces end. Returns how many pieces there are."""
     n_out = start = 0
-    for i, end in enumerate(ends):
+    for i in range(len(ends)):
+        end = ends[i]
         if end > start:
             copy_into(room.word.symbols, 1, symbols, start, end)
             n_out = encode_word(end - start, room, merges, kept, parts, dropout, state, out, n_out)
         piece_ends[i], start = n_out, end
-    return out[:n_out], piece_ends
+    return n_out
 
 
-@compiled_releasing
 def encode_sampled(
     atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
     first_line: int,
@@ -97,27 +111,31 @@ def encode_sampled(
     ends: (n_lines,) int64, where each line's atoms end
     Returns the pieces (n_pieces,) int32 and where each line's pieces end (n_lines,) int64.
     """
-    longest, n = 1, 0
-    for atom in atoms:
-        n += 1
-        if atom & 1:
-            longest, n = max(longest, n), 0
-    room, state = room_for(longest), np.zeros(1, np.int64)
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
-    n = n_out = done = 0
-    for line in range(len(ends)):
-        state[0] = line_state(seed, first_line + line)
-        for atom in atoms[done : ends[line]]:
-            n += 1
-            room.word.symbols[n] = atom >> 1
-            if atom & 1:
-                n_out = encode_word(n, room, merges, kept, parts, dropout, state, out, n_out)
-                n = 0
-        done, piece_ends[line] = ends[line], n_out
+    room, state = room_of(longest(np.flatnonzero(atoms & 1) + 1)), np.zeros(1, np.int64)
+    n_out = sample_each(atoms, ends, merges, kept, parts, dropout, seed, first_line, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
 
-@compiled_releasing
+@releasing
+def sample_each(
+    atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
+    first_line: int, state: LongArray, room: Room, out: IntArray, piece_ends: LongArray,
+) -> int:  # fmt: skip
+    """Write the pieces of lines, and where each line's pieces end. Returns how many pieces there are."""
+    n = n_out = done = 0
+    for line in range(len(ends)):
+        start_line(state, seed, first_line + line)
+        for place in range(done, ends[line]):
+            n += 1
+            room.word.symbols[n] = atoms[place] >> 1
+            if atoms[place] & 1:
+                n_out = encode_word(n, room, merges, kept, parts, dropout, state, out, n_out)
+                n = 0
+        done, piece_ends[line] = ends[line], n_out
+    return n_out
+
+
 def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
     """Encode every word with all merges and note when each replacement happens as the merges are added one by one.
 
@@ -127,14 +145,21 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
     the late ones: (n_late,) keys step << 32 | rank, and their weights (n_late,).  progress[1] ≠ 0 stops.
     """
     regular = np.zeros(len(merges.results), np.int64)
-    late, late_counts, n_late = np.zeros(16, np.int64), np.zeros(16, np.int64), 0
-    no_state, longest, start = np.zeros(1, np.int64), 1, 0
-    for end in words.ends:
-        longest, start = max(longest, end - start), end
-    room = room_for(longest)
-    word, positions = room.word, room.positions
-    start = 0
-    for i, end in enumerate(words.ends):
+    late, late_counts = trace_each(
+        words, merges, room_of(longest(words.ends)), np.zeros(1, np.int64), regular, progress
+    )
+    return regular, late, late_counts
+
+
+@loop
+def trace_each(
+    words: Words, merges: Merges, room: Room, no_state: LongArray, regular: LongArray, progress: LongArray
+) -> tuple[LongArray, LongArray]:
+    """Count the regular replacements in `regular`, which is zero before. Returns the late ones and their weights."""
+    late, late_counts, n_late = longs(16), longs(16), 0
+    word, positions, start = room.word, room.positions, 0
+    for i in range(len(words.ends)):
+        end = words.ends[i]
         step, size = 0, load_word(words.symbols[start:end], word, merges) if end > start else 0
         while size > 0:
             rank, n, size = next_merge(size, word, merges, 0.0, no_state, positions)
@@ -146,7 +171,7 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
                 regular[rank] += n * words.counts[i]
                 continue
             if n_late == len(late):
-                late, late_counts = grown(late, 2 * n_late), grown(late_counts, 2 * n_late)
+                late, late_counts = grown_longs(late, 2 * n_late), grown_longs(late_counts, 2 * n_late)
             late[n_late], late_counts[n_late], n_late = (
                 (np.int64(step) << 32) | rank,
                 n * words.counts[i],
@@ -156,4 +181,4 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
         progress[0] = i + 1
         if progress[1] != 0:
             break
-    return regular, late[:n_late], late_counts[:n_late]
+    return late[:n_late], late_counts[:n_late]
