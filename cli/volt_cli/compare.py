@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import ConfigError, CorpusError
-from volt_cli.console import messages, prepare_kernels
+from volt_cli.console import messages, prepare_kernels, show
 from volt_cli.options import Json, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
@@ -165,7 +165,7 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
     if reports.as_json:
         typer.echo(json.dumps(data, ensure_ascii=False))
     elif not reports.quiet:
-        console_beside(reports.out, reports.markdown).print(as_text(data))
+        show(as_text(data), console=console_beside(reports.out, reports.markdown))
     if reports.markdown is not None:
         write_bytes(as_markdown(data).encode(), reports.markdown)
     if reports.plots is not None:

@@ -24,7 +24,9 @@ def decode(
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")
     ] = Path("-"),
-    form: Annotated[Literal["pieces", "ids"], typer.Option(help="What is read.")] = "pieces",
+    form: Annotated[
+        Literal["pieces", "ids"], typer.Option(metavar="FORM", help="What is read: pieces or ids.")
+    ] = "pieces",
     separator: Separator = "",
     encoding_errors: EncodingErrors = "strict",
 ) -> None:

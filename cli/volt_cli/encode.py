@@ -64,7 +64,9 @@ def encode(
     ] = "-",
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"],
-        typer.Option(help="Text, or ids as int32 with the lines' offsets beside."),
+        typer.Option(
+            metavar="FORM", help="pieces or ids as text; npy or bin: ids as int32, with the lines' offsets beside."
+        ),
     ] = "pieces",
     separator: Separator = "",
     encoding_errors: EncodingErrors = "strict",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import CandidateError, ConfigError
-from volt_cli.console import Phases, prepare_kernels
+from volt_cli.console import Phases, prepare_kernels, show
 from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
 from volt_cli.places import check_one_for_stdout, check_place, console_beside, is_stdout, save, say_written
 
@@ -90,7 +90,7 @@ def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
 def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
     from volt.choose.report import as_text
 
-    console_beside(target).print(as_text(result, seconds=phases.seconds))
+    show(as_text(result, seconds=phases.seconds), console=console_beside(target))
     say_written(target, f"{result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
 
 

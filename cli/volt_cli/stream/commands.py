@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
-from volt_cli.console import output, say
+from volt_cli.console import say, show
 from volt_cli.options import Config, Json, Rank, Seed, Workers, World
 from volt_cli.places import is_stdout
 from volt_cli.stream.run import open_stream, run
@@ -29,19 +28,17 @@ def preview(
 ) -> None:
     """Show the first lines, and what each transform made of them."""
     from volt.stream.checking.trace import traces
-    from volt_cli.stream.show import trace_panel
+    from volt_cli.stream.show import trace_entries
 
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
-    console, numbers = output(), range(first, first + samples)
+    numbers = range(first, first + samples)
     with open_stream(config, seed=seed, n_workers=0) as stream:
         if as_json:
             typer.echo(json.dumps([trace.to_json() for trace in traces(stream, numbers)], ensure_ascii=False))
             return
         for number, trace in enumerate(traces(stream, numbers)):
-            if number:
-                console.print()
-            console.print(trace_panel(trace, changed=changed), soft_wrap=True)
+            show(*[""] * bool(number), *trace_entries(trace, changed=changed))
 
 
 def trace(
@@ -54,7 +51,7 @@ def trace(
 ) -> None:
     """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
     from volt.stream.checking.trace import traces
-    from volt_cli.stream.show import trace_panel
+    from volt_cli.stream.show import trace_entries
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
@@ -63,7 +60,7 @@ def trace(
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:
-        output().print(trace_panel(found), soft_wrap=True)
+        show(*trace_entries(found))
 
 
 def plan(
@@ -81,7 +78,7 @@ def plan(
     Exit status 1 if it is slower than --demand.
     """
     from volt.stream.checking import plan as planning
-    from volt_cli.stream.show import plan_table
+    from volt_cli.stream.show import plan_parts
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
@@ -91,9 +88,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps({**found.to_json(), "demand": demand, "enough": enough}, ensure_ascii=False))
     else:
-        console = output()
-        for part in plan_table(found, demand=demand):
-            console.print(part, soft_wrap=True)
+        show(*plan_parts(found, demand=demand))
     if not enough:
         raise StreamError(f"{found.lines_per_second or 0:,.0f} lines/s are fewer than the {demand:,.0f} of --demand")
 
@@ -137,7 +132,7 @@ def audit(
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:
-        output().print(audit_table(found), soft_wrap=True)
+        show(audit_table(found))
     if not found.exact:
         raise StreamError("the stream does not keep what it promises; see the table")
     say(
@@ -157,6 +152,7 @@ def schema(
     from volt.stream.config.problems import near
     from volt.stream.config.schema_text import as_text
     from volt.stream.transforms.registry import TRANSFORMS
+    from volt_cli.stream.show import indented
 
     for name in names or []:
         if name not in TRANSFORMS:
@@ -165,7 +161,7 @@ def schema(
         schemas = {name: documented.transform_schema(name) for name in names or []} or documented.json_schema()
         typer.echo(json.dumps(schemas, ensure_ascii=False, indent=1))
     else:
-        typer.echo(as_text(names or []).rstrip())
+        show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
 
 
 def example(
@@ -177,10 +173,10 @@ def example(
 ) -> None:
     """Write a working configuration, with data made on the spot."""
     from volt.stream.examples.recipes import RECIPES, write_recipe
+    from volt.text.layout import Entry
 
     if name is None:
-        for known, recipe in RECIPES.items():
-            sys.stdout.write(f"{known:18}{recipe.about}\n")
+        show(*(Entry(f"{known:18}", recipe.about.split(" "), label_style="") for known, recipe in RECIPES.items()))
         return
     if is_stdout(out):
         raise ConfigError("-o -: an example is several files, and stdout takes one; name a folder")
