@@ -67,6 +67,9 @@ Sizes = Annotated[
 Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A YAML file; `volt stream schema` documents every key.")
 ]
+NoUserCode = Annotated[
+    bool, typer.Option("--no-user-code", help="Refuse configurations that name Python files to run.")
+]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the configuration's.")]
 Workers = Annotated[
     int | None, typer.Option(metavar="N", help="Processes that compute ahead; the output does not depend on them.")
