@@ -34,13 +34,13 @@ app.add_typer(stream.app)
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show versions and this machine, and exit.")] = False,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
     if version:
-        import volt
+        from volt_cli.version import described
 
-        typer.echo(f"volt {volt.__version__}")
+        typer.echo(described())
         raise typer.Exit
 
 

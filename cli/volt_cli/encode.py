@@ -13,7 +13,7 @@ import typer
 
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.models import load_model
-from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator
+from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator, checked_separator
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -68,7 +68,7 @@ def encode(
             metavar="FORM", help="pieces or ids as text; npy or bin: ids as int32, with the lines' offsets beside."
         ),
     ] = "pieces",
-    separator: Separator = "",
+    separator: Separator = None,
     encoding_errors: EncodingErrors = "strict",
     quiet: Quiet = False,
 ) -> None:
@@ -84,11 +84,11 @@ def encode(
         from volt.files.paths import expand
 
         job = Job(
-            form, separator, dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
+            form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
             n_threads=speed.threads,
         )  # fmt: skip
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
-        encoder = Encoder(load_model(model), cache_words=speed.cache_words)
+        encoder = Encoder(load_model(model, beside=paths), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode")
     total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
     with phases.phase("encode", total=total, unit="B") as advance:

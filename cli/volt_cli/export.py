@@ -55,7 +55,7 @@ def export(
         raise ConfigError("TEXT is what --check encodes; add --check or leave it out")
     if check and load_peer is None:
         raise ConfigError(f"--check: no library cuts text with {to} alone; leave it out")
-    vocabulary = load_model(model)
+    vocabulary = load_model(model, beside=text or ())
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:
         notes = write_vocabulary(vocabulary, path, to=to)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from volt.errors import ConfigError
 from volt.formats import registry
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 Model = Annotated[
-    Path, typer.Option("-m", "--model", metavar="MODEL", help="The vocabulary: a file of VOLT or of another library.")
+    Path,
+    typer.Option(
+        "-m", "--model", metavar="MODEL", help="The vocabulary: a file of VOLT or of another library, or - for stdin."
+    ),
 ]
 Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Files, globs or folders; default: stdin.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead.")]
@@ -50,7 +54,8 @@ EncodingErrors = Annotated[
     typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace mends, skip leaves out."),
 ]
 Separator = Annotated[
-    str, typer.Option(metavar="MARK", help="What marks pieces that do not end a word, such as subword-nmt's @@.")
+    str | None,
+    typer.Option(metavar="MARK", help="What marks pieces that do not end a word, such as subword-nmt's @@."),
 ]
 Format = Annotated[str, typer.Option(metavar="FORMAT", autocompletion=starting(FORMATS))]
 Select = Annotated[
@@ -78,6 +83,17 @@ Rank = Annotated[
     int | None, typer.Option(metavar="N", help="This process's number; default: from torchrun, MPI or Slurm.")
 ]
 World = Annotated[int | None, typer.Option(metavar="N", help="How many processes share the stream; default: the same.")]
+
+
+def checked_separator(asked: str | None) -> str:
+    """The mark that is asked for, empty for none. Raises ConfigError if it is given and marks nothing.
+
+    >>> checked_separator("@@"), checked_separator(None)
+    ('@@', '')
+    """
+    if asked == "":
+        raise ConfigError("--separator '': marks nothing; give a mark such as @@, or leave the option out")
+    return asked or ""
 
 
 @dataclass(frozen=True)
