@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage mutants bench report notebooks paper clean
+.PHONY: check lint format demo test coverage mutants audit bench report notebooks paper clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -33,6 +33,9 @@ coverage: $(READY)  ## tests with compiled loops run as plain Python, so that th
 
 mutants: $(READY)  ## small faults put into the code one by one: which do the tests notice? a quarter of an hour
 	$(BIN)/python experiments/mutants.py --jobs 2
+
+audit: $(READY)  ## are the dependencies declared, used, met, licensed, and without published faults?
+	$(BIN)/python experiments/audit.py
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py

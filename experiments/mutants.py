@@ -30,6 +30,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,17 +38,21 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Event
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_name("mutants.txt")
 COPIED = ("volt", "cli", "tests", "pyproject.toml", "README.md")
 KERNELS = "volt/kernels/"
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "few_examples", "-m", "not slow", "--no-header", "--tb=no")
+PREFIX = "mutants-"  # of a run's folder; its process number follows
+RUNNING: set[int] = set()  # the processes, and their groups, that run tests now
+STOPPED = Event()
 NO_TESTS = 5  # pytest's exit status where nothing was selected
 NOTICED = ("killed", "timed out")
 PLUGIN = """
@@ -134,7 +139,10 @@ def main() -> int:
         print("\n".join([*faults, f"{len(chosen)} mutants: {len(faults)} do not apply"]))
         return int(bool(faults))
     print(f"{len(chosen)} of {len(mutants)} mutants, {options.jobs} at a time, {options.timeout} s each at most")
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    _sweep(Path(tempfile.gettempdir()))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
         trees = [_copied(Path(folder, str(number))) for number in range(options.jobs)]
         results = list(_reported(_run_all(chosen, trees, timeout=options.timeout)))
         said = _unchanged(trees[0], results, timeout=options.timeout)
@@ -143,6 +151,33 @@ def main() -> int:
         print(f"what this noticed means nothing, for it fails on the unchanged tree too: {said}", file=sys.stderr)
         return 2
     return int(not all(result.is_told for result in results))
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the trees of runs that were killed."""
+    for tree in folder.glob(f"{PREFIX}[0-9]*-*"):
+        owner = tree.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdecimal() and not _is_alive(int(owner)):
+            shutil.rmtree(tree, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _stop(number: int, frame: object) -> None:
+    """End the tests that run, and this process in such a way that its trees are removed."""
+    STOPPED.set()
+    for process in tuple(RUNNING):
+        with suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+    raise SystemExit(128 + number)
 
 
 def _listed() -> list[Mutant]:
@@ -286,11 +321,16 @@ def _python(
     with subprocess.Popen(
         command, cwd=tree, env=kept | own, text=True, start_new_session=True, stdout=pipe, stderr=subprocess.STDOUT
     ) as process:
+        RUNNING.add(process.pid)
         try:
+            if STOPPED.is_set():
+                raise KeyboardInterrupt
             output, _ = process.communicate(timeout=timeout)
         except BaseException:  # those that a test has started, too
             os.killpg(process.pid, 9)
             raise
+        finally:
+            RUNNING.discard(process.pid)
     return subprocess.CompletedProcess(command, process.returncode, output)
 
 

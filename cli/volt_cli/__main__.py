@@ -16,7 +16,7 @@ from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError
 from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search
-from volt_cli.console import messages
+from volt_cli.console import messages, say
 from volt_cli.ending import Ended, ended_by_signals
 from volt_cli.remedies import in_options
 from volt_cli.stream import commands as stream
@@ -35,13 +35,13 @@ app.add_typer(stream.app)
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show versions and this machine, and exit.")] = False,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
     if version:
-        import volt
+        from volt_cli.version import described
 
-        typer.echo(f"volt {volt.__version__}")
+        typer.echo(described())
         raise typer.Exit
 
 
@@ -74,15 +74,13 @@ def main() -> None:
         _silence_stdout()
         status = _told(f"{error.strerror or error}: {error.filename or 'stdout'}", 1)
     if status == 130:
-        messages().print("[bold red]interrupted[/]")
+        say("", mark="interrupted", style="bold red")
     sys.exit(status)
 
 
 def _told(text: str, status: int) -> int:
     """Print an error; the exit status."""
-    from rich.markup import escape
-
-    messages().print(f"[bold red]error[/] {escape(text)}")
+    say(text, mark="error", style="bold red")
     return status
 
 
@@ -92,7 +90,7 @@ def _told_usage(error: TyperException) -> int:
     if text:
         _told(text, error.exit_code)
     if text and context is not None:
-        messages().print(f"[dim]{context.command_path} --help tells how it is used[/]")
+        say(f"{context.command_path} --help tells how it is used")
     return error.exit_code
 
 

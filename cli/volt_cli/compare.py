@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import ConfigError, CorpusError
-from volt_cli.console import messages, prepare_kernels
+from volt_cli.console import messages, prepare_kernels, show
 from volt_cli.options import Json, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
@@ -188,10 +188,6 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
     from volt.comparison.report import as_markdown, as_text
 
     data = comparison.as_data()
-    if reports.as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False))
-    elif not reports.quiet:
-        console_beside(reports.out, reports.markdown).print(as_text(data))
     if reports.markdown is not None:
         write_bytes(as_markdown(data).encode(), reports.markdown)
     if reports.plots is not None:
@@ -203,6 +199,10 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
 
         with written(reports.out) as path:
             write_page(comparison, path)
+    if reports.as_json:  # when the files are there: who reads this may stop at any time
+        typer.echo(json.dumps(data, ensure_ascii=False))
+    elif not reports.quiet:
+        show(as_text(data), console=console_beside(reports.out, reports.markdown))
     if not reports.quiet:
         for place in filter(None, (reports.markdown, reports.plots, reports.out)):
             say_written(place)

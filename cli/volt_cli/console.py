@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import Progress
 
     from volt.kernels.ready import Job
 
+FILE_WIDTH = 120  # columns of a table where stdout is a file or pipe
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
@@ -28,22 +29,48 @@ def messages() -> Console:
     """The console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    is_terminal = sys.stderr.isatty()
+    width, height = _size(is_terminal, sys.stderr)
+    return Console(stderr=True, highlight=False, soft_wrap=not is_terminal, width=width, height=height)
 
 
 def output() -> Console:
-    """A console on stdout; wide enough for its tables where stdout is a file or pipe."""
+    """A console on stdout; where that is a file or pipe, its tables are as wide as COLUMNS says, or 120."""
     from rich.console import Console
 
     is_terminal = sys.stdout.isatty()
-    return Console(highlight=False, width=None if is_terminal else 120, soft_wrap=not is_terminal)
+    width, height = _size(is_terminal, sys.stdout)
+    return Console(highlight=False, soft_wrap=not is_terminal, width=width, height=height)
 
 
-def say(message: str) -> None:
-    """Tell people something, on stderr."""
+def _size(is_terminal: bool, file: TextIO) -> tuple[int | None, int | None]:
+    """The width and height of a console, unless rich finds them out: it takes a dumb terminal for 80 columns wide."""
+    if is_terminal and os.environ.get("TERM") not in ("dumb", "unknown"):
+        return None, None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns), 25
+    return os.get_terminal_size(file.fileno()).columns if is_terminal else FILE_WIDTH, 25
+
+
+def show(*parts: RenderableType, console: Console | None = None) -> None:
+    """Print for people: on stdout, or on another console. What is wider than a terminal is left to the terminal."""
+    from rich.console import Group
+
+    (console or output()).print(Group(*parts), crop=False)
+
+
+def say(message: str, *, mark: str = "", style: str = "") -> None:
+    """Tell people something, on stderr. mark: a word before it, in a style of its own."""
     from rich.text import Text
 
-    messages().print(Text(message))
+    from volt.text.layout import wrapped
+
+    console = messages()
+    told = f"{mark} {message}" if mark else message
+    text = Text(told if console.soft_wrap else wrapped(told, console.width))
+    text.stylize(style, 0, len(mark))
+    console.print(text, soft_wrap=True)
 
 
 class Phases:

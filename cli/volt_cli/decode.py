@@ -11,7 +11,7 @@ import typer
 
 from volt_cli.lines import BLOCK_SIZE, open_output, read_lines
 from volt_cli.models import load_model
-from volt_cli.options import EncodingErrors, Files, Model, Separator
+from volt_cli.options import EncodingErrors, Files, Model, Separator, checked_separator
 from volt_cli.places import check_places
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ def decode(
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")
     ] = Path("-"),
-    form: Annotated[Literal["pieces", "ids"], typer.Option(help="What is read.")] = "pieces",
-    separator: Separator = "",
+    form: Annotated[
+        Literal["pieces", "ids"], typer.Option(metavar="FORM", help="What is read: pieces or ids.")
+    ] = "pieces",
+    separator: Separator = None,
     encoding_errors: EncodingErrors = "strict",
 ) -> None:
     """Decode pieces or ids, line by line, to text.
@@ -37,14 +39,15 @@ def decode(
     from volt.files.paths import expand
 
     check_places([out], expand(files or ["-"]), model=model)
-    vocabulary = load_model(model)
-    if separator and (form == "ids" or vocabulary.marker != "suffix"):
+    mark = checked_separator(separator)
+    vocabulary = load_model(model, beside=files or ["-"])
+    if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
     with open_output(out) as file:
         if form == "ids":
             file.writelines(_from_ids(vocabulary, files, errors=encoding_errors))
         else:
-            file.writelines(_from_pieces(vocabulary, files, separator=separator, errors=encoding_errors))
+            file.writelines(_from_pieces(vocabulary, files, separator=mark, errors=encoding_errors))
     sys.stdout.flush()
 
 

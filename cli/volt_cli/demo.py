@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from volt_cli.console import Phases, prepare_kernels, say
+from volt_cli.console import Phases, prepare_kernels, say, show
 from volt_cli.options import Select
 from volt_cli.places import check_place, console_beside, save, say_written
 
@@ -28,6 +28,7 @@ def demo(
     from volt.encode.encoder import Encoder
     from volt.files.scratch import scratch_folder
     from volt.learn.bpe import learn_bpe
+    from volt.text.layout import Entry
 
     if out:
         check_place(out)
@@ -43,10 +44,10 @@ def demo(
     with phases.phase("search"):
         result = search(candidates, select=select)
     console, encoder = console_beside(out), Encoder(result.vocabulary)
-    console.print(report.as_text(result, seconds=phases.seconds))
+    show(report.as_text(result, seconds=phases.seconds), "", console=console)
     sentence = "Subclasses override __getattr__ only if they understand the consequences."
     pieces = encoder.encode(sentence)
-    console.print(f"\n[dim]encode[/]  {' '.join(pieces)}\n[dim]decode[/]  {encoder.decode(pieces)}", highlight=False)
+    show(Entry("encode  ", pieces), Entry("decode  ", encoder.decode(pieces).split(" ")), console=console)
     if out:
         save(result.vocabulary, out)
         say_written(out)

@@ -13,7 +13,7 @@ import typer
 
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.models import load_model
-from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator
+from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator, checked_separator
 from volt_cli.places import check_places, is_stdout
 
 if TYPE_CHECKING:
@@ -65,9 +65,11 @@ def encode(
     ] = "-",
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"],
-        typer.Option(help="Text, or ids as int32 with the lines' offsets beside."),
+        typer.Option(
+            metavar="FORM", help="pieces or ids as text; npy or bin: ids as int32, with the lines' offsets beside."
+        ),
     ] = "pieces",
-    separator: Separator = "",
+    separator: Separator = None,
     encoding_errors: EncodingErrors = "strict",
     quiet: Quiet = False,
 ) -> None:
@@ -83,12 +85,12 @@ def encode(
         from volt.files.paths import expand
 
         job = Job(
-            form, separator, dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
+            form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
             n_threads=speed.threads,
         )  # fmt: skip
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
-        encoder = Encoder(load_model(model), cache_words=speed.cache_words)
+        encoder = Encoder(load_model(model, beside=paths), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", *(["dropout"] if sampling.dropout else []))
     total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
     with phases.phase("encode", total=total, unit="B") as advance:

@@ -58,7 +58,7 @@ def export(
         raise ConfigError(f"--check: no library cuts text with {to} alone; leave it out")
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
     check_places(outputs, expand(text) if text else (), model=model)
-    vocabulary = load_model(model)
+    vocabulary = load_model(model, beside=text or ())
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:
         notes = write_vocabulary(vocabulary, path, to=to)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from volt.errors import ConfigError
-from volt_cli.console import loading, output
+from volt_cli.console import loading, show
 from volt_cli.models import load_model
 from volt_cli.options import Json, Model
 
@@ -62,27 +63,27 @@ def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
 
 
 def _show(data: dict[str, Any], line: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from volt.text.layout import Entry
 
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+    rows = list(_rows(data, line))
+    width = max(len(name) for name, _, _ in rows) + 2
+    show(*(Entry(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
+
+
+def _rows(data: dict[str, Any], line: str) -> Iterator[tuple[str, list[str], str]]:
+    """What is shown: a name, parts that are not broken inside, and what stands between two of them."""
+    from volt.text.layout import at_bars
+
     for name, value in data.items():
         if name == "provenance":
             for key, entry in value.items():
-                table.add_row(key.replace("_", " "), Text(_plain(entry)))
+                yield (key, at_bars(_plain(entry)), "") if key == "signature" else (key, _plain(entry).split(" "), " ")
         elif name in ("most_frequent", "longest"):
-            table.add_row(
-                name.replace("_", " "), Text("  ".join(f"{_visible(token)} {count:,}" for token, count in value))
-            )
+            yield name, [f"{_visible(token)} {count:,}" for token, count in value], "  "
         elif name == "pieces":
-            if line:
-                table.add_row("cut", Text(" ".join(map(_visible, value))))
+            yield from [("cut", list(map(_visible, value)), " ")] * bool(line)
         else:
-            shown = " ".join(value) if isinstance(value, list) else _plain(value)
-            table.add_row(name.replace("_", " "), Text(shown))
-    output().print(table, soft_wrap=True)
+            yield name, value if isinstance(value, list) else _plain(value).split(" "), " "
 
 
 def _plain(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from volt.errors import ConfigError
 from volt.formats import registry
 
 if TYPE_CHECKING:
@@ -40,17 +41,21 @@ def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 Model = Annotated[
-    Path, typer.Option("-m", "--model", metavar="MODEL", help="The vocabulary: a file of VOLT or of another library.")
+    Path,
+    typer.Option(
+        "-m", "--model", metavar="MODEL", help="The vocabulary: a file of VOLT or of another library, or - for stdin."
+    ),
 ]
 Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Files, globs or folders; default: stdin.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
-    typer.Option(help="Lines that are not UTF-8: stop there, mend, leave out."),
+    typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace mends, skip leaves out."),
 ]
 Separator = Annotated[
-    str, typer.Option(metavar="MARK", help="What marks pieces that do not end a word, such as subword-nmt's @@.")
+    str | None,
+    typer.Option(metavar="MARK", help="What marks pieces that do not end a word, such as subword-nmt's @@."),
 ]
 Format = Annotated[str, typer.Option(metavar="FORMAT", autocompletion=starting(FORMATS))]
 Select = Annotated[
@@ -67,6 +72,9 @@ Sizes = Annotated[
 Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A YAML file; `volt stream schema` documents every key.")
 ]
+NoUserCode = Annotated[
+    bool, typer.Option("--no-user-code", help="Refuse configurations that name Python files to run.")
+]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the configuration's.")]
 Workers = Annotated[
     int | None, typer.Option(metavar="N", help="Processes that compute ahead; the output does not depend on them.")
@@ -75,6 +83,17 @@ Rank = Annotated[
     int | None, typer.Option(metavar="N", help="This process's number; default: from torchrun, MPI or Slurm.")
 ]
 World = Annotated[int | None, typer.Option(metavar="N", help="How many processes share the stream; default: the same.")]
+
+
+def checked_separator(asked: str | None) -> str:
+    """The mark that is asked for, empty for none. Raises ConfigError if it is given and marks nothing.
+
+    >>> checked_separator("@@"), checked_separator(None)
+    ('@@', '')
+    """
+    if asked == "":
+        raise ConfigError("--separator '': marks nothing; give a mark such as @@, or leave the option out")
+    return asked or ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,7 @@ class CountOptions:
     ] = "whitespace"
     level: Annotated[
         Literal["characters", "bytes"],
-        typer.Option(help="What is merged; bytes are cut as in GPT-2."),
+        typer.Option(metavar="WHAT", help="What is merged: characters, or bytes, which are cut as in GPT-2."),
     ] = "characters"
     fields: Annotated[
         str, typer.Option(metavar="N,N", help="Columns of tab-separated text, counted from 1: 2 or 1,2.")
@@ -137,7 +156,10 @@ class CandidateOptions:
     ] = ""
     marker: Annotated[
         Literal["suffix", "prefix", "none"] | None,
-        typer.Option(help="What marks words: </w> behind, ▁ before, nothing; default: as the words need."),
+        typer.Option(
+            metavar="KIND",
+            help="What marks words: suffix is </w> behind, prefix is ▁ before, or none; default: as the words need.",
+        ),
     ] = None
     min_pair_count: Annotated[int, typer.Option(metavar="N", help="Merge no pair that occurs less often.")] = 2
 
@@ -170,18 +192,22 @@ class TransportOptions:
     PANEL = "Transport"
 
     length: Annotated[
-        Literal["type", "occurrence"], typer.Option(help="Whether Eq. 2 averages over types or their occurrences.")
+        Literal["type", "occurrence"],
+        typer.Option(metavar="OVER", help="What Eq. 2 averages over: each type once, or each occurrence."),
     ] = "type"
-    mass: Annotated[Literal["tokens", "characters"], typer.Option(help="What token marginals are shares of.")] = (
-        "tokens"
-    )
+    mass: Annotated[
+        Literal["tokens", "characters"],
+        typer.Option(metavar="OF", help="What token marginals are shares of: tokens or characters."),
+    ] = "tokens"
     epsilon: Annotated[float, typer.Option(metavar="X", help="Entropy regularisation ε.")] = 1.0
     row_tau: Annotated[float, typer.Option(metavar="X", help="Hardness τ of the character marginal; 1 is hard.")] = 1.0
     column_tau: Annotated[float, typer.Option(metavar="X", help="Hardness τ of the token marginal; 1 is hard.")] = 0.5
     min_share: Annotated[
         float, typer.Option(metavar="X", help="Least transported share that keeps a token; 0 keeps all.")
     ] = 0.001
-    solver: Annotated[Literal["sinkhorn", "pot"], typer.Option(help="What solves it.")] = "sinkhorn"
+    solver: Annotated[
+        Literal["sinkhorn", "pot"], typer.Option(metavar="NAME", help="What solves it: sinkhorn or pot.")
+    ] = "sinkhorn"
     max_iters: Annotated[int, typer.Option(metavar="N", help="Most iterations per transport.")] = 1_000
 
     def parameters(self) -> Parameters:

@@ -25,6 +25,7 @@ REMEDIES = {
     r"\bExport Vocabulary\.closed\(\)": "Export with --closed",
     r"\bVocabulary\.closed\(\)": "--closed",
     r"\bvolt\.formats\.check\b": "--check",
+    r"\buser_code=False\b": "--no-user-code",
     r"\bn_merges\b": "--candidates",
     r"^system '([^']*)':": r"--with \1:",
     r"^(epsilon|dropout) (is|draws)\b": r"--\1 \2",

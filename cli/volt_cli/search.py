@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import CandidateError, ConfigError
-from volt_cli.console import Phases, prepare_kernels, say
+from volt_cli.console import Phases, prepare_kernels, say, show
 from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
 from volt_cli.places import (
     check_one_for_stdout,
@@ -107,7 +107,7 @@ def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
 def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
     from volt.choose.report import as_text
 
-    console_beside(target).print(as_text(result, seconds=phases.seconds))
+    show(as_text(result, seconds=phases.seconds), console=console_beside(target))
     say_written(target, f"{result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
 
 

@@ -286,8 +286,7 @@ def test_an_interrupted_kernel_stops() -> None:
 
 
 def test_help_names_every_command_and_option(run: Run) -> None:
-    """--help works for the program and every command, and --version prints one line."""
-    assert run("--version").stdout.startswith(b"volt ")
+    """--help works for the program and every command."""
     listing = run("--help").stdout.decode()
     for command in ("search", "encode", "decode", "inspect", "demo"):
         assert command in listing

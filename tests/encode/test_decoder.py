@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, chain
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import Run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -213,18 +212,15 @@ def test_threads_share_a_decoder_and_processes_are_sent_it() -> None:
     assert pickle.loads(pickle.dumps(decoder)).decode_lines(*flat(batches[0])) == expected[0]
 
 
-def test_the_command_reads_ids_of_several_files(tmp_path: Path) -> None:
+def test_the_command_reads_ids_of_several_files(run: Run) -> None:
     """`volt decode --form ids` gives the text of all files, and names file and line of what is no id."""
     vocabulary = Vocabulary((), ("a</w>", "b"))
-    vocabulary.save(tmp_path / "v.volt")
-    (tmp_path / "a.ids").write_bytes(b"5 4 4\r\n\n4")
-    (tmp_path / "b.ids").write_bytes(b"4\n" * 300_000 + b"4 99\n")
-    command = [sys.executable, "-m", "volt_cli", "decode", "--form", "ids", "-m", "v.volt"]
-    done = subprocess.run([*command, "a.ids", "a.ids"], cwd=tmp_path, capture_output=True, timeout=300)
-    assert done.stdout == b"ba a\n\na\n" * 2
-    done = subprocess.run([*command, "b.ids"], cwd=tmp_path, capture_output=True, timeout=300)
-    assert b"b.ids:300001: id 99 at position 1: ids go from 0 to 5" in done.stderr
-    assert done.returncode == 1
+    vocabulary.save("v.volt")
+    Path("a.ids").write_bytes(b"5 4 4\r\n\n4")
+    Path("b.ids").write_bytes(b"4\n" * 300_000 + b"4 99\n")
+    command = ["decode", "--form", "ids", "-m", "v.volt"]
+    assert run(*command, "a.ids", "a.ids").stdout == b"ba a\n\na\n" * 2
+    assert b"b.ids:300001: id 99 at position 1: ids go from 0 to 5" in run(*command, "b.ids", status=1).stderr
 
 
 @pytest.mark.parametrize("name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"])

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from volt.encode.encoder import Encoder
+from volt.text.layout import Entry, Grid, at_bars
 from volt.text.markers import PREFIX, SUFFIX
 
 if TYPE_CHECKING:
@@ -87,32 +88,26 @@ def cut(pieces: Iterable[str]) -> str:
 
 
 def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> RenderableType:
-    """The report of a search, for a rich console. seconds: of each phase."""
+    """The report of a search, for a rich console; print it with `crop=False`. seconds: of each phase."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = [_steps_table(result), "", _picks_table(result), ""]
     for warning in result.warnings:
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
-    parts += [_cuts_table(sample_cuts(result)), ""]
+    parts += [*_cuts(sample_cuts(result)), ""]
     if seconds:
-        spent = "   ".join(f"{phase} {value:.2f}" for phase, value in seconds.items())
-        parts.append(Text.assemble(("seconds   ", "dim"), spent, f"   total {sum(seconds.values()):.2f}"))
-    parts.append(Text.assemble(("signature ", "dim"), result.signature))
+        spent = {**seconds, "total": sum(seconds.values())}
+        parts.append(Entry("seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "))
+    parts.append(Entry("signature ", at_bars(result.signature), gap=""))
     return Group(*parts)
 
 
-def _steps_table(result: SearchResult) -> RenderableType:
+def _steps_table(result: SearchResult) -> Grid:
     """One row for each size. The chosen row stands out, and each rule stands at the size that it picks."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("size", "kept", "entropy", "MUV ·10⁶", "pieces", "F95", "Rényi", "iter."):
-        table.add_column(name, justify="right")
-    table.add_column("picked by")
-    for index, step in enumerate(result.steps):
-        rules = [rule for rule, pick in result.picks.items() if pick.index == index]
-        table.add_row(
+    heads = ("size", "kept", "entropy", "MUV ·10⁶", "pieces", "F95", "Rényi", "iter.", "picked by")
+    rows = [
+        (
             f"{step.size:,}",
             f"{step.n_kept:,}",
             f"{step.entropy:.4f}",
@@ -121,32 +116,26 @@ def _steps_table(result: SearchResult) -> RenderableType:
             f"{step.f95:,.0f}",
             f"{step.renyi:.3f}",
             f"{step.n_iters}" if step.converged else f"{step.n_iters}!",
-            ", ".join(rules),
-            style="bold green" if step is result.best else "",
+            ", ".join(rule for rule, pick in result.picks.items() if pick.index == index),
         )
-    return table
+        for index, step in enumerate(result.steps)
+    ]
+    numbers, spare = range(len(heads) - 1), [heads.index(name) for name in ("iter.", "kept", "F95", "Rényi")]
+    return Grid(heads, rows, numbers, strong=result.pick.index, spare=spare)
 
 
-def _picks_table(result: SearchResult) -> RenderableType:
+def _picks_table(result: SearchResult) -> Grid:
     """What every rule would pick, and why."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("rule")
-    table.add_column("size", justify="right")
-    table.add_column("why")
-    for rule, pick in result.picks.items():
-        edge = " [yellow](edge of the range)[/]" if pick.on_edge else ""
-        table.add_row(rule, f"{pick.size:,}", pick.why + edge, style="bold green" if pick is result.pick else "")
-    return table
+    picks = list(result.picks.values())
+    rows = [
+        (rule, f"{pick.size:,}", pick.why + (" (edge of the range)" if pick.on_edge else ""))
+        for rule, pick in result.picks.items()
+    ]
+    return Grid(("rule", "size", "why"), rows, numbers=[1], strong=picks.index(result.pick))
 
 
-def _cuts_table(cuts: Iterable[tuple[str, Iterable[str]]]) -> RenderableType:
+def _cuts(cuts: Iterable[tuple[str, Iterable[str]]]) -> list[RenderableType]:
     """Words beside their pieces."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for word, pieces in cuts:
-        table.add_row(Text(word, style="dim"), Text(cut(pieces)))
-    return table
+    found = [(word, cut(pieces)) for word, pieces in cuts]
+    width = max((len(word) for word, _ in found), default=0) + 2
+    return [Entry(f"{word:{width}}", [pieces]) for word, pieces in found]

@@ -13,8 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from volt.comparison.tables import (
@@ -27,11 +26,10 @@ from volt.comparison.tables import (
     study_tables,
     system_tables,
 )
+from volt.text.layout import Entry, Grid, at_bars
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-
-GAP = 2  # spaces between columns
+    from rich.console import RenderableType
 
 
 def report_tables(data: Data, *, full: bool = True) -> list[Table]:
@@ -92,65 +90,28 @@ def _escaped(text: str) -> str:
 def as_text(data: Data) -> RenderableType:
     """The report for a rich console.
 
-    A table that is too wide is shown in parts, and each part repeats the first column.
+    A table that is too wide is shown in parts, and each part repeats the first column. Print it with `crop=False`.
     """
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = []
     for found in report_tables(data, full=False):
-        parts += [Text(found.caption, style="bold"), _Fitted(found)]
+        parts += [Text(found.caption, style="bold"), _grid(found)]
         parts += [Text(found.note, style="dim")] * bool(found.note) + [""]
     for warning in warnings(data):
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
-    spent = "   ".join(f"{phase} {value:.2f}" for phase, value in data["search"]["seconds"].items())
-    parts.append(Text.assemble(("seconds   ", "dim"), spent, f"   total {data['made']['seconds']:.2f}"))
-    parts.append(Text.assemble(("signature ", "dim"), data["signature"]))
+    seconds = {**data["search"]["seconds"], "total": data["made"]["seconds"]}
+    parts.append(Entry("seconds   ", [f"{phase} {value:.2f}" for phase, value in seconds.items()], gap="   "))
+    parts.append(Entry("signature ", at_bars(data["signature"]), gap=""))
     return Group(*parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """A table that is cut into parts, one below the other, where the console is narrower than it is."""
-
-    table: Table
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for columns in column_parts(_widths(self.table), options.max_width):
-            yield _part(self.table, columns)
-
-
-def _widths(table: Table) -> list[int]:
-    """Characters that each column takes."""
-    texts = [[column.head for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
-    return [max(map(len, column)) for column in zip(*texts, strict=True)]
-
-
-def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Which columns stand together where there is so much room; the first column is in every part.
-
-    >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
-    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
-    """
-    parts, left = [[0]], room - widths[0]
-    for column, width in enumerate(widths[1:], 1):
-        if width + GAP > left and len(parts[-1]) > 1:
-            parts.append([0])
-            left = room - widths[0]
-        parts[-1].append(column)
-        left -= width + GAP
-    return parts
-
-
-def _part(table: Table, columns: Sequence[int]) -> RenderableType:
-    """Some columns of a table."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    part = RichTable(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    for column in (table.columns[place] for place in columns):
-        part.add_column(Text(column.head), justify="right" if column.is_number else "left", overflow="fold")
-    for number, row in enumerate(table.rows):
-        style = "bold green" if number == table.strong else ""
-        part.add_row(*(Text(row[place].text) for place in columns), style=style)
-    return part
+def _grid(table: Table) -> Grid:
+    """A table, to be fitted to a terminal."""
+    return Grid(
+        [column.head for column in table.columns],
+        [[cell.text for cell in row] for row in table.rows],
+        numbers=[place for place, column in enumerate(table.columns) if column.is_number],
+        strong=table.strong,
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +10,8 @@ import typer
 
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
-from volt_cli.console import output, say
-from volt_cli.options import Config, Json, Rank, Seed, Workers, World
+from volt_cli.console import say, show
+from volt_cli.options import Config, Json, NoUserCode, Rank, Seed, Workers, World
 from volt_cli.places import is_stdout
 from volt_cli.stream.run import open_stream, run
 
@@ -25,23 +24,22 @@ def preview(
     first: Annotated[int, typer.Option("--from", metavar="N", help="Begin at this line (from 0).")] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
     seed: Seed = None,
+    no_user_code: NoUserCode = False,
     as_json: Json = False,
 ) -> None:
     """Show the first lines, and what each transform made of them."""
     from volt.stream.checking.trace import traces
-    from volt_cli.stream.show import trace_panel
+    from volt_cli.stream.show import trace_entries
 
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
-    console, numbers = output(), range(first, first + samples)
-    with open_stream(config, seed=seed, n_workers=0) as stream:
+    numbers = range(first, first + samples)
+    with open_stream(config, user_code=not no_user_code, seed=seed, n_workers=0) as stream:
         if as_json:
             typer.echo(json.dumps([trace.to_json() for trace in traces(stream, numbers)], ensure_ascii=False))
             return
         for number, trace in enumerate(traces(stream, numbers)):
-            if number:
-                console.print()
-            console.print(trace_panel(trace, changed=changed), soft_wrap=True)
+            show(*[""] * bool(number), *trace_entries(trace, changed=changed))
 
 
 def trace(
@@ -50,20 +48,21 @@ def trace(
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
+    no_user_code: NoUserCode = False,
     as_json: Json = False,
 ) -> None:
     """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
     from volt.stream.checking.trace import traces
-    from volt_cli.stream.show import trace_panel
+    from volt_cli.stream.show import trace_entries
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
-    with open_stream(config, seed=seed, rank=rank, world=world, n_workers=0) as stream:
+    with open_stream(config, user_code=not no_user_code, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         found = next(traces(stream, [number]))
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:
-        output().print(trace_panel(found), soft_wrap=True)
+        show(*trace_entries(found))
 
 
 def plan(
@@ -74,6 +73,7 @@ def plan(
     ] = None,
     seconds: Annotated[float, typer.Option(metavar="S", help="How long to measure.")] = 2.0,
     workers: Workers = None,
+    no_user_code: NoUserCode = False,
     as_json: Json = False,
 ) -> None:
     """Say how often each source will have been read, what memory is needed, and how fast the stream is here.
@@ -81,19 +81,17 @@ def plan(
     Exit status 1 if it is slower than --demand.
     """
     from volt.stream.checking import plan as planning
-    from volt_cli.stream.show import plan_table
+    from volt_cli.stream.show import plan_parts
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
-    with open_stream(config, n_workers=workers) as stream:
+    with open_stream(config, user_code=not no_user_code, n_workers=workers) as stream:
         found = planning.plan(stream, at=_lines(at), seconds=seconds)
     enough = demand is None or (found.lines_per_second or 0) >= demand
     if as_json:
         typer.echo(json.dumps({**found.to_json(), "demand": demand, "enough": enough}, ensure_ascii=False))
     else:
-        console = output()
-        for part in plan_table(found, demand=demand):
-            console.print(part, soft_wrap=True)
+        show(*plan_parts(found, demand=demand))
     if not enough:
         raise StreamError(f"{found.lines_per_second or 0:,.0f} lines/s are fewer than the {demand:,.0f} of --demand")
 
@@ -121,6 +119,7 @@ def audit(
         bool, typer.Option("--content", help="Also read every line, and compare with the files.")
     ] = False,
     world: Annotated[int, typer.Option(metavar="N", help="As if so many processes shared the stream.")] = 1,
+    no_user_code: NoUserCode = False,
     as_json: Json = False,
 ) -> None:
     """Prove that every line comes exactly once per epoch, and that the sources' shares are kept.
@@ -132,12 +131,12 @@ def audit(
 
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
-    with open_stream(config, rank=0, world=world, n_workers=0) as stream:
+    with open_stream(config, user_code=not no_user_code, rank=0, world=world, n_workers=0) as stream:
         found = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
     else:
-        output().print(audit_table(found), soft_wrap=True)
+        show(audit_table(found))
     if not found.exact:
         raise StreamError("the stream does not keep what it promises; see the table")
     say(
@@ -157,6 +156,7 @@ def schema(
     from volt.stream.config.problems import near
     from volt.stream.config.schema_text import as_text
     from volt.stream.transforms.registry import TRANSFORMS
+    from volt_cli.stream.show import indented
 
     for name in names or []:
         if name not in TRANSFORMS:
@@ -165,7 +165,7 @@ def schema(
         schemas = {name: documented.transform_schema(name) for name in names or []} or documented.json_schema()
         typer.echo(json.dumps(schemas, ensure_ascii=False, indent=1))
     else:
-        typer.echo(as_text(names or []).rstrip())
+        show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
 
 
 def example(
@@ -177,10 +177,10 @@ def example(
 ) -> None:
     """Write a working configuration, with data made on the spot."""
     from volt.stream.examples.recipes import RECIPES, write_recipe
+    from volt.text.layout import Entry
 
     if name is None:
-        for known, recipe in RECIPES.items():
-            sys.stdout.write(f"{known:18}{recipe.about}\n")
+        show(*(Entry(f"{known:18}", recipe.about.split(" "), label_style="") for known, recipe in RECIPES.items()))
         return
     if is_stdout(out):
         raise ConfigError("-o -: an example is several files, and stdout takes one; name a folder")

@@ -16,7 +16,7 @@ import typer
 
 from volt.errors import ConfigError, OutputError, StreamError, reason
 from volt_cli.console import say
-from volt_cli.options import Config, Quiet, Rank, Seed, Workers, World
+from volt_cli.options import Config, NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.outlet import Outlet, Signals
 from volt_cli.stream.position import Consumer, Positions
@@ -81,6 +81,7 @@ def run(
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the metrics at the end here, as JSON.")
     ] = None,
+    no_user_code: NoUserCode = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the stream's lines to stdout.
@@ -92,7 +93,8 @@ def run(
     consumer = Consumer(states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
-        stream = stack.enter_context(open_stream(config, rank=rank, world=world, n_workers=workers, seed=seed))
+        options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
+        stream = stack.enter_context(open_stream(config, **options))
         _check_files(config, states, summary, read=stream.files, appended=stream.policy.quarantine)
         positions = _restored(stream, consumer, states)
         running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)

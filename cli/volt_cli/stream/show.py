@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
+from volt.text.layout import Entry, Grid
+
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from volt.stream.checking.audit import Audit
     from volt.stream.checking.plan import Plan
     from volt.stream.checking.trace import Trace, TraceStep
@@ -16,58 +19,62 @@ if TYPE_CHECKING:
 _TAB = "  ⇥  "
 
 
-def trace_panel(trace: Trace, *, changed: bool = False) -> Text:
+def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[Entry]:
     """Where a line comes from, then the line after every step. changed: only steps that changed it."""
-    told = Text()
-    told.append(f"line {trace.n}", "bold")
-    place = f"{trace.path}:{trace.line}, epoch {trace.epoch}, block {trace.block}, place {trace.offset}"
-    told.append(f"  {trace.source}  {place}\n", "dim")
+    place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block {trace.block},", f"place {trace.offset}"
+    yield Entry(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
-    told.append(f"  {'read':{width}}", "cyan")
-    told.append(_shown(trace.raw))
+    yield Entry(f"  {'read':{width}}", _words(trace.raw), label_style="cyan")
     for step in trace.steps:
         if not changed or step.before != step.after:
-            _append_step(told, step, width)
-    return told
+            yield from _step_entries(step, width)
 
 
-def _append_step(told: Text, step: TraceStep, width: int) -> None:
-    told.append(f"\n  {step.name:{width}}", "cyan")
+def _step_entries(step: TraceStep, width: int) -> Iterator[Entry]:
+    """The lines that a step has made of one."""
+    label = f"  {step.name:{width}}"
     if step.before == step.after:
-        told.append("as it was", "dim")
+        yield Entry(label, ["as it was"], style="dim", label_style="cyan")
     elif not step.after:
-        told.append("dropped", "red")
-    else:
-        told.append(f"\n  {'':{width}}".join(map(_shown, step.after)), "green")
+        yield Entry(label, ["dropped"], style="red", label_style="cyan")
+    for number, line in enumerate(step.after if step.before != step.after else ()):
+        yield Entry(" " * len(label) if number else label, _words(line), style="green", label_style="cyan")
 
 
-def _shown(line: str) -> str:
-    return line.replace("\t", _TAB)
+def _words(line: str) -> list[str]:
+    return line.replace("\t", _TAB).split(" ")
 
 
-def plan_table(plan: Plan, *, demand: float | None) -> Iterator[Table | Text]:
+def indented(line: str) -> Entry:
+    """A line of text; where it is broken, further lines are indented as it is."""
+    text = line.lstrip(" ")
+    return Entry(" " * (len(line) - len(text)), text.split(" "))
+
+
+def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
     """Epochs per source at the planned line; memory and speed below."""
-    table = Table(title=f"at line {plan.at:,}", title_justify="left", box=None, header_style="dim", pad_edge=False)
-    table.add_column("source")
-    for column in ("lines of it", "lines in its files", "out per line in", "epochs", "lines per block"):
-        table.add_column(column, justify="right")
-    for name, part in plan.sources.items():
-        shares = f"{part.lines:,.0f}", f"{part.n_lines:,}", f"{part.yield_:.3f}"
-        table.add_row(name, *shares, f"{part.epochs:,.2f}", f"{part.block_lines:,}")
-    yield table
+    yield Text(f"at line {plan.at:,}", style="italic")
+    heads = ("source", "lines of it", "lines in its files", "out per line in", "epochs", "lines per block")
+    rows = [
+        (
+            name, f"{part.lines:,.0f}", f"{part.n_lines:,}", f"{part.yield_:.3f}", f"{part.epochs:,.2f}",
+            f"{part.block_lines:,}",
+        )
+        for name, part in plan.sources.items()
+    ]  # fmt: skip
+    yield Grid(heads, rows, numbers=range(1, len(heads)))
     speed = f"{plan.lines_per_second:,.0f} lines/s" if plan.lines_per_second else "not measured: the stream ended"
     against = f", {(plan.lines_per_second or 0) / demand:.1f} × the demand of {demand:,.0f}" if demand else ""
-    yield Text(f"memory for data   about {plan.memory / 1e6:,.0f} MB\nspeed here        {speed}{against}")
+    yield Entry("memory for data   ", [f"about {plan.memory / 1e6:,.0f} MB"], label_style="")
+    yield Entry("speed here        ", f"{speed}{against}".split(" "), label_style="")
 
 
-def audit_table(audit: Audit) -> Table:
+def audit_table(audit: Audit) -> Grid:
     """One row per source."""
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column("source")
-    for column in ("lines", "epochs", "blocks", "missing", "repeated", "content"):
-        table.add_column(column, justify="right")
+    heads = ("source", "lines", "epochs", "blocks", "missing", "repeated", "content")
+    rows = []
     for source in audit.sources:
         numbers = source.n_lines, source.epochs, source.n_blocks, source.missing, source.repeated
         content = {None: "not read", True: "the same", False: "differs"}[source.content]
-        table.add_row(source.name, *(f"{number:,}" for number in numbers), content)
-    return table
+        rows.append((source.name, *(f"{number:,}" for number in numbers), content))
+    return Grid(heads, rows, numbers=range(1, len(heads) - 1))

@@ -39,6 +39,7 @@ from volt.stream.transforms.batch import Transform
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.user_code import User
 
 if TYPE_CHECKING:
     from volt.stream.config.schema import SourceOptions, StreamOptions
@@ -60,24 +61,33 @@ class Configuration:
     """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
 
 
-def load_config(path: str | Path) -> Configuration:
-    """Read and check a configuration file. Raises ConfigError that names the line of every fault."""
-    return _Builder(read(path), Path(path).parent, check_files=True).configuration()
+def load_config(path: str | Path, *, user_code: bool = True) -> Configuration:
+    """Read and check a configuration file. Raises ConfigError that names the line of every fault.
+
+    user_code: whether it may name Python files, which are run to be checked; if not, a `user` transform is a fault
+    """
+    return _Builder(read(path), Path(path).parent, check_files=True, user_code=user_code).configuration()
 
 
-def parse_config(text: str, *, path: str = "stream.yaml") -> Configuration:
+def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True) -> Configuration:
     """Check a configuration given as text; `path` is what errors call it and relative paths are relative to.
 
     Source files are not looked for.
+
+    >>> parse_config("sources: {s: {path: a, transforms: [user: {file: f.py, function: f}]}}", user_code=False)
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: runs code, which user_code=False refuses;
+    read f.py first, then allow it, or take it out
     """
-    return _Builder(parse(text, path=path), Path(path).parent).configuration()
+    return _Builder(parse(text, path=path), Path(path).parent, user_code=user_code).configuration()
 
 
 class _Builder:
     """Builds what a document declares, and collects what is wrong with it."""
 
-    def __init__(self, document: Document, folder: Path, *, check_files: bool = False) -> None:
-        self._document, self._folder, self._check_files = document, folder, check_files
+    def __init__(self, document: Document, folder: Path, *, check_files: bool = False, user_code: bool = True) -> None:
+        self._document, self._folder, self._check_files, self._user_code = document, folder, check_files, user_code
         self._problems, self._files = list[Problem](), LoadedFiles()
 
     def configuration(self) -> Configuration:
@@ -190,7 +200,13 @@ class _Builder:
         if name not in TRANSFORMS:
             self._problems.append(Problem(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}"))
             return None
-        return self._transform(name, options, (*place, name) if isinstance(item, dict) else place)
+        here = (*place, name) if isinstance(item, dict) else place
+        if TRANSFORMS[name] is User and not self._user_code:
+            file = options.get("file", "its file") if isinstance(options, dict) else "its file"
+            remedy = f"read {file} first, then allow it, or take it out"
+            self._problems.append(Problem(here, f"runs code, which user_code=False refuses; {remedy}"))
+            return None
+        return self._transform(name, options, here)
 
     def _transform(self, name: str, options: object, place: Place) -> Transform | None:
         from volt.stream.config.schema import first_option, options_of

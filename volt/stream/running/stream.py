@@ -106,11 +106,14 @@ class Stream:
         self._stand_at(State(0, {}, self.configuration))
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str], **options: Any) -> Self:
-        """The stream that a YAML file describes. Options, as of `Stream`, override what the file says."""
+    def from_config(cls, path: str | os.PathLike[str], *, user_code: bool = True, **options: Any) -> Self:
+        """The stream that a YAML file describes. Options, as of `Stream`, override what the file says.
+
+        user_code: whether the file may name Python files to run; for configurations of others say False
+        """
         from volt.stream.config.build import load_config
 
-        told: Any = load_config(Path(path))
+        told: Any = load_config(Path(path), user_code=user_code)
         options = {**{field.name: getattr(told, field.name) for field in fields(told)}, **options}
         return cls(options.pop("sources"), **options)
 

@@ -1,0 +1,34 @@
+"""What tests of the looks share: what a terminal of some width shows, and the words in it."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+
+from rich.console import Console, RenderableType
+
+BORDERS = re.compile("[╭╮╰╯│─]")
+
+
+def printed(parts: Iterable[RenderableType], width: int) -> str:
+    """What a terminal of this width shows, without colours."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    for part in parts:
+        console.print(part, crop=False)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def words(shown: str) -> set[str]:
+    """The words on a screen, frames left out; a signature may also break after its bars.
+
+    >>> sorted(words("│ 1,000  volt|norm:none| │"))
+    ['1,000', 'norm:none', 'volt']
+    """
+    return set(BORDERS.sub(" ", shown).replace("|", " ").split())
+
+
+def too_wide(shown: str, width: int) -> list[str]:
+    """Lines wider than the terminal that could have been broken: they hold two words or more behind the indent."""
+    return [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1]

@@ -1,0 +1,61 @@
+"""Configurations of others: what SECURITY.md says of them."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+from commands import Run
+
+import volt
+from volt.errors import ConfigError
+from volt.stream.config.build import load_config, parse_config
+from volt.stream.transforms.registry import TRANSFORMS
+
+NAMING = "sources: {one: {path: one.tsv, transforms: [%s]}}\n"
+CODE = "{user: {file: mine.py, function: mine}}"
+PLACES = {
+    "a source's": NAMING % CODE,
+    "all sources'": f"transforms: [{CODE}]\n" + NAMING % "",
+    "within a choice": NAMING % f"choice: [{{weight: 1, transforms: [{CODE}]}}, {{weight: 1}}]",
+    "by an alias": f"transforms: [&code {CODE}]\n" + NAMING % "*code",
+    "beside a fault": "wrong: 1\n" + NAMING % CODE,
+}
+
+
+@pytest.mark.parametrize("text", PLACES.values(), ids=PLACES)
+def test_no_code_runs_where_user_code_is_refused(text: str, stream_folder: Path, volt_stream: Run) -> None:
+    """A `user` transform, wherever it stands, is a fault in its line, and its file is never run."""
+    Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n")
+    Path("theirs.yaml").write_text(text)
+    for load in (load_config, volt.Stream.from_config):
+        with pytest.raises(ConfigError, match=r"theirs.yaml:\d: .*runs code, which user_code=False refuses"):
+            load("theirs.yaml", user_code=False)
+    for command in (["run"], ["preview"], ["plan"], ["audit"], ["trace", "0"]):
+        told = volt_stream(command[0], "theirs.yaml", *command[1:], "--no-user-code", status=2).stderr.decode()
+        assert "--no-user-code refuses" in told
+    assert not Path("ran").exists()
+    if "wrong" not in text:
+        load_config("theirs.yaml")
+        assert Path("ran").exists()
+
+
+def test_without_code_nothing_changes(stream_folder: Path) -> None:
+    """What names no Python file is the same stream, whether user code is refused or not."""
+    with volt.Stream.from_config("stream.yaml", user_code=False) as one, volt.Stream.from_config("stream.yaml") as two:
+        assert one.configuration == two.configuration
+
+
+def test_one_transform_alone_runs_python() -> None:
+    """`user` is the only transform whose module executes source code."""
+    running = {name for name, kind in TRANSFORMS.items() if "exec(" in inspect.getsource(inspect.getmodule(kind))}
+    assert running == {"user"}
+
+
+@pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!!python/name:os.system", "!!python/module:os"])
+def test_a_tag_makes_no_object(tag: str, tmp_path: Path) -> None:
+    """YAML's tags for Python objects are an error in their line, whatever they name."""
+    with pytest.raises(ConfigError, match=r"^stream.yaml:1: "):
+        parse_config(f"sources: {tag} ['touch {tmp_path}/ran']")
+    assert not list(tmp_path.iterdir())

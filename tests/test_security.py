@@ -1,0 +1,67 @@
+"""What SECURITY.md says of the code: where code may run and bytes are unpickled, and that nothing asks the network."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import volt
+from volt.text.pretokenizer import PreTokenizer
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/volt_cli/**/*.py")])
+NETWORK = {"socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
+UNPICKLING = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Packages that are imported, functions that are called by their names or as attributes, keywords of calls."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (f"import {alias.name.partition('.')[0]}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield f"import {(node.module or '').partition('.')[0]}"
+        elif isinstance(node, ast.Call):
+            yield f"{node.func.id}()" if isinstance(node.func, ast.Name) else ast.unparse(node.func).split("(")[-1]
+            yield from (f"{keyword.arg}=" for keyword in node.keywords if keyword.arg)
+
+
+FOUND = {path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(encoding="utf-8")))) for path in FILES}
+
+
+@pytest.mark.parametrize(
+    ("used", "where"),
+    [
+        ({"exec()", "eval()", "compile()", "__import__()"}, {"volt/stream/transforms/user_code.py"}),
+        ({f"import {name}" for name in UNPICKLING}, {"volt/stream/running/workers.py"}),
+        ({"allow_pickle=", "np.load", "numpy.load"}, set()),
+        ({"yaml.load", "yaml.unsafe_load", "yaml.full_load"}, set()),
+        ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
+        ({"shell=", "os.system", "os.popen"}, set()),
+        ({"import subprocess"}, {"volt/comparison/training.py"}),
+        ({f"import {name}" for name in NETWORK}, set()),
+    ],
+    ids=["code", "pickle", "numpy", "yaml", "archives", "shell", "processes", "network"],
+)
+def test_what_can_run_code_is_where_security_md_says(used: set[str], where: set[str]) -> None:
+    """Calls and imports that can run what a file holds, or reach others, stand in these modules and in no other."""
+    assert {path for path, found in FOUND.items() if found & used} == where
+
+
+def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
+    """What would keep Python's engine busy for 2^200 steps is cut at once by the one that pre-tokenises."""
+    cutting = PreTokenizer.parse("regex:(a+)+$|.")
+    counts = volt.WordCounts.from_pairs({"aab": 3, "ab": 5})
+    found = volt.search(volt.learn_bpe(counts, n_merges=2), sizes=[3, 4]).vocabulary
+    assert len(volt.Encoder(replace(found, pretokenizer=cutting)).encode("a" * 200 + "b")) == 201
+
+
+def test_security_md_names_those_modules() -> None:
+    """The file speaks of each module that may run code or unpickle, and of the option that refuses user code."""
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for told in ("volt/stream/transforms/user_code.py", "volt/stream/running/workers.py", "--no-user-code"):
+        assert told in text

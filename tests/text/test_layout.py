@@ -1,0 +1,75 @@
+"""Layout: tables and labelled texts fit a terminal of any width, and lose nothing but what they say."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from screens import printed, too_wide, words
+
+from volt.text.layout import Entry, Grid, at_bars, column_parts, packed, wrapped
+
+TEXT = st.lists(st.text("ab1,.字", min_size=1, max_size=30), max_size=12).map(" ".join)
+NUMBER = st.integers(-10, 10**9).map("{:,}".format)
+
+
+@given(TEXT, st.integers(1, 60))
+def test_lines_break_between_words_and_as_late_as_they_can(text: str, room: int) -> None:
+    """Lines hold the words in order; none is too wide, unless it is one word; none had room for the next word."""
+    lines = wrapped(text, room).split("\n")
+    assert " ".join(lines) == text
+    assert all(cell_len(line) <= room or " " not in line for line in lines)
+    for line, after in pairwise(lines):
+        assert cell_len(f"{line} {after.split(' ')[0]}") > room
+    assert packed(text.split(" "), room) == lines
+
+
+def test_a_signature_is_put_together_again() -> None:
+    """The parts of a signature, or of any text, joined give it back."""
+    for text in ("volt|norm:none|pre:gpt2", "a", "a||b", "|a", "a|"):
+        assert "".join(at_bars(text)) == text
+
+
+@given(TEXT, st.integers(8, 60))
+def test_an_entry_is_indented_behind_its_label_and_one_line_in_a_file(text: str, width: int) -> None:
+    """Further lines begin where the first one does, and hold all words; where lines do not break there is one."""
+    first, *rest = printed([Entry("label ", text.split(" "))], width).splitlines()
+    assert first.startswith("label ")
+    assert all(line.startswith(" " * 6) for line in rest)
+    assert "".join(line[6:].replace(" ", "") for line in [first, *rest]) == text.replace(" ", "")
+
+
+@given(st.data(), st.integers(30, 120))
+def test_a_grid_fits_and_loses_nothing(data: st.DataObject, width: int) -> None:
+    """No line is too wide and every word of every cell and head is there, whole."""
+    kinds = data.draw(st.lists(st.booleans(), min_size=1, max_size=8))
+    cells = [NUMBER if is_number else st.sampled_from(["", "some words here", "x"]) for is_number in [False, *kinds]]
+    rows = data.draw(st.lists(st.tuples(*cells), min_size=1, max_size=3))
+    heads = ["name", *(f"head of {number}" for number in range(len(kinds)))]
+    grid = Grid(heads, rows, numbers=[place for place, is_number in enumerate([False, *kinds]) if is_number])
+    shown = printed([grid], width)
+    assert not too_wide(shown, width)
+    assert words(shown) == words(" ".join([*heads, *(cell for row in rows for cell in row)]))
+
+
+@pytest.mark.parametrize("width", range(15, 60, 3))
+def test_what_a_narrow_table_does_without_is_told(width: int) -> None:
+    """Spare columns go in their order, only if that helps, and are named; where all fits, nothing is said."""
+    rows = [("1,000", "123,456", "654,321", "7,777")]
+    shown = printed([Grid(("size", "pieces", "spare", "later"), rows, numbers=range(4), spare=(2, 3))], width)
+    assert {"1,000", "123,456"} <= words(shown)
+    for name, number in (("spare", "654,321"), ("later", "7,777")):
+        assert number in words(shown) or name in shown.partition("no room for")[2]
+    assert ("7,777" in words(shown)) or ("654,321" not in words(shown))
+    assert ("no room" in shown) == (not {"654,321", "7,777"} <= words(shown))
+
+
+def test_column_parts_hold_every_column_once() -> None:
+    """However little room there is, each column but the first stands in exactly one part."""
+    for room in range(60):
+        parts = column_parts([9, 4, 30, 1, 1, 12], room)
+        assert all(part[0] == 0 for part in parts)
+        assert [column for part in parts for column in part[1:]] == [1, 2, 3, 4, 5]
