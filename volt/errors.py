@@ -21,6 +21,10 @@ class ConfigError(VoltError):
     """An option or parameter is out of range, unknown, or contradicts another."""
 
 
+class ArgumentError(ConfigError, TypeError):
+    """An argument is of a type that cannot be meant; the text names the next step."""
+
+
 class CorpusError(VoltError):
     """A text, table or file to be read is missing, damaged, empty or too small."""
 
