@@ -16,8 +16,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from io import IOBase
-from numbers import Real
+from numbers import Integral, Real
 from operator import index
 from typing import Any, TypeVar
 
@@ -109,10 +110,11 @@ def whole(
 
 
 def _as_int(value: Any, name: str) -> int:
-    if not isinstance(value, bool) and hasattr(value, "__index__"):
-        return index(value)
-    if isinstance(value, Real) and not isinstance(value, bool) and float(value).is_integer():
+    if isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
         return int(float(value))
+    with suppress(TypeError):  # an array of numpy's has __index__, but most are none
+        if not isinstance(value, bool):
+            return index(value)
     raise refusal(value, name, "give a whole number")
 
 
@@ -156,12 +158,12 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 
 
 def choice(value: Any, name: str, choices: Collection[str]) -> Any:
-    """One of some names. Raises ConfigError, with all of them, if it is none.
+    """One of some names. An error holds all of them.
 
     >>> choice("suffix", "marker", ("suffix", "prefix"))
     'suffix'
     """
-    if not isinstance(value, str) or value not in choices:
+    if text(value, name, remedy=f"choose from {', '.join(choices)}") not in choices:
         raise ConfigError(f"unknown {name} {shortened(repr(value))}; choose from {', '.join(choices)}")
     return value
 
@@ -177,6 +179,12 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
     found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(found, str):
         raise refusal(value, name, remedy)
+    try:
+        is_path = b"\0" not in os.fsencode(found)
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise ConfigError(f"{name} {shortened(repr(found))} holds a character that no path can hold; {remedy}")
     return found
 
 
@@ -196,7 +204,8 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
     if isinstance(values, str | bytes | bytearray) and one:
         raise refusal(values, name, one)
     no_list = isinstance(values, str | bytes | bytearray | memoryview | Mapping | IOBase | os.PathLike | type)
-    if no_list or hasattr(values, "columns") or not hasattr(values, "__iter__"):
+    is_array = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
+    if no_list or hasattr(values, "columns") or not is_array:
         raise refusal(values, name, remedy or f"give a list of {name}")
     return list(values)
 
@@ -242,12 +251,13 @@ def _shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text of at most 40 characters, as an error or a line shows it.
+    """A text of at most 40 characters and without line ends, as an error or a line shows it.
 
     >>> shortened("a" * 100)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
     """
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    line = text[: _LONGEST + 1].replace("\n", " ")
+    return line if len(text) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def _way(value: object, wanted: str) -> str:

@@ -100,7 +100,7 @@ def search(
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
     >>> search(candidates, sizes=[14, 16, 18], select=18).vocabulary
-    <Vocabulary: 15 tokens, 8 merges, suffix, whitespace>
+    <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
     _refuse_no_merges(arguments.instance(candidates, Candidates, "candidates", call="volt.search({})"))
     parameters, special = _parameters(parameters), _special(special)

@@ -114,7 +114,7 @@ class SizeStep:
     >>> from volt.learn.bpe import learn_bpe
     >>> [step] = size_steps(learn_bpe({"low": 5, "lower": 2}, n_merges=3), [8])
     >>> step
-    <SizeStep: 8 tokens, keeps 8, entropy 1.1488, 13 pieces>
+    <SizeStep: 8 tokens, keeps 8, entropy 1.0487, 13 pieces>
     """
 
     size: int
@@ -135,8 +135,8 @@ class SizeStep:
 
     def __repr__(self) -> str:
         state = "" if self.converged else ", not converged"
-        pieces = counted(self.n_pieces, "piece")
-        return f"<SizeStep: {counted(self.size, 'token')}, keeps {self.n_kept:,}, entropy {self.entropy:.4f}, {pieces}{state}>"
+        kept, pieces = f"keeps {self.n_kept:,}", counted(self.n_pieces, "piece")
+        return f"<SizeStep: {counted(self.size, 'token')}, {kept}, entropy {self.entropy:.4f}, {pieces}{state}>"
 
 
 def size_steps(

@@ -128,7 +128,7 @@ class TransportPlan:
 
     >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
     >>> Sinkhorn()(problem)
-    <TransportPlan: 1 row, 2 columns, converged after 1 iteration, residuals 0 and 0.235>
+    <TransportPlan: 1 row, 2 columns, converged after 2 iterations, residuals 0 and 0.245>
     """
 
     problem: TransportProblem = field(repr=False)

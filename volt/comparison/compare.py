@@ -154,7 +154,7 @@ def compare(
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     >>> compare(NamedText("en", WordCounts.from_pairs(words)), systems="bpe:30")
-    <Comparison: 7 systems on 1 source of 300 words, volt knee chosen, 20 tokens>
+    <Comparison: 6 systems on 1 source of 300 words, volt knee chosen, 44 tokens>
     """
     work = _Work(arguments.function(report, "report"))
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]

@@ -187,7 +187,8 @@ def _fields(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     parts = value.split(",") if isinstance(value, str) else _listed(value)
     fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
     if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
-        raise ConfigError(f"fields={value!r}: give distinct column numbers, counted from 1, such as 2 or 1,2")
+        found = arguments.shortened(repr(value))
+        raise ConfigError(f"fields={found}: give distinct column numbers, counted from 1, such as 2 or 1,2")
     return fields
 
 

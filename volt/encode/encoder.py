@@ -260,7 +260,7 @@ class Encoder:
 
         Raises VocabularyError if an id is out of range.
         """
-        pieces, numbers = self.vocabulary.pieces, arguments.wholes(ids, "ids")
+        pieces, numbers = self.vocabulary.pieces, _checked_ids(ids)
         for place, number in enumerate(numbers):
             if not 0 <= number < len(pieces):
                 raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
@@ -387,8 +387,16 @@ def _threads(n_threads: int | None) -> int | None:
 
 
 def _checked_pieces(pieces: Iterable[str], call: str) -> list[str]:
+    if isinstance(pieces, Encoded):
+        raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
     remedy = "pieces are strings; for ids there are decode_ids and decode_batch"
     return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
+
+
+def _checked_ids(ids: Iterable[int]) -> list[int]:
+    if isinstance(ids, Encoded):
+        raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
+    return arguments.wholes(ids, "ids")
 
 
 def _encoded(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
@@ -397,4 +405,4 @@ def _encoded(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
         return encoded
     rows = arguments.several(encoded, "encoded", remedy="give what encode_batch returns, or the ids of each line")
     numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
-    return Encoded(np.array([*chain.from_iterable(numbers)]), np.cumsum([0, *map(len, numbers)]))
+    return Encoded(np.array([*chain.from_iterable(numbers)], np.int64), np.cumsum([0, *map(len, numbers)]))

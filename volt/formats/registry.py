@@ -84,7 +84,7 @@ def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str 
 
 def _as_written(path: Path) -> Path:
     """The file itself, or the one with the ending that sentencepiece's format has written it with."""
-    model = path.with_name(f"{path.name}.model")
+    model = path.parent / f"{path.name}.model"
     return model if model.is_file() and not path.exists() else path
 
 

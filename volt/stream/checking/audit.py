@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from volt import arguments
 from volt.files.blocks import read_raw
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
@@ -81,10 +82,20 @@ def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: b
 
     The positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
 
+    stream: which stays where it is.
     epochs: how many epochs to look at, for all ranks.
     turns: how many turns of the mixture to look at.
     content: also read every block and compare its lines with those of the files, read from start to end.
+
+    >>> import tempfile
+    >>> from volt.stream.reading.source import Source
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+    ...     audit(Stream([Source("letters", (file.name,))]), turns=100, content=True).exact
+    True
     """
+    arguments.instance(stream, Stream, "stream")
+    epochs, turns = arguments.whole(epochs, "epochs", low=1), arguments.whole(turns, "turns", low=0)
     covered = tuple(_covered(source, epochs, stream.world, content) for source in stream.sources)
     return Audit(covered, turns, deviation([source.source.weight for source in stream.sources], turns))
 

@@ -15,6 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from volt import arguments
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.source import OpenSource
@@ -63,10 +64,23 @@ class Plan:
 
 
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
-    """Plan a stream up to line `at`, measuring its speed for so many seconds.
+    """Plan a stream up to a line, and measure its speed.
+
+    stream: which stays where it is
+    at: the number of the line, 0 or more
+    seconds: how long to measure
 
     Raises StreamError if a first block cannot be computed.
+
+    >>> import tempfile
+    >>> from volt.stream.reading.source import Source
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+    ...     plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01).sources["letters"].epochs
+    4.0
     """
+    arguments.instance(stream, Stream, "stream")
+    at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
     owed = [units / UNIT for units in shares_of(weights).owed(at)]
     first = [compute_block(source, 0, 0, stream.policy) for source in stream.sources]

@@ -38,7 +38,7 @@ class Mixture:
     base: (n_sources,) the counts at that sample.
 
     >>> Mixture((3.0, 1.0)).turns(4).tolist()
-    [0, 0, 1, 0]
+    [0, 0, 0, 1]
     """
 
     weights: Sequence[Weight]

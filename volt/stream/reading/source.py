@@ -36,6 +36,7 @@ BLOCK_BYTES = 64 << 20
 SPLIT_LINES = 1 << 13
 
 Shuffle = Literal["lines", "outputs", "none"]
+_PATHS = "give a tuple of one path or more, such as ('train.tsv.gz',)"
 _STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.stream.transforms"
 
 
@@ -81,9 +82,9 @@ class Source:
                 raise ConfigError(f"source {self.name!r}: {name}={value} must be at least 1")
         if self.shuffle not in ("lines", "outputs", "none"):
             raise ConfigError(f"source {self.name!r}: shuffle={self.shuffle!r}: choose lines, outputs or none")
-        if isinstance(self.paths, str) or not self.paths:
-            raise ConfigError(f"source {self.name!r}: paths must be a tuple of one path or more")
-        paths = arguments.several(self.paths, "paths", remedy="give a tuple of paths")
+        paths = arguments.several(self.paths, "paths", one=_PATHS, remedy=_PATHS)
+        if not paths:
+            raise ConfigError(f"source {self.name!r}: paths is empty; {_PATHS}")
         steps = arguments.several(self.transforms, "transforms", one=_STEPS, remedy=_STEPS)
         for place, step in enumerate(steps):
             if not isinstance(step, Transform) or isinstance(step, type):

@@ -111,10 +111,10 @@ class Stream:
         files: LoadedFiles | None = None,
     ) -> None:
         sources = [_source(source, place) for place, source in enumerate(_listed(sources))]
-        check_names([source.name for source in sources])
         seed, recall = arguments.whole(seed, "seed"), arguments.whole(recall, "recall")
         policy = Policy() if policy is None else arguments.instance(policy, Policy, "policy", remedy=_POLICY)
         cache = None if cache is None else arguments.path(cache, "cache")
+        check_names([source.name for source in sources])
         check_workers(n_workers, start_method)
         arguments.choice(ends, "ends", ("stop", "drop"))
         self.rank, self.world = check_rank(rank, world)
