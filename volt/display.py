@@ -30,31 +30,33 @@ def html_note(text: str) -> str:
     """A line of small text.
 
     >>> html_note("<script>")
-    '<p style="font-size: smaller">&lt;script&gt;</p>'
+    '<p style="font-size: smaller; overflow-wrap: anywhere">&lt;script&gt;</p>'
     """
-    return f'<p style="font-size: smaller">{escape(text)}</p>'
+    return f'<p style="font-size: smaller; overflow-wrap: anywhere">{escape(text)}</p>'
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong: int = -1) -> str:
     """A table of texts; whole numbers stand to the right, with commas.
 
+    heads: of the columns; without any, there is no row of them
     strong: the number of a row in bold
 
-    >>> html_table(["count"], [[1000]])
-    '<table><tr><th>count</th></tr><tr><td>1,000</td></tr></table>'
+    >>> html_table([], [["<s>"]])
+    '<table><tr><td style="text-align: left; padding-right: 1em">&lt;s&gt;</td></tr></table>'
     """
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    head = "".join(f'<th style="{_LEFT}">{escape(text)}</th>' for text in heads)
     body = "".join(_row(row, is_strong=number == strong) for number, row in enumerate(rows))
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f"<table>{f'<tr>{head}</tr>' * bool(heads)}{body}</table>"
+
+
+_LEFT, _RIGHT = "text-align: left; padding-right: 1em", "text-align: right; padding-right: 1em"
 
 
 def _row(row: Sequence[object], *, is_strong: bool) -> str:
-    cells = ((f"{cell:,}", "") if isinstance(cell, int) else (escape(str(cell)), _LEFT) for cell in row)
+    cells = ((f"{cell:,}", _RIGHT) if isinstance(cell, int) else (escape(str(cell)), _LEFT) for cell in row)
     mark = ("<b>", "</b>") if is_strong else ("", "")
-    return f"<tr>{''.join(f'<td{side}>{mark[0]}{text}{mark[1]}</td>' for text, side in cells)}</tr>"
-
-
-_LEFT = ' style="text-align: left"'
+    shown = (f'<td style="{side}">{mark[0]}{text}{mark[1]}</td>' for text, side in cells)
+    return f"<tr>{''.join(shown)}</tr>"
 
 
 def html_curve(

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from volt.arguments import shortened
 from volt.display import html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.text.markers import PREFIX, SUFFIX
@@ -90,7 +91,7 @@ def cut(pieces: Iterable[str]) -> str:
 def as_html(result: SearchResult) -> str:
     """What a notebook shows of a search: what every rule picks, the curve of the entropy, words and their pieces."""
     rules = [(rule, pick.size, pick.why + " (edge of the range)" * pick.on_edge) for rule, pick in result.picks.items()]
-    cuts = [(word, cut(pieces)) for word, pieces in sample_cuts(result)]
+    cuts = [(shortened(word), shortened(cut(pieces))) for word, pieces in sample_cuts(result)]
     return html_page(
         f"{result.pick.rule} picks {result.best.size:,} tokens, and keeps {result.vocabulary.size:,}",
         html_table(["rule", "size", "why"], rules, strong=list(result.picks.values()).index(result.pick)),

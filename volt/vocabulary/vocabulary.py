@@ -97,10 +97,13 @@ class Vocabulary:
     def _repr_html_(self) -> str:
         numbers = [("tokens", self.size), ("merges", len(self.merges)), ("ids", len(self))]
         settings = [("marker", self.marker), ("normalizer", self.normalizer.name)]
-        settings += [("pretokenizer", self.pretokenizer.name), ("special", " ".join(self.special.all[:12]))]
+        settings += [
+            ("pretokenizer", self.pretokenizer.name),
+            ("special", " ".join(map(arguments.shortened, self.special.all[:12]))),
+        ]
         longest = sorted(self.tokens, key=lambda token: (-len(token), token))[:6]
         rows = [*numbers, *settings, ("longest tokens", " ".join(map(arguments.shortened, longest)))]
-        return html_page("Vocabulary", html_table(["", ""], rows), html_note(f"fingerprint {self.fingerprint}"))
+        return html_page("Vocabulary", html_table([], rows), html_note(f"fingerprint {self.fingerprint}"))
 
     def __len__(self) -> int:
         return len(self.pieces)
