@@ -14,7 +14,11 @@ from typing import TypeVar
 
 
 class VoltError(Exception):
-    """Base class: the command line prints its text and exits with status 1."""
+    """Base class: the command line prints its text and exits with status 1.
+
+    >>> issubclass(ConfigError, VoltError)
+    True
+    """
 
 
 class ConfigError(VoltError):

@@ -111,6 +111,10 @@ class Encoder:
         lines: texts: a list, an array, a column of a table, or any other iterable
         dropout, seed: those of `encode`
         first: the number of the first line
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_lines(line for line in ("lo", "l o"))
+        [['l', 'o</w>'], ['l</w>', 'o</w>']]
         """
         lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
         return self._pieces(lines, Dropout.of(dropout, seed), arguments.whole(first, "first"))
@@ -259,6 +263,10 @@ class Encoder:
         ids: whole numbers, as `encode_ids` gives them
 
         Raises VocabularyError if an id is out of range.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_ids([4, 5, 6])
+        'low'
         """
         pieces, numbers = self.vocabulary.pieces, _checked_ids(ids)
         for place, number in enumerate(numbers):

@@ -95,7 +95,8 @@ class Vocabulary:
         return f"<Vocabulary: {', '.join(part for part in parts if part != 'none')}>"
 
     def _repr_html_(self) -> str:
-        numbers = [("tokens", self.size), ("merges", len(self.merges)), ("ids", len(self))]
+        sizes = {"tokens": self.size, "merges": len(self.merges), "ids": len(self)}
+        numbers = [(name, f"{size:,}") for name, size in sizes.items()]
         settings = [("marker", self.marker), ("normalizer", self.normalizer.name)]
         settings += [
             ("pretokenizer", self.pretokenizer.name),

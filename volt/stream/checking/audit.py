@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from volt import arguments
+from volt.display import counted
 from volt.files.blocks import read_raw
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
@@ -61,11 +62,18 @@ class Audit:
     sources: source by source.
     n_turns: how many turns of the mixture were looked at.
     deviation: by how many lines, at the worst of these turns, a source had more or fewer than its share.
+
+    >>> Audit((SourceAudit("wmt", n_lines=3, epochs=1, n_blocks=1, missing=0, repeated=0, content=None),), 100, 0.5)
+    <Audit: exact, 1 source, 100 turns, at most 0.5 lines off>
     """
 
     sources: tuple[SourceAudit, ...]
     n_turns: int
     deviation: float
+
+    def __repr__(self) -> str:
+        found = f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
+        return f"<Audit: {found}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
 
     @property
     def exact(self) -> bool:

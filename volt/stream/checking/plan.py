@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from volt import arguments
+from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.source import OpenSource
@@ -51,12 +52,20 @@ class Plan:
     sources: by name.
     memory: an estimate of the most bytes of data that this process and the workers will hold together.
     lines_per_second: measured on this machine; None if the stream ended at once.
+
+    >>> Plan(at=12, sources={}, memory=1_000_000, lines_per_second=50_000.0)
+    <Plan: 0 sources up to line 12, 1 MB, 50,000 lines per second>
     """
 
     at: int
     sources: dict[str, SourcePlan]
     memory: int
     lines_per_second: float | None
+
+    def __repr__(self) -> str:
+        speed = "" if self.lines_per_second is None else f", {self.lines_per_second:,.0f} lines per second"
+        what = f"{counted(len(self.sources), 'source')} up to line {self.at:,}"
+        return f"<Plan: {what}, {self.memory / 1e6:,.0f} MB{speed}>"
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ class Trace:
     raw: the line of the file as it was read.
     steps: what each transform did, in order.
     text: the line of the stream.
+
+    >>> Trace(4, "wmt", "train.tsv", 2, epoch=1, block=0, offset=1, raw="B", steps=(), text="b")
+    <Trace: line 4 is line 2 of train.tsv, epoch 1>
     """
 
     n: int
@@ -59,6 +63,10 @@ class Trace:
     raw: str
     steps: tuple[TraceStep, ...]
     text: str
+
+    def __repr__(self) -> str:
+        place = f"line {self.line:,} of {arguments.shortened(Path(self.path).name)}"
+        return f"<Trace: line {self.n:,} is {place}, epoch {self.epoch:,}>"
 
     def to_json(self) -> dict[str, Any]:
         """The trace as JSON values."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shares_of
 
@@ -56,6 +57,9 @@ class Mixture:
         self.counts = zeros + self.counts  # a copy, with a number for each source
         self.base = zeros + self.base
         self._shares = shares_of([0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)])
+
+    def __repr__(self) -> str:
+        return f"<Mixture: {counted(len(self.weights), 'weight')}, {counted(self.n, 'turn')} dealt>"
 
     @property
     def n(self) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.display import counted
 from volt.errors import ConfigError, CorpusError, StreamError
 from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
@@ -72,6 +73,11 @@ class Source:
     shuffle: Shuffle = "lines"
     epochs: int | None = None
     checks: Checks = field(default_factory=Checks)
+
+    def __repr__(self) -> str:
+        weight = f"weight {self.weight:g}" if isinstance(self.weight, float | int) else "a schedule of weights"
+        parts = [counted(len(self.paths), "path"), weight, counted(len(self.transforms), "transform")]
+        return f"<Source {arguments.shortened(repr(self.name))}: {', '.join(parts)}>"
 
     def __post_init__(self) -> None:
         arguments.text(self.name, "name", remedy="did you mean Source('name', paths)?")

@@ -140,6 +140,14 @@ class Stream:
         options: those of `Stream`, which override what the file says
 
         Raises ConfigError, with the line of each fault, if the file describes no stream.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "letters.tsv").write_text("a\\nb\\n")
+        ...     _ = Path(folder, "stream.yaml").write_text("sources: {letters: {path: letters.tsv, epochs: 1}}\\n")
+        ...     with Stream.from_config(Path(folder, "stream.yaml"), seed=1) as stream:
+        ...         sorted(stream)
+        ['a', 'b']
         """
         from volt.stream.config.build import load_config
 

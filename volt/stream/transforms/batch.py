@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.display import counted
 from volt.errors import ConfigError, StreamError
 
 
@@ -57,6 +58,9 @@ class Batch:
         """
         found = arguments.several(lines, "lines", one="did you mean Batch.of([line])?")
         return cls(list(found), np.arange(len(found)))
+
+    def __repr__(self) -> str:
+        return f"<Batch: {counted(len(self), 'line')}>"
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -116,6 +120,10 @@ class Transform(Protocol):
     It may have a method `signature()`, which returns a JSON-able mapping of all that its result depends on; without
     one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
     loaded (volt.stream.transforms.opening); the stream calls it once, and then calls what it returned.
+
+    >>> from volt.stream.transforms.case_and_tags import Lower
+    >>> isinstance(Lower(), Transform)
+    True
     """
 
     @property
@@ -123,7 +131,11 @@ class Transform(Protocol):
         """How traces and errors call it."""
 
     def __call__(self, batch: Batch, rng: np.random.Generator, /) -> Batch:
-        """The batch, transformed."""
+        """The batch, transformed.
+
+        batch: of one block
+        rng: the only source of chance
+        """
 
 
 class LineFault(StreamError):
