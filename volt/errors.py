@@ -14,11 +14,19 @@ from typing import TypeVar
 
 
 class VoltError(Exception):
-    """Base class: the command line prints its text and exits with status 1."""
+    """Base class: the command line prints its text and exits with status 1.
+
+    >>> issubclass(ConfigError, VoltError)
+    True
+    """
 
 
 class ConfigError(VoltError):
     """An option or parameter is out of range, unknown, or contradicts another."""
+
+
+class ArgumentError(ConfigError, TypeError):
+    """An argument is of a type that cannot be meant; the text names the next step."""
 
 
 class CorpusError(VoltError):

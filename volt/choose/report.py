@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from volt.arguments import shortened
+from volt.display import html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.text.layout import Entry, Grid, at_bars
 from volt.text.markers import PREFIX, SUFFIX
@@ -85,6 +87,25 @@ def cut(pieces: Iterable[str]) -> str:
     """
     texts = [piece.removesuffix(SUFFIX) for piece in pieces]
     return "|".join(text for text in texts if text).removeprefix(PREFIX)
+
+
+def as_html(result: SearchResult) -> str:
+    """What a notebook shows of a search: what every rule picks, the curve of the entropy, words and their pieces."""
+    rules = [(rule, pick.size, pick.why + " (edge of the range)" * pick.on_edge) for rule, pick in result.picks.items()]
+    cuts = [(shortened(word), shortened(cut(pieces))) for word, pieces in sample_cuts(result)]
+    return html_page(
+        f"{result.pick.rule} picks {result.best.size:,} tokens, and keeps {result.vocabulary.size:,}",
+        html_table(["rule", "size", "why"], rules, strong=list(result.picks.values()).index(result.pick)),
+        entropy_curve(result),
+        html_table(["word", "pieces"], cuts),
+        *map(html_note, (*result.warnings, result.signature)),
+    )
+
+
+def entropy_curve(result: SearchResult) -> str:
+    """The entropy over the searched sizes as inline SVG, the chosen one marked."""
+    points = [(step.size, step.entropy) for step in result.steps]
+    return html_curve(points, chosen=points[result.pick.index], across="vocabulary size", upwards="entropy")
 
 
 def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> RenderableType:

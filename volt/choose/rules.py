@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volt import arguments
 from volt.choose.criteria import knee
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
@@ -83,6 +84,19 @@ RULES: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
 }
 
 
+def as_rule(rule: str | int) -> str:
+    """The name of a rule; a size stands for the rule that picks it.
+
+    >>> as_rule(8000), as_rule("knee")
+    ('fixed:8000', 'knee')
+    """
+    if isinstance(rule, str):
+        return rule
+    if rule is None:
+        raise arguments.refusal(rule, "select", f"choose from {', '.join(RULES)}, or give a size")
+    return f"fixed:{arguments.whole(rule, 'select', low=1)}"
+
+
 def parse_rule(rule: str) -> int | None:
     """The size of a "fixed:N" rule, None for the other rules. Raises ConfigError if there is no such rule.
 
@@ -93,7 +107,7 @@ def parse_rule(rule: str) -> int | None:
     if name == "fixed" and size.isdecimal():
         return int(size)
     if rule not in RULES:
-        raise ConfigError(f"unknown rule {rule!r}; choose from {', '.join(RULES)}, fixed:N")
+        raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {', '.join(RULES)}, fixed:N")
     return None
 
 

@@ -17,10 +17,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from volt.choose.rules import Pick, all_picks, parse_rule
+from volt import arguments
+from volt.choose.rules import Pick, all_picks, as_rule, parse_rule
 from volt.choose.size_steps import Parameters, SizeStep, size_steps
 from volt.choose.sweep import EntropyCurve, muv_search
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
+from volt.display import counted
 from volt.errors import CandidateError
 from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
@@ -42,6 +44,12 @@ class SearchResult:
     warnings: sentences on what to know before trusting this result
     signature: what reproduces it
     candidates: what was searched
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
+    >>> result, result.best.size, sorted(result.picks)
+    (<SearchResult: knee picks 14 of 3 sizes from 14 to 18, keeps 13 tokens>, 14,
+    ['f95', 'knee', 'muv', 'renyi', 'tokens'])
     """
 
     best: SizeStep
@@ -54,37 +62,56 @@ class SearchResult:
     signature: str
     candidates: Candidates = field(repr=False)
 
+    def __repr__(self) -> str:
+        sizes = f"{counted(len(self.steps), 'size')} from {self.steps[0].size:,} to {self.steps[-1].size:,}"
+        found = f"{self.pick.rule} picks {self.best.size:,} of {sizes}"
+        return f"<SearchResult: {found}, keeps {counted(self.vocabulary.size, 'token')}>"
+
+    def _repr_html_(self) -> str:
+        from volt.choose.report import as_html
+
+        return as_html(self)
+
 
 def search(
     candidates: Candidates,
     *,
     sizes: Sequence[int] | None = None,
-    select: str = "knee",
+    select: str | int = "knee",
     parameters: Parameters | None = None,
     special: SpecialTokens | None = None,
     byte_fallback: bool = False,
     report: Callable[[int], object] | None = None,
 ) -> SearchResult:
-    """Find the vocabulary that the rule `select` chooses among `sizes` (by default some thirty round ones).
+    """Find the vocabulary that a rule chooses among sizes.
 
-    sizes: tokens, atoms included and special tokens not
-    special, byte_fallback: of the vocabulary that is built
+    candidates: what `learn_bpe` or `replay_bpe` returns
+    sizes: rising numbers of tokens, atoms included and special tokens not; by default some thirty round ones
+    select: the rule: knee, muv, f95, renyi, tokens, or a size such as 8000, which is "fixed:8000" (volt.choose.rules)
+    parameters: of the criteria and the transport; by default those of `Parameters()`
+    special: the special tokens of the vocabulary; by default `SpecialTokens()`
+    byte_fallback: whether the vocabulary spells unknown characters by their bytes
     report: called with the number of sizes done
     Raises CandidateError if there are no merges.
     Raises CandidateError if a size is below the number of atoms, above what the candidates offer, or not above the
         one before.
     Raises ConfigError if the rule or a parameter is unknown or out of range.
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
+    >>> search(candidates, sizes=[14, 16, 18], select=18).vocabulary
+    <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
-    _refuse_no_merges(candidates)
-    fixed, parameters = parse_rule(select), parameters or Parameters()
+    _refuse_no_merges(arguments.instance(candidates, Candidates, "candidates", call="volt.search({})"))
+    parameters, special = _parameters(parameters), _special(special)
+    select, report = as_rule(select), arguments.function(report, "report")
+    fixed = parse_rule(select)
     sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=fixed)
     steps = tuple(size_steps(candidates, sizes, parameters=parameters, report=report))
     picks = all_picks(steps, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
     best, signature = steps[pick.index], _signature(candidates, sizes, select, parameters)
-    vocabulary = _vocabulary(
-        candidates, best, signature=signature, special=special or SpecialTokens(), byte_fallback=byte_fallback
-    )
+    vocabulary = _vocabulary(candidates, best, signature=signature, special=special, byte_fallback=byte_fallback)
     return SearchResult(
         best=best,
         pick=pick,
@@ -96,6 +123,17 @@ def search(
         signature=signature,
         candidates=candidates,
     )
+
+
+def _parameters(parameters: Parameters | None) -> Parameters:
+    remedy = "give volt.Parameters(epsilon=0.5), say"
+    return (
+        Parameters() if parameters is None else arguments.instance(parameters, Parameters, "parameters", remedy=remedy)
+    )
+
+
+def _special(special: SpecialTokens | None) -> SpecialTokens:
+    return SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
 
 
 def _refuse_no_merges(candidates: Candidates) -> None:
@@ -131,7 +169,9 @@ def default_sizes(candidates: Candidates) -> list[int]:
 
 def checked_sizes(candidates: Candidates, sizes: Sequence[int], *, fixed: int | None = None) -> list[int]:
     """The sizes and the fixed size, in order. Raises CandidateError if one is out of range or they do not increase."""
-    sizes = [int(size) for size in sizes]
+    if isinstance(sizes, int | float):
+        raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
+    sizes = arguments.wholes(sizes, "sizes")
     wanted = sizes if fixed is None else [fixed]
     for size, following in pairwise(sizes):
         if following <= size:

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
 from volt.choose.pot import SOLVERS
 from volt.choose.transport import TransportPlan, TransportProblem
+from volt.display import counted
 from volt.errors import ConfigError
 from volt.text.markers import SUFFIX
 
@@ -48,6 +50,9 @@ class Parameters:
     solver: a name in volt.choose.pot.SOLVERS
     threshold, max_iters: when the solver stops (see volt.choose.transport.Sinkhorn)
     Raises ConfigError if one is unknown or out of range.
+
+    >>> Parameters(epsilon=0.5).signature
+    'length:type|mass:tokens|eps:0.5|tau:1,0.5|share:0.001|solver:sinkhorn'
     """
 
     length: Length = "type"
@@ -66,17 +71,17 @@ class Parameters:
             ("mass", get_args(Mass)),
             ("solver", tuple(SOLVERS)),
         ):
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"unknown {name} {getattr(self, name)!r}; choose from {', '.join(allowed)}")
+            arguments.choice(getattr(self, name), name, allowed)
         for name, low, high in (
             ("row_tau", 0, 1),
             ("column_tau", 0, 1),
             ("epsilon", 0, 1e6),
             ("threshold", 0, 1),
         ):
-            if not low < getattr(self, name) <= high:
+            if not low < arguments.number(getattr(self, name), name) <= high:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give a number above {low} and at most {high:g}")
-        if not 0 <= self.min_share <= 1 or self.max_iters < 1:
+        share, max_iters = arguments.number(self.min_share, "min_share"), arguments.whole(self.max_iters, "max_iters")
+        if not 0 <= share <= 1 or max_iters < 1:
             raise ConfigError(
                 f"min_share is {self.min_share}, max_iters is {self.max_iters}; "
                 "give a share from 0 to 1 and at least 1 iteration"
@@ -105,6 +110,11 @@ class SizeStep:
     renyi: efficiency, α = 2.5
     n_iters, converged, row_residual, column_residual, remedy: of the TransportPlan
     kept: (size,) bool, which tokens the transport keeps
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> [step] = size_steps(learn_bpe({"low": 5, "lower": 2}, n_merges=3), [8])
+    >>> step
+    <SizeStep: 8 tokens, keeps 8, entropy 1.0487, 13 pieces>
     """
 
     size: int
@@ -122,6 +132,11 @@ class SizeStep:
     column_residual: float
     remedy: str
     kept: NDArray[np.bool_] = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        state = "" if self.converged else ", not converged"
+        kept, pieces = f"keeps {self.n_kept:,}", counted(self.n_pieces, "piece")
+        return f"<SizeStep: {counted(self.size, 'token')}, {kept}, entropy {self.entropy:.4f}, {pieces}{state}>"
 
 
 def size_steps(

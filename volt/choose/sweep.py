@@ -11,11 +11,14 @@ array([6, 7, 8, 9])
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.choose.criteria import Length, muv
+from volt.display import counted
 from volt.learn.candidates import Candidates
 
 Floats = NDArray[np.float64]
@@ -30,6 +33,9 @@ class EntropyCurve:
     entropies: (n,) Eq. 2, nats per character
     muv: (n − 1,) Eq. 1 against the size before, nats per character and token
     n_pieces: (n,) int64, pieces that the corpus takes
+
+    >>> EntropyCurve(np.array([6, 7]), np.array([1.5, 1.25]), np.array([0.25]), np.array([9, 7]))
+    <EntropyCurve: 2 sizes from 6 to 7, entropy 1.5000 to 1.2500>
     """
 
     sizes: Longs
@@ -37,9 +43,16 @@ class EntropyCurve:
     muv: Floats
     n_pieces: Longs
 
+    def __repr__(self) -> str:
+        sizes = f"{counted(len(self.sizes), 'size')} from {self.sizes[0]:,} to {self.sizes[-1]:,}"
+        return f"<EntropyCurve: {sizes}, entropy {self.entropies[0]:.4f} to {self.entropies[-1]:.4f}>"
+
 
 def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
     """Entropy and MUV of the BPE sweep at every size from the atoms up: the paper's MUV-search at full resolution.
+
+    candidates: what `learn_bpe` or `replay_bpe` returns
+    length: what l averages over, the tokens ("type") or their pieces ("occurrence")
 
     >>> from volt.count.word_counts import WordCounts
     >>> from volt.learn.bpe import learn_bpe
@@ -47,6 +60,8 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     >>> curve.sizes, curve.n_pieces
     (array([6, 7, 8, 9]), array([25, 18, 13, 11]))
     """
+    candidates = arguments.instance(candidates, Candidates, "candidates", call="volt.muv_search({})")
+    arguments.choice(length, "length", get_args(Length))
     sizes = np.arange(candidates.n_atoms, candidates.n_tokens + 1)
     at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
     lengths = candidates.lengths

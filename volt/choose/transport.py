@@ -29,6 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from volt import arguments
+from volt.display import counted
 from volt.errors import TransportError
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -61,6 +63,9 @@ class TransportProblem:
     row_tau, column_tau: in (0, 1], 1 = hard marginal (see `penalty`)
     active_rows, active_columns: bool, those that have mass and a partner with mass; computed
     Raises TransportError if a value is out of range, or if mass under a hard marginal has nowhere to go.
+
+    >>> TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
+    <TransportProblem: 1 row, 2 columns, 2 stored costs, epsilon 1, taus 1 and 0.5>
     """
 
     cost: Matrix
@@ -72,7 +77,14 @@ class TransportProblem:
     active_rows: Mask = field(init=False, repr=False)
     active_columns: Mask = field(init=False, repr=False)
 
+    def __repr__(self) -> str:
+        sides = [counted(self.cost.shape[0], "row"), counted(self.cost.shape[1], "column")]
+        settings = f"epsilon {self.epsilon:g}, taus {self.row_tau:g} and {self.column_tau:g}"
+        return f"<TransportProblem: {', '.join(sides)}, {counted(self.cost.nnz, 'stored cost')}, {settings}>"
+
     def __post_init__(self) -> None:
+        for name in ("epsilon", "row_tau", "column_tau"):
+            arguments.number(getattr(self, name), name)
         _require(0 < self.epsilon < math.inf, f"epsilon is {self.epsilon}; give a finite number above 0.")
         for name, tau in (("row_tau", self.row_tau), ("column_tau", self.column_tau)):
             _require(0 < tau <= 1, f"{name} is {tau}; give a number above 0 and at most 1 (hard marginal).")
@@ -97,11 +109,15 @@ class Potentials:
     row: Floats
     column: Floats
 
+    def __repr__(self) -> str:
+        return f"<Potentials: {counted(len(self.row), 'row')}, {counted(len(self.column), 'column')}>"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransportPlan:
     """The solution P of a problem, and how far it can be trusted.
 
+    problem: what was solved
     potentials: log u and log v
     row_mass: (n_rows,) P1
     token_mass: (n_cols,) Pᵀ1
@@ -109,6 +125,10 @@ class TransportPlan:
     change: the largest change of log u in the last iteration
     converged: whether the solver's threshold holds
     row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed marginals
+
+    >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
+    >>> Sinkhorn()(problem)
+    <TransportPlan: 1 row, 2 columns, converged after 2 iterations, residuals 0 and 0.245>
     """
 
     problem: TransportProblem = field(repr=False)
@@ -120,6 +140,11 @@ class TransportPlan:
     converged: bool
     row_residual: float
     column_residual: float
+
+    def __repr__(self) -> str:
+        sides = f"{counted(len(self.row_mass), 'row')}, {counted(len(self.token_mass), 'column')}"
+        state = f"{'converged' if self.converged else 'not converged'} after {counted(self.n_iters, 'iteration')}"
+        return f"<TransportPlan: {sides}, {state}, residuals {self.row_residual:.3g} and {self.column_residual:.3g}>"
 
     @property
     def matrix(self) -> Matrix:
@@ -151,6 +176,10 @@ class Sinkhorn:
         stands in for κ, and the change is itself the largest |log(P1 / a)|. Rounding limits any threshold.
     max_iters: after how many iterations the solver gives up
     Raises TransportError if threshold or max_iters is not positive.
+
+    >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
+    >>> Sinkhorn(threshold=1e-6)(problem).converged
+    True
     """
 
     threshold: float = 1e-9
@@ -158,7 +187,10 @@ class Sinkhorn:
 
     def __post_init__(self) -> None:
         found = f"threshold is {self.threshold}"
-        _require(0 < self.threshold < math.inf, f"{found}; give a finite number above 0.")
+        arguments.whole(self.max_iters, "max_iters")
+        _require(
+            0 < arguments.number(self.threshold, "threshold") < math.inf, f"{found}; give a finite number above 0."
+        )
         _require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
@@ -168,6 +200,7 @@ class Sinkhorn:
             the earlier plan may have had other columns.
         Raises TransportError if start.row is not (n_rows,).
         """
+        arguments.instance(problem, TransportProblem, "problem", remedy="give a volt.TransportProblem")
         sides, n_iters = _sides(problem), 1
         step = _step(sides, _start_row(problem, start))
         while not (done := _is_done(sides, step, threshold=self.threshold)) and n_iters < self.max_iters:
@@ -327,7 +360,10 @@ def _checked_cost(cost: Matrix) -> Matrix:
 
 
 def _checked_mass(name: str, mass: Floats, *, size: int) -> Floats:
-    checked: Floats = np.asarray(mass, dtype=np.float64)
+    try:
+        checked: Floats = np.asarray(mass, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise arguments.refusal(mass, name, "give a numpy array of numbers") from None
     _require(checked.shape == (size,), f"{name} has shape {checked.shape}; cost asks for ({size},).")
     _require(checked.any(), f"{name} is 0 everywhere; give at least one positive mass.")
     legal = (checked >= 0) & (checked < math.inf)

@@ -12,15 +12,17 @@ a sentence on each of them, and everything else is made.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
+from volt import arguments
 from volt.choose.report import sample_cuts as long_words
-from volt.choose.rules import parse_rule
+from volt.choose.rules import as_rule, parse_rule
 from volt.choose.search import SearchResult, default_sizes, search
 from volt.choose.size_steps import Parameters
 from volt.choose.sweep import muv_search
@@ -52,6 +54,8 @@ from volt.learn.candidates import Candidates
 
 N_CANDIDATES = 30_000
 Report = Callable[[str], object]
+Text = str | os.PathLike[str] | NamedText
+Given = Text | Iterable[Text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,17 @@ class _Options:
     select: str = "knee"
     n_candidates: int = N_CANDIDATES
     parameters: Parameters = field(default_factory=Parameters)
+
+    @classmethod
+    def of(
+        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int, parameters: Parameters | None
+    ) -> _Options:
+        """The options, checked."""
+        parse_rule(select := as_rule(select))
+        remedy = "give volt.Parameters(epsilon=0.5), say"
+        found = arguments.instance(parameters or Parameters(), Parameters, "parameters", remedy=remedy)
+        wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
+        return cls(wanted, select, arguments.whole(n_candidates, "n_candidates", low=0), found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,16 +122,16 @@ class _Work:
 
 
 def compare(
-    sources: Sequence[str | NamedText],
+    sources: Given,
     *,
-    heldout: Sequence[str | NamedText] = (),
-    systems: Sequence[str] = DEFAULT_SYSTEMS,
-    sizes: Sequence[int] | None = None,
-    select: str = "knee",
+    heldout: Given = (),
+    systems: str | Iterable[str] = DEFAULT_SYSTEMS,
+    sizes: Iterable[int] | None = None,
+    select: str | int = "knee",
     n_candidates: int = N_CANDIDATES,
     temperature: float = 1.0,
     separate: bool = False,
-    samples: Sequence[str] = (),
+    samples: str | Iterable[str] = (),
     parameters: Parameters | None = None,
     report: Report | None = None,
 ) -> Comparison:
@@ -136,14 +151,19 @@ def compare(
     Raises ConfigError if an option is wrong.
     Raises CorpusError if a text cannot be read.
     Raises CandidateError if the sources hold no pair of characters to merge.
+
+    >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
+    >>> compare(NamedText("en", WordCounts.from_pairs(words)), systems="bpe:30")
+    <Comparison: 6 systems on 1 source of 300 words, volt knee chosen, 44 tokens>
     """
-    work = _Work(report)
-    specs = [parse_spec(text) for text in dict.fromkeys(systems)]
-    options = _Options(sizes, select, n_candidates, parameters or Parameters())
-    parse_rule(select)
+    work = _Work(arguments.function(report, "report"))
+    specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
+    temperature, samples = arguments.number(temperature, "temperature"), _listed(samples, "samples")
+    training, held_out = _texts(sources, "sources"), _texts(heldout, "heldout")
+    options = _Options.of(sizes, select, n_candidates, parameters)
     _load_kernels()
     with work.phase("count"):
-        texts, held = _read_both(sources, heldout, work)
+        texts, held = _read_both(training, held_out, work)
     found = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
     made = [*_volt(found), *_others(found, specs, work), *_separate(texts if separate else (), options, work)]
     results = tuple(_results(made, texts, held, options, work))
@@ -158,6 +178,26 @@ def compare(
         search=found.search, phases=work.phases, systems=results, chosen=f"volt {found.search.pick.rule}",
         study=study, tokens=tokens, samples=cuts, problems=tuple(work.problems),
     )  # fmt: skip
+
+
+def _listed(texts: str | Iterable[str], name: str) -> list[str]:
+    """Texts, of which a single one may stand by itself."""
+    return [texts] if isinstance(texts, str) else arguments.texts(texts, name)
+
+
+def _texts(given: Given, name: str) -> list[str | NamedText]:
+    """Named texts, read or as NAME=FILE, of which a single one may stand by itself."""
+    listed = (
+        [given] if isinstance(given, str | os.PathLike | NamedText | WordCounts) else arguments.several(given, name)
+    )
+    return [_text(text, f"{name}[{place}]") for place, text in enumerate(listed)]
+
+
+def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedText:
+    if isinstance(text, str | os.PathLike):
+        return arguments.path(text, name)
+    remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
+    return arguments.instance(text, NamedText, name, remedy=remedy)
 
 
 def _load_kernels() -> None:

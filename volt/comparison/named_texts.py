@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from volt import arguments
 from volt.count.corpus import count_words
-from volt.count.word_counts import WordCounts
+from volt.count.word_counts import WordCounts, as_counts
+from volt.display import counted
 from volt.errors import ConfigError
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
@@ -39,15 +41,29 @@ _SAMPLE_BLOCK = 1 << 20  # bytes read for samples
 class NamedText:
     """A text by its name.
 
-    counts: of its words
+    name: of the text
+    counts: of its words, which may be a mapping
     files: the files that it was read from
     lines: a few of its lines, to show how they are cut
+
+    >>> NamedText("en", {"low": 2, "a": 1})
+    <NamedText 'en': 2 words, 3 in all, 0 files>
     """
 
     name: str
     counts: WordCounts
     files: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        arguments.text(self.name, "name", remedy="did you mean NamedText('name', counts)?")
+        object.__setattr__(
+            self, "counts", as_counts(self.counts)
+        )  # a frozen dataclass takes what was meant in this way
+
+    def __repr__(self) -> str:
+        words = f"{counted(self.counts.n_words, 'word')}, {self.counts.total:,} in all"
+        return f"<NamedText {arguments.shortened(repr(self.name))}: {words}, {counted(len(self.files), 'file')}>"
 
     @property
     def n_characters(self) -> int:

@@ -42,11 +42,13 @@ from typing import Any
 import numpy as np
 
 from volt.choose.report import as_data as search_data
+from volt.choose.report import entropy_curve
 from volt.choose.search import SearchResult
 from volt.comparison.measuring import SystemResult
 from volt.comparison.muv_study import Study
 from volt.comparison.named_texts import NamedText, are_aligned
 from volt.comparison.token_table import SampleCuts, TokenTable
+from volt.display import counted, html_note, html_page, html_table
 
 _LIBRARIES = ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers")
 
@@ -111,14 +113,24 @@ class Comparison:
     """Everything that a report of a comparison shows.
 
     signature: what reproduces it
+    made: when, where and with what
     corpus, heldout: the training and the held-out texts
     search: of the training texts together
     phases: the seconds of each phase, by name
+    systems: every system, measured
     chosen: the name of the system that the search's rule chose
     study: of MUV-search
     tokens: what becomes of each token along the sizes
     samples: lines, cut at every searched size
     problems: sentences on what could not be made, and why
+
+    `volt.compare` makes one.
+
+    >>> import volt
+    >>> counts = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
+    >>> comparison = volt.compare(NamedText("en", counts), systems=[])
+    >>> comparison.chosen, comparison.as_data()["corpus"]["words"]
+    ('volt knee', 16)
     """
 
     signature: str
@@ -139,6 +151,28 @@ class Comparison:
         """The files of all texts."""
         texts = (*self.corpus.sources, *(self.heldout.sources if self.heldout else ()))
         return tuple(file for text in texts for file in text.files)
+
+    def __repr__(self) -> str:
+        sources = f"{counted(len(self.corpus.sources), 'source')} of {counted(self.corpus.words, 'word')}"
+        chosen = f"{self.chosen} chosen, {counted(self.search.vocabulary.size, 'token')}"
+        return f"<Comparison: {counted(len(self.systems), 'system')} on {sources}, {chosen}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (system.name, system.size, f"{(system.heldout or system.training).fertility:.3f}", system.why)
+            for system in self.systems
+        ]
+        names = [system.name for system in self.systems]
+        text = "held-out" if self.heldout else "training"
+        return html_page(
+            f"{self.chosen} is chosen, on {counted(self.corpus.words, 'word')}",
+            html_table(
+                ["system", "tokens", f"pieces per {text} word", "why"], rows,
+                strong=names.index(self.chosen) if self.chosen in names else -1,
+            ),
+            entropy_curve(self.search),
+            *map(html_note, (*self.problems, *self.search.warnings)),
+        )  # fmt: skip
 
     def as_data(self) -> dict[str, Any]:
         """Everything as JSON values, in the layout that the module describes."""

@@ -15,21 +15,24 @@ decompressed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Number
+from typing import Any, get_args
 
 import polars as pl
 
+from volt import arguments
 from volt.count.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
-from volt.count.word_counts import CountedPart, WordCounts, as_normalizer, as_pretokenizer, check_total, summed
+from volt.count.word_counts import CountedPart, WordCounts, check_total, summed
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
 from volt.files.paths import Sources, expand
 from volt.files.threads import prefetch
 from volt.text.markers import SPACE
-from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.normalizer import Normalizer, as_normalizer
+from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE, ascii_bytes
 
@@ -59,13 +62,19 @@ def count_words(
 ) -> WordCounts:
     """Count the pre-tokens of files, globs, directories or stdin ("-"), plain or compressed.
 
+    sources: a path or several.
+    normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.
+    pretokenizer: how lines are cut into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN.
     fields: columns of tab-separated text, from 1: 2, "1,2" or [1, 2].
     column: the text column of .jsonl or .parquet.
     word_counts: the files are tables, a word and its count per line; words are normalised, and only cut at
         white space, if that is how pre-tokens are made.
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip".
+    min_count: words that occur less often are left out.
+    special: user tokens, which are never cut.
     map: applied to the paths, such as a process pool's.
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
+    block_size: how many bytes are read at a time.
     Raises CorpusError, with file and line, if a source cannot be read or there are no words.
 
     >>> import tempfile
@@ -74,6 +83,9 @@ def count_words(
     ...     count_words(file.name, fields=2).words
     ['hello', 'world']
     """
+    sources = _paths(sources)
+    arguments.choice(errors, "errors", get_args(Errors))
+    min_count, block_size = arguments.whole(min_count, "min_count"), arguments.whole(block_size, "block_size", low=1)
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special)
     paths = expand(sources)
@@ -83,6 +95,16 @@ def count_words(
     if not kept.n_words:
         raise CorpusError(_no_words(paths, counts, min_count=min_count))
     return kept
+
+
+def _paths(sources: Sources) -> list[str]:
+    """The paths that are given. Raises ArgumentError if something else is."""
+    if isinstance(sources, Mapping):
+        raise arguments.refusal(sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?")
+    if isinstance(sources, str | os.PathLike):
+        return [arguments.path(sources, "sources")]
+    found = arguments.several(sources, "sources", remedy="give a path, or a list of paths")
+    return [arguments.path(source, f"sources[{place}]") for place, source in enumerate(found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +122,11 @@ class _Job:
     special: SpecialTokens | None
 
     def __post_init__(self) -> None:
+        if self.column is not None:
+            arguments.text(self.column, "column")
+        if self.special is not None:
+            arguments.instance(self.special, SpecialTokens, "special")
+        arguments.function(self.progress, "progress")
         if bool(self.fields) + (self.column is not None) + self.word_counts > 1:
             raise ConfigError("fields, column and word_counts exclude each other; give one")
 
@@ -157,11 +184,16 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
 def _fields(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     if value is None:
         return ()
-    parts = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else value
+    parts = value.split(",") if isinstance(value, str) else _listed(value)
     fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
     if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
-        raise ConfigError(f"fields={value!r}: give distinct column numbers, counted from 1, such as 2 or 1,2")
+        found = arguments.shortened(repr(value))
+        raise ConfigError(f"fields={found}: give distinct column numbers, counted from 1, such as 2 or 1,2")
     return fields
+
+
+def _listed(value: int | Iterable[int]) -> list[Any]:
+    return [value] if isinstance(value, Number) else arguments.several(value, "fields")
 
 
 def _texts(block: Block, job: _Job) -> pl.LazyFrame:

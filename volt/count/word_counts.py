@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from volt import arguments
+from volt.display import counted
 from volt.errors import ConfigError, CorpusError
-from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.normalizer import Normalizer, as_normalizer
+from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +62,8 @@ class WordCounts:
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
     >>> counts.words, counts.counts, counts.n_words, counts.total
     (['a', 'b'], array([2, 6]), 2, 8)
+    >>> counts
+    <WordCounts: 2 words, 8 in all, 0 lines, whitespace>
     """
 
     table: pl.DataFrame
@@ -68,6 +72,16 @@ class WordCounts:
     n_bad_lines: int = 0
     normalizer: Normalizer = _NORMALIZER
     pretokenizer: PreTokenizer = _PRETOKENIZER
+
+    def __post_init__(self) -> None:
+        arguments.instance(
+            self.table, pl.DataFrame, "table", call="{}", remedy="did you mean WordCounts.from_pairs(…)?"
+        )
+
+    def __repr__(self) -> str:
+        settings = [self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
+        parts = [counted(self.n_words, "word"), f"{self.total:,} in all", counted(self.n_lines, "line"), *settings]
+        return f"<WordCounts: {', '.join(part for part in parts if part != 'none')}>"
 
     @classmethod
     def empty(cls) -> WordCounts:
@@ -88,15 +102,15 @@ class WordCounts:
     ) -> WordCounts:
         """Counts of ready pre-tokens, taken as they are; a word that repeats adds up.
 
+        pairs: words and their counts, as a dict, a Counter or pairs
+        normalizer, pretokenizer: what made the words
+
         Raises CorpusError if a word is empty or no text, a count not positive, or the total beyond 64 bits.
 
         >>> WordCounts.from_pairs([("a", 1), ("b", 2), ("a", 1)]).table.rows()
         [('a', 2), ('b', 2)]
         """
-        rows = list(pairs.items() if isinstance(pairs, Mapping) else pairs)
-        for word, count in rows:
-            if not (isinstance(word, str) and word and isinstance(count, Integral) and int(count) > 0):
-                raise CorpusError(f"word {word!r}, count {count!r}: give non-empty words and positive integers")
+        rows = list(map(_row, pairs.items() if isinstance(pairs, Mapping) else arguments.several(pairs, "pairs")))
         check_total(sum(int(count) for _, count in rows))
         try:
             table = pl.DataFrame(rows, schema=_EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
@@ -163,19 +177,24 @@ class WordCounts:
     def min_count(self, n: int) -> WordCounts:
         """Only the words that occur at least n times.
 
+        n: a whole number; 1 and less keep all words
+
         >>> WordCounts.from_pairs({"a": 2, "b": 1}).min_count(2).words
         ['a']
         """
-        return replace(self, table=self.table.filter(pl.col("count") >= n))
+        return replace(self, table=self.table.filter(pl.col("count") >= min(arguments.whole(n, "n"), _MAX_TOTAL)))
 
     def rescale(self, total: int) -> WordCounts:
         """Every count times total / self.total, rounded up, so that no word vanishes.
+
+        total: what the counts then add up to, but for the rounding
 
         Raises CorpusError if the counts then add up to more than 64 bits hold.
 
         >>> WordCounts.from_pairs({"a": 4, "b": 1}).rescale(12).table.rows()
         [('a', 10), ('b', 3)]
         """
+        check_total(total := arguments.whole(total, "total", low=1))
         new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
         scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
         check_total(int(scaled["count"].sum()))
@@ -185,20 +204,50 @@ class WordCounts:
 def mix(named: Mapping[str, WordCounts], *, temperature: float = 1.0) -> WordCounts:
     """Add named sources after rescaling their totals n_i in proportion to n_i^(1/temperature).
 
+    named: the counts of each source, by its name
+    temperature: above 0; above 1 the small sources gain, and 1 changes nothing
+
     The largest source keeps its counts; the others grow (or shrink, below temperature 1) to the total
-    n_max (n_i / n_max)^(1/temperature), rounded up word by word. Temperature 1 changes nothing.
+    n_max (n_i / n_max)^(1/temperature), rounded up word by word.
     Raises ConfigError if the temperature is not positive or no source is given, CorpusError if one is empty.
 
     >>> named = {"de": WordCounts.from_pairs({"und": 100}), "sw": WordCounts.from_pairs({"na": 1})}
     >>> mix(named, temperature=2).table.rows()
     [('na', 10), ('und', 100)]
     """
-    if not named or not temperature > 0:
+    remedy = "give the counts of each source by its name, such as mix({'de': german, 'en': english})"
+    found = arguments.mapping(named, "named", remedy=remedy)
+    named = {name: as_counts(counts, f"named[{name!r}]") for name, counts in found.items()}
+    if not named or not (temperature := arguments.number(temperature, "temperature")) > 0:
         raise ConfigError(f"{len(named)} sources, temperature {temperature}: give sources and a positive temperature")
     if empty := [name for name, counts in named.items() if not counts.n_words]:
         raise CorpusError(f"source {empty[0]!r} has no words; leave it out")
     largest = max(counts.total for counts in named.values())
     return reduce(add, (_warmed(counts, largest, temperature=temperature) for counts in named.values()))
+
+
+def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
+    """Counts, given themselves or as a mapping. call: what was called, for an error, with {} for the counts.
+
+    >>> as_counts({"low": 2}).words
+    ['low']
+    """
+    if isinstance(value, Mapping):
+        return WordCounts.from_pairs(value)
+    return arguments.instance(value, WordCounts, name, call=call)
+
+
+def _row(pair: tuple[str, int]) -> tuple[str, int]:
+    """A word and its count, checked."""
+    if isinstance(pair, str):
+        raise arguments.refusal(pair, "a pair", "did you mean WordCounts.from_pairs(collections.Counter(words))?")
+    try:
+        word, count = pair
+    except (TypeError, ValueError):
+        raise arguments.refusal(pair, "a pair", "give a word and its count") from None
+    if not (isinstance(word, str) and word and isinstance(count, Integral) and int(count) > 0):
+        raise CorpusError(f"word {word!r}, count {count!r}: give non-empty words and positive integers")
+    return word, int(count)
 
 
 def _warmed(counts: WordCounts, largest: int, *, temperature: float) -> WordCounts:
@@ -247,21 +296,3 @@ def check_total(total: int) -> None:
     """
     if total > _MAX_TOTAL:
         raise CorpusError(f"the counts add up to {total}, more than 64 bits hold; scale them down")
-
-
-def as_normalizer(value: str | Normalizer) -> Normalizer:
-    """A normaliser, given itself or its name. Raises ConfigError if there is none of that name.
-
-    >>> as_normalizer("nfkc+lowercase")
-    Normalizer(form='nfkc', lowercase=True)
-    """
-    return Normalizer.parse(value) if isinstance(value, str) else value
-
-
-def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
-    """A pre-tokeniser, given itself or its name. Raises ConfigError if there is none of that name.
-
-    >>> as_pretokenizer("unicode").name
-    'unicode'
-    """
-    return PreTokenizer.parse(value) if isinstance(value, str) else value

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import joined_words, split_lines
@@ -71,8 +72,9 @@ class Dropout:
         >>> Dropout.of(0.0, None), Dropout.of(0.1, 1).probability
         (None, 0.1)
         """
-        if not 0.0 <= probability <= 1.0:
+        if not 0.0 <= (probability := arguments.number(probability, "dropout")) <= 1.0:
             raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
+        seed = None if seed is None else arguments.whole(seed, "seed")
         if not probability:
             return None
         if seed is None or seed < 0:

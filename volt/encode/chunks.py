@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from volt import arguments
 from volt.files.blocks import Block, Errors, is_compressed, read_blocks
 from volt.files.spans import FileSpan, can_span, file_spans
 from volt.files.threads import available_cores, prefetch
@@ -117,12 +118,18 @@ def file_chunks(
 
 
 def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
-    """Lines as one text, each with a separator byte behind it, and that byte: "\\n", unless a line holds one."""
-    text = "\n".join(lines) + "\n" if lines else ""
+    """Lines as one text, each with a separator byte behind it, and that byte: "\\n", unless a line holds one.
+
+    Raises ArgumentError if a line is no str, CorpusError if one holds a lone surrogate.
+    """
     try:
+        text = "\n".join(lines) + "\n" if lines else ""
         if text.count("\n") == len(lines):
             return text.encode(), NEWLINE
         return b"".join(line.encode() + b"\xff" for line in lines), NO_BYTE_OF_TEXT
+    except TypeError:
+        arguments.texts(lines, "lines")
+        raise
     except UnicodeEncodeError:
         for line in lines:
             check_text(line)

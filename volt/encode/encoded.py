@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
+from volt.display import counted
 from volt.encode.batches import EncodedPart
 
 Ids = NDArray[np.int32]
@@ -28,15 +30,21 @@ class Encoded:
     >>> encoded = Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 2, 3]))
     >>> len(encoded), encoded[0]
     (3, array([5, 6], dtype=int32))
+    >>> encoded
+    <Encoded: 3 ids of 3 lines>
     """
 
     ids: Ids
     offsets: NDArray[np.int64]
 
+    def __repr__(self) -> str:
+        return f"<Encoded: {counted(len(self.ids), 'id')} of {counted(len(self), 'line')}>"
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, line: int) -> Ids:
+        line = arguments.whole(line, "line")
         if not -len(self) <= line < len(self):
             raise IndexError(f"line {line} of {len(self)}")
         line %= len(self)
@@ -44,7 +52,11 @@ class Encoded:
 
     @classmethod
     def of(cls, parts: Iterable[EncodedPart], *, n_bytes: int = 0) -> Encoded:
-        """The parts' lines, one after the other. n_bytes: of the text, which most often has fewer ids than bytes."""
+        """The parts' lines, one after the other.
+
+        parts: what chunks of text became
+        n_bytes: how many the text has, which most often has fewer ids than bytes
+        """
         ids, n, ends = _room_for_ids(n_bytes), 0, [np.zeros(1, np.int64)]
         for part in parts:
             end = n + len(part.values)

@@ -18,11 +18,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.encode.batches import BatchEncoder, Dropout, EncodedPart
 from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
@@ -38,66 +39,110 @@ from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
 Form = Literal["pieces", "ids"]
+_ONE = "did you mean encode(line) or {}([line])?"
+
+
+class HasVocabulary(Protocol):
+    """What comes with a vocabulary, such as the result of a search."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary."""
 
 
 class Encoder:
     """Applies one vocabulary. Safe to share between threads, to pickle and to fork.
 
+    vocabulary: the vocabulary, the path of its file, or what has one, such as the result of a search
     cache_words: the most words whose pieces each thread remembers, at about 200 bytes each; a thread that has more
         forgets them all
+
+    Raises VocabularyError if a file is no vocabulary, ConfigError if cache_words is below 1.
+
+    >>> from volt.vocabulary import Vocabulary
+    >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
+    >>> encoder, encoder.encode("low")
+    (<Encoder of <Vocabulary: 4 tokens, 1 merge, suffix, whitespace>>, ['lo', 'w</w>'])
     """
 
-    def __init__(self, vocabulary: Vocabulary, *, cache_words: int = CACHE_WORDS) -> None:
-        if cache_words < 1:
-            raise ConfigError(f"cache_words is {cache_words}; give a positive number")
-        self.vocabulary = vocabulary
-        self._tables = MergeTables.of(vocabulary)
-        self._cache_words = cache_words
+    def __init__(
+        self, vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary, *, cache_words: int = CACHE_WORDS
+    ) -> None:
+        self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
+        self.vocabulary = _vocabulary(vocabulary)
+        self._tables = MergeTables.of(self.vocabulary)
         self._cache: dict[str, tuple[str, ...]] = {}
         self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (self.vocabulary, self._cache_words)
 
+    def __repr__(self) -> str:
+        return f"<Encoder of {self.vocabulary!r}>"
+
     def encode(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> list[str]:
-        """The pieces of one line. With dropout, each merge is passed over with that probability, and a seed is needed.
+        """The pieces of one line.
+
+        line: text
+        dropout: the probability with which each merge is passed over; above 0 it needs a seed
+        seed: a whole number from 0 up; equal seeds draw alike
 
         Raises CorpusError if the line holds a lone surrogate, ConfigError if dropout is not in [0, 1] or has no seed.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
+        >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
+        (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        return self.encode_lines([line], dropout=dropout, seed=seed)[0]
+        return self._pieces([_line(line, "encode")], Dropout.of(dropout, seed))[0]
 
     def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
-        """The ids of one line, (n_pieces,) int32, without bos or eos. See `encode`."""
-        return self.ids(self.encode(line, dropout=dropout, seed=seed))
+        """The ids of one line, (n_pieces,) int32, without bos or eos.
+
+        line, dropout, seed: those of `encode`
+        """
+        return self.ids(self._pieces([_line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
 
     def encode_lines(
-        self, lines: Sequence[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
+        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
     ) -> list[list[str]]:
-        """The pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped."""
-        drops, split = Dropout.of(dropout, seed), split_lines(self.vocabulary, lines)
-        if drops:
-            return [self._sampled(words, drops, first + number) for number, words in enumerate(split)]
-        known = self._known(set(chain.from_iterable(split)))
-        return [list(chain.from_iterable(known[word] for word in words)) for words in split]
+        """The pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped.
 
-    def encode_words(self, words: Sequence[str]) -> list[tuple[str, ...]]:
-        """The pieces of each pre-token, taken as it stands: not normalised, not cut."""
+        lines: texts: a list, an array, a column of a table, or any other iterable
+        dropout, seed: those of `encode`
+        first: the number of the first line
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_lines(line for line in ("lo", "l o"))
+        [['l', 'o</w>'], ['l</w>', 'o</w>']]
+        """
+        lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
+        return self._pieces(lines, Dropout.of(dropout, seed), arguments.whole(first, "first"))
+
+    def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
+        """The pieces of each pre-token, taken as it stands: not normalised, not cut.
+
+        words: pre-tokens, none of them empty
+        """
+        words = arguments.texts(words, "words", one="did you mean encode_words([word])?")
         return self._spelled(*self._tables.encode(words)) if words else []
 
     def encode_batch(
-        self, lines: Sequence[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
+        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
     ) -> Encoded:
         """The ids of many lines at once. A line may hold line ends.
 
-        n_threads: by default one for each core
+        lines: texts: a list, an array, a column of a table, or any other iterable
+        dropout, seed: those of `encode`
+        n_threads: how many threads encode, by default one for each core
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> encoder.encode_batch(["low", "", "low low"]).ids
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
-        text, separator = joined_lines(lines)
-        size, n_threads = shares(len(text), n_threads)
+        text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
+        size, n_threads = shares(len(text), _threads(n_threads))
         chunks = chunks_of(text, separator=separator, numbered=dropout > 0, size=size)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
 
@@ -106,13 +151,17 @@ class Encoder:
     ) -> Encoded:
         """The ids of the lines of UTF-8 text, which end at "\\n".
 
+        text: bytes
+        dropout, seed, n_threads: those of `encode_batch`
+
         Raises CorpusError, with the line, if the text is not UTF-8.
 
         >>> from volt.vocabulary import Vocabulary
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
         3
         """
-        size, n_threads = shares(len(text), n_threads)
+        text = _bytes(text, "encode_bytes")
+        size, n_threads = shares(len(text), _threads(n_threads))
         chunks = chunks_of(text, numbered=dropout > 0, size=size)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
 
@@ -122,12 +171,15 @@ class Encoder:
     ) -> Encoded:  # fmt: skip
         """The ids of the lines of a file, plain or compressed. Lines end at "\\n" or "\\r\\n".
 
+        path: of the file, or "-" for stdin
+        dropout, seed, n_threads: those of `encode_batch`
         errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
         Raises CorpusError, with file and line, if the file cannot be read or is not text.
         """
-        path = os.fspath(path)
+        path = arguments.path(path)
+        arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
-        size, n_threads = shares(n_bytes, n_threads) if can_span(path) else (CHUNK_SIZE, n_threads)
+        size, n_threads = shares(n_bytes, _threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
         chunks = file_chunks(path, errors=errors, numbered=dropout > 0, size=size)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=n_bytes)
 
@@ -137,7 +189,10 @@ class Encoder:
     ) -> bytes:  # fmt: skip
         """Lines of UTF-8 text → lines of pieces, or of ids, with a space between two.
 
+        text: bytes
+        form: "pieces" or "ids"
         separator: what marks pieces that do not end a word, such as "@@" in subword-nmt
+        dropout, seed, n_threads: those of `encode_batch`
         first: the number of the first line
 
         >>> from volt.vocabulary import Vocabulary
@@ -145,8 +200,9 @@ class Encoder:
         >>> encoder.encode_text(b"low low\\n", separator="@@")
         b'lo@@ w lo@@ w\\n'
         """
-        size, n_threads = shares(len(text), n_threads)
-        chunks = chunks_of(text, first=first, numbered=dropout > 0, size=size)
+        text = _bytes(text, "encode_text")
+        size, n_threads = shares(len(text), _threads(n_threads))
+        chunks = chunks_of(text, first=arguments.whole(first, "first"), numbered=dropout > 0, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -154,7 +210,11 @@ class Encoder:
         self, chunks: Iterable[Chunk], *, form: Form = "pieces", separator: str = "", dropout: float = 0.0,
         seed: int | None = None, n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:  # fmt: skip
-        """What `encode_text` does, chunk by chunk, in order."""
+        """What `encode_text` does, chunk by chunk, in order.
+
+        chunks: as volt.encode.chunks makes them
+        form, separator, dropout, seed, n_threads: those of `encode_text`
+        """
         if form not in get_args(Form) or (separator and form != "pieces"):
             raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
         return self._run("pieces" if form == "pieces" else "id text", chunks, dropout, seed, n_threads, separator)
@@ -162,65 +222,103 @@ class Encoder:
     def encode_parts(
         self, chunks: Iterable[Chunk], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Ids, chunk by chunk, in order."""
+        """Ids, chunk by chunk, in order.
+
+        chunks: as volt.encode.chunks makes them
+        dropout, seed, n_threads: those of `encode_batch`
+        """
         return self._run("ids", chunks, dropout, seed, n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Each piece with the span of the original line that it came from, in characters. A marker has no width.
+
+        line: text
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
+        line = _line(line, "encode_offsets")
         return list(encode_offsets(self.vocabulary, line, encode_words=self.encode_words))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """The ids of pieces, (n_pieces,) int32. What is no piece of the vocabulary has the id of `unk`."""
+        """The ids of pieces, (n_pieces,) int32. What is no piece of the vocabulary has the id of `unk`.
+
+        pieces: strings, as `encode` gives them
+        """
         numbers = self.vocabulary.ids
-        return np.array([numbers.get(piece, 0) for piece in pieces], np.int32)
+        return np.array([numbers.get(piece, 0) for piece in _checked_pieces(pieces, "ids")], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
-        """The line that these pieces spell: its normalised form, with single spaces, if they came from `encode`."""
-        return decode(self.vocabulary, pieces)
+        """The line that these pieces spell: its normalised form, with single spaces, if they came from `encode`.
+
+        pieces: strings, as `encode` gives them
+        """
+        return decode(self.vocabulary, _checked_pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
-        """The line that these ids spell. Raises VocabularyError if an id is out of range."""
-        pieces, numbers = self.vocabulary.pieces, [int(number) for number in ids]
+        """The line that these ids spell.
+
+        ids: whole numbers, as `encode_ids` gives them
+
+        Raises VocabularyError if an id is out of range.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_ids([4, 5, 6])
+        'low'
+        """
+        pieces, numbers = self.vocabulary.pieces, _checked_ids(ids)
         for place, number in enumerate(numbers):
             if not 0 <= number < len(pieces):
                 raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
-        return self.decode(pieces[number] for number in numbers)
+        return decode(self.vocabulary, (pieces[number] for number in numbers))
 
-    def decode_batch(self, encoded: Encoded) -> list[str]:
-        """The lines that ids spell. Raises VocabularyError if an id is out of range.
+    def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]]) -> list[str]:
+        """The lines that ids spell.
+
+        encoded: what `encode_batch` gives, or the ids of each line
+
+        Raises VocabularyError if an id is out of range.
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
         >>> encoder.decode_batch(encoder.encode_batch(["low", "", "low"]))
         ['low', '', 'low']
         """
+        encoded = _encoded(encoded)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
-    def decode_bytes(self, encoded: Encoded) -> bytes:
+    def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
         """The same as UTF-8 text, with a line end behind every line.
+
+        encoded: that of `decode_batch`
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
         >>> encoder.decode_bytes(encoder.encode_batch(["low", "", "low"]))
         b'low\\n\\nlow\\n'
         """
+        encoded = _encoded(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     @cached_property
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)
 
+    def _pieces(self, lines: Sequence[str], drops: Dropout | None, first: int = 0) -> list[list[str]]:
+        """What `encode_lines` does, with its arguments checked."""
+        split = split_lines(self.vocabulary, lines)
+        if drops:
+            return [self._sampled(words, drops, first + number) for number, words in enumerate(split)]
+        known = self._known(set(chain.from_iterable(split)))
+        return [list(chain.from_iterable(known[word] for word in words)) for words in split]
+
     def _run(
         self, kind: str, chunks: Iterable[Chunk], dropout: float, seed: int | None, n_threads: int | None,
         separator: str = "",
     ) -> Iterator[EncodedPart]:  # fmt: skip
-        drops = Dropout.of(dropout, seed)
+        drops, n_threads = Dropout.of(dropout, seed), _threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
             self._batches[key] = BatchEncoder(
@@ -263,3 +361,56 @@ class Encoder:
 
 def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
     return Encoder(vocabulary, cache_words=cache_words)
+
+
+# What the methods take, checked
+
+
+def _vocabulary(given: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
+    """The vocabulary itself, that of a file, or that of what has one."""
+    if isinstance(given, str | os.PathLike):
+        return Vocabulary.load(given)
+    if isinstance(found := getattr(given, "vocabulary", None), Vocabulary):
+        return found
+    return arguments.instance(given, Vocabulary, "vocabulary", call="volt.Encoder({})")
+
+
+def _line(line: str, call: str) -> str:
+    """One line. An error says how to encode many."""
+    if isinstance(line, str):
+        return line
+    return arguments.text(line, "line", remedy=f"give a str; {call} takes one line, and encode_batch many")
+
+
+def _bytes(text: bytes, call: str) -> bytes:
+    """UTF-8 text. An error says how to encode a str."""
+    if isinstance(text, bytearray | memoryview):
+        return bytes(text)
+    remedy = f"did you mean {call}(text.encode())?" if isinstance(text, str) else "give bytes"
+    return arguments.instance(text, bytes, "text", remedy=remedy)
+
+
+def _threads(n_threads: int | None) -> int | None:
+    return None if n_threads is None else arguments.whole(n_threads, "n_threads", low=1)
+
+
+def _checked_pieces(pieces: Iterable[str], call: str) -> list[str]:
+    if isinstance(pieces, Encoded):
+        raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
+    remedy = "pieces are strings; for ids there are decode_ids and decode_batch"
+    return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
+
+
+def _checked_ids(ids: Iterable[int]) -> list[int]:
+    if isinstance(ids, Encoded):
+        raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
+    return arguments.wholes(ids, "ids")
+
+
+def _encoded(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
+    """The ids of many lines, flat."""
+    if isinstance(encoded, Encoded):
+        return encoded
+    rows = arguments.several(encoded, "encoded", remedy="give what encode_batch returns, or the ids of each line")
+    numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
+    return Encoded(np.array([*chain.from_iterable(numbers)], np.int64), np.cumsum([0, *map(len, numbers)]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from volt import arguments
 from volt.errors import CandidateError
 from volt.files.whole import read_bytes
 from volt.formats.protocol import MergeList
@@ -18,6 +19,8 @@ from volt.formats.protocol import MergeList
 
 def read_merges(path: str | Path) -> MergeList:
     """The merges of a subword-nmt codes file or a sentencepiece BPE model.
+
+    path: of the file
 
     Raises CandidateError, with file and line, if the file is neither, or damaged.
 
@@ -29,7 +32,7 @@ def read_merges(path: str | Path) -> MergeList:
     from volt.formats import subword_nmt
     from volt.formats.sentencepiece import model_file as sentencepiece
 
-    data = read_bytes(path, kind=CandidateError)
+    data = read_bytes(arguments.path(path), kind=CandidateError)
     if not data:
         raise CandidateError(f"{path}: empty; give subword-nmt codes or a sentencepiece BPE .model")
     if data.startswith(sentencepiece.FIRST_BYTE):

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from volt import arguments
 from volt.errors import ConfigError, VocabularyError, unreadable
 from volt.formats.protocol import HEAD_SIZE
 
@@ -70,6 +71,10 @@ def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
     """Write in a foreign format. Returns a sentence for everything that it cannot carry or does differently.
 
+    vocabulary: what is written
+    path: where to
+    to: the name of the format, one of `FORMATS`
+
     Raises ConfigError if there is no such format, VocabularyError if it cannot hold this vocabulary.
 
     >>> import tempfile
@@ -79,13 +84,19 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> li
     ['ids are line numbers + 3: the four tokens with roles are not listed', 'no merges: reading the list back takes
     merges=FILE']
     """
-    return _format(to).write(vocabulary, Path(path))
+    from volt.vocabulary import Vocabulary
+
+    call = f"volt.write_vocabulary({{}}, path, to={to!r})"
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call=call)
+    return _format(to, "to").write(vocabulary, Path(arguments.path(path)))
 
 
 def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str | Path | None = None) -> Vocabulary:
     """Read a VOLT file, or a foreign one, guessed by its content where no format is given.
 
-    merges: a file that holds merges, for formats that list only tokens.
+    path: of the file
+    format: the name of its format, one of `FORMATS`
+    merges: a file that holds merges, for formats that list only tokens
     Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
 
     >>> import tempfile
@@ -96,13 +107,14 @@ def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str 
     """
     from volt.vocabulary import Vocabulary
 
-    path, merges = _as_written(Path(path)), None if merges is None else Path(merges)
+    found = None if merges is None else Path(arguments.path(merges, "merges"))
+    path = _as_written(Path(arguments.path(path)))
     if format is None:
         head = _head(path)
         if head.startswith(_OWN):
             return Vocabulary.load(path)
         format = guess_format(path, head)
-    return _format(format).read(path, merges=merges)
+    return _format(format).read(path, merges=found)
 
 
 def is_own(path: Path) -> bool:
@@ -120,7 +132,7 @@ def _as_written(path: Path) -> Path:
     """The file itself, or the one with the ending that sentencepiece's format has written it with."""
     if not path.name:  # the current folder has none
         return path
-    model = path.with_name(f"{path.name}.model")
+    model = path.parent / f"{path.name}.model"
     return model if model.is_file() and not path.exists() else path
 
 
@@ -158,21 +170,23 @@ def closing_order(name: str) -> Literal["ids", "merges"]:
     return found
 
 
-def format_module(name: str) -> Any:
+def format_module(name: str, argument: str = "format") -> Any:
     """The module of a format, which has the functions of `Format`. Raises ConfigError if there is none of this name.
+
+    argument: what an error calls the name, if it is no str
 
     >>> format_module("tokens").__name__
     'volt.formats.lists.tokens'
     """
-    if name not in FORMATS:
+    if arguments.text(name, argument, remedy=f"choose from {', '.join(FORMATS)}") not in FORMATS:
         near = get_close_matches(name.lower(), FORMATS, n=1)
         hint = f"did you mean {near[0]}? The formats are" if near else "choose from"
         raise ConfigError(f"unknown format {name!r}; {hint} {', '.join(FORMATS)}")
     return import_module(FORMATS[name])
 
 
-def _format(name: str) -> Format:
-    module: Format = format_module(name)
+def _format(name: str, argument: str = "format") -> Format:
+    module: Format = format_module(name, argument)
     return module
 
 

@@ -18,12 +18,14 @@ again. Merges, ties included, are those of subword-nmt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volt import arguments
+from volt.count.word_counts import as_counts
 from volt.errors import CandidateError
 from volt.kernels.watch import run_watched
 from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
@@ -40,7 +42,7 @@ Report = Callable[[int], object]
 
 
 def learn_bpe(
-    counts: WordCounts,
+    counts: WordCounts | Mapping[str, int],
     n_merges: int = 30_000,
     *,
     marker: Marker | None = None,
@@ -49,15 +51,23 @@ def learn_bpe(
 ) -> Candidates:
     """Learn up to `n_merges` merges; fewer where no pair is left that occurs `min_pair_count` times.
 
+    counts: what `count_words` returns, or a mapping of words to their counts
+    n_merges: how many merges to learn, 0 or more
+    min_pair_count: how often a pair must occur to be merged, 1 or more
     marker: "suffix", "prefix" or "none"; None is "suffix" for pre-tokens without spaces and "none" for those with.
     report: called with the number of merges done, several times a second.
     Raises CandidateError if n_merges is negative or min_pair_count is below 1.
+
+    >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
+    <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
     from volt.kernels.learn import learn
+    from volt.kernels.pair_table import MOST
     from volt.kernels.texts import Texts
 
-    if n_merges < 0 or min_pair_count < 1:
-        raise CandidateError(f"n_merges is {n_merges}, min_pair_count {min_pair_count}; give at least 0 and 1")
+    counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
+    n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST, kind=CandidateError)
+    min_pair_count = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
     marker = _marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
     atoms = [atom_text(code) for code in atom_numbers]
@@ -72,7 +82,7 @@ def learn_bpe(
 
 
 def replay_bpe(
-    counts: WordCounts,
+    counts: WordCounts | Mapping[str, int],
     merges: Sequence[tuple[str, str]],
     *,
     marker: Marker | None = None,
@@ -80,12 +90,19 @@ def replay_bpe(
 ) -> Candidates:
     """The candidates that ready-made merges give on these counts, such as those of a subword-nmt or sentencepiece file.
 
+    counts: what `count_words` returns, or a mapping of words to their counts
+    merges: pairs of strings, in order
+    marker: "suffix", "prefix" or "none", as the merges are spelled; None as in `learn_bpe`
+    report: called with the number of merges done, several times a second
+
     Raises CandidateError if a part of a merge is neither an atom nor the result of an earlier merge.
 
     >>> from volt.count.word_counts import WordCounts
     >>> replay_bpe(WordCounts.from_pairs({"abc": 3}), [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
     """
+    counts, report = as_counts(counts, call="volt.replay_bpe({}, merges)"), arguments.function(report, "report")
+    merges = [_pair(pair, rank) for rank, pair in enumerate(arguments.several(merges, "merges"))]
     marker = _marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
     numbers = {atom_text(code): number for number, code in enumerate(atom_numbers)}
@@ -104,6 +121,13 @@ def replay_bpe(
     table = np.array(rows, np.int32).reshape(-1, 3)
     changes = _traced(words, table[:, :2], table[:, 2], report)
     return _candidates(counts, words, atoms, table[:, :2], table[:, 2], changes, marker)
+
+
+def _pair(pair: Sequence[str], rank: int) -> tuple[str, str]:
+    parts = arguments.texts(pair, f"merges[{rank}]", one="give a pair of strings")
+    if len(parts) != 2:
+        raise CandidateError(f"merges[{rank}] has {len(parts)} parts; give a pair of strings")
+    return parts[0], parts[1]
 
 
 @dataclass(frozen=True, slots=True)

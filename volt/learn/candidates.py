@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
+from volt.display import counted
 from volt.errors import CandidateError
 from volt.text.markers import Marker
 
@@ -54,9 +56,15 @@ class Candidates:
     parts: (n_merges, 2) int32, the numbers of the tokens that each merge joins
     results: (n_merges,) int32, the number of the token that it makes
     trajectory: how the counts change along the merges
+    marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
 
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
+    >>> candidates.merges, candidates.tokens_at(8)[6:], candidates.counts_at(8)[6:]
+    ([('l', 'o'), ('lo', 'w</w>')], ['lo', 'low</w>'], array([2, 5]))
     """
 
     tokens: tuple[str, ...]
@@ -67,6 +75,13 @@ class Candidates:
     trajectory: Trajectory = field(repr=False)
     marker: Marker
     counts: WordCounts = field(repr=False)
+
+    def __repr__(self) -> str:
+        sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
+        words = counted(self.counts.total, "word")
+        return (
+            f"<Candidates: {', '.join(sizes)}, {'no marker' if self.marker == 'none' else self.marker}, from {words}>"
+        )
 
     @property
     def merges(self) -> list[tuple[str, str]]:
@@ -94,7 +109,13 @@ class Candidates:
         return made.astype(np.int64) + 1
 
     def merges_at(self, size: int) -> int:
-        """How many merges make a vocabulary of this size. Raises CandidateError if the size lies outside."""
+        """How many merges make a vocabulary of this size.
+
+        size: tokens, atoms included
+
+        Raises CandidateError if the size lies outside.
+        """
+        size = arguments.whole(size, "size")
         if not self.n_atoms <= size <= self.n_tokens:
             raise CandidateError(
                 f"size {size} is outside {self.n_atoms} (the atoms) to {self.n_tokens} (all {self.n_merges} merges)"
@@ -102,18 +123,28 @@ class Candidates:
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
 
     def tokens_at(self, size: int) -> list[str]:
-        """The tokens of a size, atoms first. Raises CandidateError if the size lies outside."""
+        """The tokens of a size, atoms first.
+
+        size: tokens, atoms included
+
+        Raises CandidateError if the size lies outside.
+        """
         self.merges_at(size)
-        return list(self.tokens[:size])
+        return list(self.tokens[: int(size)])
 
     def counts_at(self, size: int) -> Longs:
-        """(size,) int64: how often each of `tokens_at(size)` occurs in the corpus encoded with that size's merges."""
+        """(size,) int64: how often each of `tokens_at(size)` occurs in the corpus encoded with that size's merges.
+
+        size: tokens, atoms included
+
+        Raises CandidateError if the size lies outside.
+        """
         change = self.trajectory
         made = change.merges < self.merges_at(size)
         counts = np.zeros(self.n_tokens, np.int64)
         counts[: self.n_atoms] = self.atom_counts
         counts[change.tokens[made]] = change.after[made]  # the last change of a token comes last, and stays
-        return counts[:size]
+        return counts[: int(size)]
 
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
         """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from volt.errors import ConfigError
+from volt import arguments
 
 SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
 PREFIX = SPACE  # the start-of-word marker is the space in front of the word, as in sentencepiece
@@ -23,5 +23,4 @@ def check_marker(marker: str) -> None:
 
     >>> check_marker("suffix")
     """
-    if marker not in get_args(Marker):
-        raise ConfigError(f"unknown marker {marker!r}; choose from {', '.join(get_args(Marker))}")
+    arguments.choice(marker, "marker", get_args(Marker))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volt import arguments
 from volt.errors import ConfigError, CorpusError
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ _FORMS = ("none", "nfc", "nfkc")
 class Normalizer:
     """Unicode normal form (none, nfc, nfkc), then lower case. Applying it twice changes nothing more.
 
+    form: none, nfc or nfkc
+    lowercase: whether lower case comes after it
+
     `name` is what a vocabulary stores and `parse` reads back. Raises ConfigError if the form is unknown.
 
     >>> Normalizer("nfc", lowercase=True).name
@@ -33,16 +37,18 @@ class Normalizer:
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        if self.form not in _FORMS:
-            raise ConfigError(f"unknown normal form {self.form!r}; choose from {', '.join(_FORMS)}")
+        arguments.choice(self.form, "normal form", _FORMS)
 
     @classmethod
     def parse(cls, name: str) -> Normalizer:
         """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase", in any case.
 
+        name: of the normaliser
+
         >>> Normalizer.parse("NFKC+Lowercase").name
         'nfkc+lowercase'
         """
+        name = arguments.text(name, "name")
         named = {one.name: one for form in _FORMS for one in (cls(form), cls(form, lowercase=True))}
         if name.lower() not in named:
             raise ConfigError(f"unknown normalizer {name!r}; choose from {', '.join(named)}")
@@ -61,6 +67,8 @@ class Normalizer:
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Normalise a String expression.
 
+        expr: of Polars
+
         >>> import polars as pl
         >>> pl.select(Normalizer("nfkc").apply(pl.lit("½"))).item()
         '1⁄2'
@@ -76,6 +84,8 @@ class Normalizer:
     def apply_series(self, series: pl.Series) -> pl.Series:
         """Normalise every string of a series.
 
+        series: of Polars, of strings
+
         >>> import polars as pl
         >>> Normalizer(lowercase=True).apply_series(pl.Series(["A", "É"])).to_list()
         ['a', 'é']
@@ -83,12 +93,27 @@ class Normalizer:
         return _over_series(self.apply, series)
 
     def normalize(self, text: str) -> str:
-        """Normalise one string. Raises CorpusError if it holds a lone surrogate.
+        """Normalise one string.
+
+        text: any
+
+        Raises CorpusError if it holds a lone surrogate.
 
         >>> Normalizer("nfc").normalize("e\\u0301") == "é"
         True
         """
-        return str(_over_text(self.apply, text).item())
+        return str(_over_text(self.apply, arguments.text(text, "text")).item())
+
+
+def as_normalizer(value: str | Normalizer) -> Normalizer:
+    """A normaliser, given itself or its name. Raises ConfigError if there is none of that name.
+
+    >>> as_normalizer("nfkc+lowercase")
+    Normalizer(form='nfkc', lowercase=True)
+    """
+    if isinstance(value, Normalizer):
+        return value
+    return Normalizer.parse(arguments.text(value, "normalizer", remedy="give a name, such as 'nfkc', or a Normalizer"))
 
 
 def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:

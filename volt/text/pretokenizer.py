@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.text import gpt2
 from volt.text.byte_alphabet import ALPHABET, HEX, to_characters
@@ -41,7 +42,7 @@ _SPELLED |= dict(zip(HEX, ALPHABET, strict=True))  # of two that fit, the first 
 class PreTokenizer:
     """Cuts a normalised line into pre-tokens, the units of counting. No pre-token is empty or holds U+0020.
 
-    The name is one of these:
+    name: one of these
         "whitespace"     the line is cut as by str.split()
         "unicode"        into runs of letters with their marks, of numbers, and of other symbols
         "gpt2"           by GPT-2's pattern
@@ -58,7 +59,7 @@ class PreTokenizer:
     name: str = "whitespace"
 
     def __post_init__(self) -> None:
-        if self.name.startswith("regex:"):
+        if arguments.text(self.name, "name").startswith("regex:"):
             _keeps_lone_space(self.pattern)
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
             names = ", ".join(["whitespace", *_LOSSLESS, "bytes", "regex:PATTERN"])
@@ -67,6 +68,8 @@ class PreTokenizer:
     @classmethod
     def parse(cls, name: str) -> PreTokenizer:
         """Read a name: the inverse of `.name`.
+
+        name: one of those above
 
         >>> PreTokenizer.parse(r"regex:\\w+").split("a-b c")
         ['a', 'b', 'c']
@@ -116,6 +119,8 @@ class PreTokenizer:
     def extract(self, expr: pl.Expr) -> pl.Expr:
         """String expression → list-of-String expression: the pre-tokens of each value.
 
+        expr: of Polars
+
         >>> import polars as pl
         >>> pl.select(PreTokenizer().extract(pl.lit("a  b"))).item().to_list()
         ['a', 'b']
@@ -134,12 +139,28 @@ class PreTokenizer:
         return _with_dummy(marked).str.extract_all(_UNICODE)
 
     def split(self, text: str) -> list[str]:
-        """The pre-tokens of one normalised string. Raises CorpusError if it holds a lone surrogate.
+        """The pre-tokens of one normalised string.
+
+        text: normalised
+
+        Raises CorpusError if it holds a lone surrogate.
 
         >>> PreTokenizer("unicode").split("Hello, world!")
         ['▁Hello', ',', '▁world', '!']
         """
-        return list(_over_text(self.extract, text).item())
+        return list(_over_text(self.extract, arguments.text(text, "text")).item())
+
+
+def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
+    """A pre-tokeniser, given itself or its name. Raises ConfigError if there is none of that name.
+
+    >>> as_pretokenizer("unicode").name
+    'unicode'
+    """
+    if isinstance(value, PreTokenizer):
+        return value
+    remedy = "give a name, such as 'metaspace', or a PreTokenizer"
+    return PreTokenizer(arguments.text(value, "pretokenizer", remedy=remedy))
 
 
 def _extract_bytes(expr: pl.Expr) -> pl.Expr:

@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 
@@ -34,6 +35,9 @@ class SpecialTokens:
     user: the user's own tokens, which are never split
 
     Raises ConfigError if one is empty, unprintable, repeats, or could be met in text as an atom.
+
+    >>> SpecialTokens(user=["<url>"]).all[4:]
+    ('<url>',)
     """
 
     unk: str = "<unk>"
@@ -43,6 +47,12 @@ class SpecialTokens:
     user: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        user = arguments.texts(self.user, "user", one="did you mean user=(token,)?")
+        object.__setattr__(
+            self, "user", tuple(user)
+        )  # a frozen dataclass takes a list as what was meant in no other way
+        for role in ("unk", "bos", "eos", "pad"):
+            arguments.text(getattr(self, role), role)
         for number, token in enumerate(self.all):
             if token.split() != [token] or not token.isprintable():
                 raise ConfigError(
@@ -67,6 +77,8 @@ class SpecialTokens:
     def hide(self, text: pl.Expr) -> pl.Expr:
         """String expression → the same with every user token as one private character.
 
+        text: of Polars
+
         Where two tokens fit, the longer one is taken.
         """
         if not self.user:
@@ -77,7 +89,10 @@ class SpecialTokens:
         return text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
 
     def hide_text(self, text: str) -> str:
-        """What `hide` does, for one string."""
+        """What `hide` does, for one string.
+
+        text: any
+        """
         if self.user:
             text = "".join("\ufffd" if FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN else char for char in text)
         for start, end in reversed(self.spans(text)):
@@ -86,6 +101,8 @@ class SpecialTokens:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the user tokens stand in a text.
+
+        text: any
 
         >>> SpecialTokens(user=("<url>",)).spans("see <url>!")
         [(4, 9)]
@@ -96,11 +113,17 @@ class SpecialTokens:
         return [match.span() for match in re.finditer("|".join(map(re.escape, longest_first)), text)]
 
     def reveal(self, text: str) -> str:
-        """Undo `hide`."""
+        """Undo `hide`.
+
+        text: with hidden user tokens
+        """
         return "".join(self.revealed(ord(char)) or char for char in text) if self.user else text
 
     def revealed(self, code_point: int) -> str | None:
-        """The user token that a private character stands for, or None for any other character."""
+        """The user token that a private character stands for, or None for any other character.
+
+        code_point: of the character
+        """
         number = code_point - FIRST_HIDDEN
         return self.user[number] if 0 <= number < len(self.user) else None
 

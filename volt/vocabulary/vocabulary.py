@@ -11,6 +11,7 @@ is one that a merge makes and the vocabulary does not keep.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,12 +20,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from volt import arguments
+from volt.display import counted, html_note, html_page, html_table
 from volt.errors import ConfigError, VocabularyError
 from volt.files.atomic import write_atomic
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
-from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.normalizer import Normalizer, as_normalizer
+from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary.file import VocabularyFile, dump
 
@@ -43,8 +46,14 @@ class Vocabulary:
     byte_fallback: whether an unknown character becomes its bytes, which are tokens then
     provenance: what made the vocabulary, as JSON values
 
+    The normaliser and the pre-tokeniser may be given by their names. As a collection, a vocabulary holds everything
+    that has an id: `len` counts the ids, special and byte tokens included, while `size` counts `tokens` alone.
     Raises VocabularyError if a token or merge repeats, is no atom and no merge makes it, or collides with a special
     token.
+
+    >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
+    >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
+    (<Vocabulary: 3 tokens, 1 merge, suffix, nfc, whitespace>, 7, True, 6, None)
     """
 
     merges: tuple[tuple[str, str], ...]
@@ -59,8 +68,59 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         check_marker(self.marker)
+        for name, value in self._told().items():
+            object.__setattr__(self, name, value)  # the one way in which a frozen dataclass takes what was meant
         for section, index, message in chain(self._merge_faults(), self._token_faults()):
             raise VocabularyError(message, place=(section, index))
+
+    def _told(self) -> dict[str, object]:
+        """The fields as what they are declared to be: lists as tuples, names as what they name."""
+        merges = arguments.several(self.merges, "merges")
+        return {
+            "merges": tuple(_pair(pair, f"merges[{rank}]") for rank, pair in enumerate(merges)),
+            "tokens": tuple(arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")),
+            "counts": tuple(arguments.wholes(self.counts, "counts")),
+            "normalizer": as_normalizer(self.normalizer),
+            "pretokenizer": as_pretokenizer(self.pretokenizer),
+            "special": arguments.instance(self.special, SpecialTokens, "special"),
+            "provenance": arguments.mapping(self.provenance, "provenance"),
+        }
+
+    def __repr__(self) -> str:
+        settings = [self.marker, self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
+        parts = [counted(self.size, "token"), counted(len(self.merges), "merge"), *settings]
+        parts += ["byte fallback"] * self.byte_fallback + [f"{len(self.special.user):,} user tokens"] * bool(
+            self.special.user
+        )
+        return f"<Vocabulary: {', '.join(part for part in parts if part != 'none')}>"
+
+    def _repr_html_(self) -> str:
+        sizes = {"tokens": self.size, "merges": len(self.merges), "ids": len(self)}
+        numbers = [(name, f"{size:,}") for name, size in sizes.items()]
+        settings = [("marker", self.marker), ("normalizer", self.normalizer.name)]
+        settings += [
+            ("pretokenizer", self.pretokenizer.name),
+            ("special", " ".join(map(arguments.shortened, self.special.all[:12]))),
+        ]
+        longest = sorted(self.tokens, key=lambda token: (-len(token), token))[:6]
+        rows = [*numbers, *settings, ("longest tokens", " ".join(map(arguments.shortened, longest)))]
+        return html_page("Vocabulary", html_table([], rows), html_note(f"fingerprint {self.fingerprint}"))
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __contains__(self, token: object) -> bool:
+        return isinstance(token, str) and token in self.ids
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token, special and byte tokens included; None for what is no token of the vocabulary.
+
+        token: as it is spelled in the vocabulary, with its marker
+
+        >>> Vocabulary(merges=(), tokens=("a</w>",)).id_of("a</w>")
+        4
+        """
+        return self.ids.get(arguments.text(token, "token"))
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
@@ -168,8 +228,12 @@ class Vocabulary:
         )  # fmt: skip
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all. Raises OutputError if it cannot be written.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all.
+
+        path: where to
+
+        Raises OutputError if it cannot be written.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
@@ -189,13 +253,18 @@ class Vocabulary:
             "provenance": self.provenance,
         }
         tokens = zip(self.tokens, self.counts, strict=True) if self.counts else ((token,) for token in self.tokens)
-        with write_atomic(path) as file:
+        with write_atomic(arguments.path(path)) as file:
             file.write(dump(head, tokens=tokens, merges=self.merges).encode())
 
     @classmethod
-    def load(cls, path: str | Path) -> Vocabulary:
-        """Read a file. Raises VocabularyError, with file and line, if it is foreign, damaged, newer or inconsistent."""
-        file = VocabularyFile.read(Path(path))
+    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+        """Read a file.
+
+        path: of the file
+
+        Raises VocabularyError, with file and line, if it is foreign, damaged, newer or inconsistent.
+        """
+        file = VocabularyFile.read(Path(arguments.path(path)))
         try:
             vocabulary = cls(**_arguments(file))
         except VocabularyError as error:
@@ -210,6 +279,14 @@ class Vocabulary:
                 "damaged. Restore it, or delete this line to accept the content as it is"
             )
         return vocabulary
+
+
+def _pair(pair: Any, name: str) -> tuple[str, str]:
+    """A merge as a pair of strings."""
+    parts = arguments.texts(pair, name, one="give a pair of strings")
+    if len(parts) != 2:
+        raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")
+    return parts[0], parts[1]
 
 
 def _is_text(token: str) -> bool:

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from volt import arguments
+from volt.display import counted
 from volt.files.blocks import read_raw
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
@@ -60,11 +62,18 @@ class Audit:
     sources: source by source.
     n_turns: how many turns of the mixture were looked at.
     deviation: by how many lines, at the worst of these turns, a source had more or fewer than its share.
+
+    >>> Audit((SourceAudit("wmt", n_lines=3, epochs=1, n_blocks=1, missing=0, repeated=0, content=None),), 100, 0.5)
+    <Audit: exact, 1 source, 100 turns, at most 0.5 lines off>
     """
 
     sources: tuple[SourceAudit, ...]
     n_turns: int
     deviation: float
+
+    def __repr__(self) -> str:
+        found = f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
+        return f"<Audit: {found}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
 
     @property
     def exact(self) -> bool:
@@ -81,10 +90,20 @@ def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: b
 
     The positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
 
+    stream: which stays where it is.
     epochs: how many epochs to look at, for all ranks.
     turns: how many turns of the mixture to look at.
     content: also read every block and compare its lines with those of the files, read from start to end.
+
+    >>> import tempfile
+    >>> from volt.stream.reading.source import Source
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+    ...     audit(Stream([Source("letters", (file.name,))]), turns=100, content=True).exact
+    True
     """
+    arguments.instance(stream, Stream, "stream")
+    epochs, turns = arguments.whole(epochs, "epochs", low=1), arguments.whole(turns, "turns", low=0)
     covered = tuple(_covered(source, epochs, stream.world, content) for source in stream.sources)
     return Audit(covered, turns, deviation([source.source.weight for source in stream.sources], turns))
 

@@ -15,6 +15,8 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from volt import arguments
+from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.source import OpenSource
@@ -50,6 +52,9 @@ class Plan:
     sources: by name.
     memory: an estimate of the most bytes of data that this process and the workers will hold together.
     lines_per_second: measured on this machine; None if the stream ended at once.
+
+    >>> Plan(at=12, sources={}, memory=1_000_000, lines_per_second=50_000.0)
+    <Plan: 0 sources up to line 12, 1 MB, 50,000 lines per second>
     """
 
     at: int
@@ -57,16 +62,34 @@ class Plan:
     memory: int
     lines_per_second: float | None
 
+    def __repr__(self) -> str:
+        speed = "" if self.lines_per_second is None else f", {self.lines_per_second:,.0f} lines per second"
+        what = f"{counted(len(self.sources), 'source')} up to line {self.at:,}"
+        return f"<Plan: {what}, {self.memory / 1e6:,.0f} MB{speed}>"
+
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
         return asdict(self)
 
 
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
-    """Plan a stream up to line `at`, measuring its speed for so many seconds.
+    """Plan a stream up to a line, and measure its speed.
+
+    stream: which stays where it is
+    at: the number of the line, 0 or more
+    seconds: how long to measure
 
     Raises StreamError if a first block cannot be computed.
+
+    >>> import tempfile
+    >>> from volt.stream.reading.source import Source
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+    ...     plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01).sources["letters"].epochs
+    4.0
     """
+    arguments.instance(stream, Stream, "stream")
+    at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
     owed = [units / UNIT for units in shares_of(weights).owed(at)]
     first = [compute_block(source, 0, 0, stream.policy) for source in stream.sources]

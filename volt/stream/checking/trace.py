@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from volt import arguments
 from volt.errors import StreamError
 from volt.stream.reading.source import OpenSource, RawBlock, place_of
 from volt.stream.running.blocks import trace_block
@@ -46,6 +48,9 @@ class Trace:
     raw: the line of the file as it was read.
     steps: what each transform did, in order.
     text: the line of the stream.
+
+    >>> Trace(4, "wmt", "train.tsv", 2, epoch=1, block=0, offset=1, raw="B", steps=(), text="b")
+    <Trace: line 4 is line 2 of train.tsv, epoch 1>
     """
 
     n: int
@@ -59,23 +64,41 @@ class Trace:
     steps: tuple[TraceStep, ...]
     text: str
 
+    def __repr__(self) -> str:
+        place = f"line {self.line:,} of {arguments.shortened(Path(self.path).name)}"
+        return f"<Trace: line {self.n:,} is {place}, epoch {self.epoch:,}>"
+
     def to_json(self) -> dict[str, Any]:
         """The trace as JSON values."""
         return asdict(self)
 
 
 def traces(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | None = None) -> Iterator[Trace]:
-    """Trace lines by their numbers, from 0; the stream itself stays where it is.
+    """Trace lines; the stream itself stays where it is.
+
+    stream: whose lines they are
+    numbers: of the lines, from 0
+    state: where to start, before these lines; by default the start of the stream
 
     Lines are found from the start, or from a state before them, since filters decide how far a source gets.
     Raises StreamError if the stream ends before a line.
+
+    >>> import tempfile
+    >>> from volt.stream.reading.source import Source
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+    ...     [trace.line for trace in traces(Stream([Source("letters", (file.name,), shuffle="none")]), [0, 2])]
+    [1, 3]
     """
+    arguments.instance(stream, Stream, "stream")
+    if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
+        raise arguments.refusal(numbers, "numbers", "give the numbers of lines, such as [0, 7]")
     kept = Kept(most=8)  # a block holds many lines, and more than one of them may be asked for
     with stream.rehearsal() as rehearsal:
         if state is not None:
             rehearsal.restore(state)
         for n in numbers:
-            _move(rehearsal, n)
+            _move(rehearsal, arguments.whole(n, "numbers", low=0))
             place = rehearsal.place()
             if place is None:
                 raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")

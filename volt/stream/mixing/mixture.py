@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
+from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.mixing.schedule import UNIT, Shares, Weight, shares_of
+from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shares_of
 
 
 def _zeros() -> NDArray[np.int64]:
@@ -35,6 +37,9 @@ class Mixture:
         and what each is owed counts from there.
     since: the sample at which a source last ended.
     base: (n_sources,) the counts at that sample.
+
+    >>> Mixture((3.0, 1.0)).turns(4).tolist()
+    [0, 0, 0, 1]
     """
 
     weights: Sequence[Weight]
@@ -45,10 +50,16 @@ class Mixture:
     _shares: Shares = field(init=False)
 
     def __post_init__(self) -> None:
+        self.weights = arguments.several(self.weights, "weights", remedy="give a list of numbers or schedules")
+        for place, weight in enumerate(self.weights):
+            check_weight(weight, str(place))
         zeros = np.zeros(len(self.weights), np.int64)
         self.counts = zeros + self.counts  # a copy, with a number for each source
         self.base = zeros + self.base
         self._shares = shares_of([0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)])
+
+    def __repr__(self) -> str:
+        return f"<Mixture: {counted(len(self.weights), 'weight')}, {counted(self.n, 'turn')} dealt>"
 
     @property
     def n(self) -> int:
@@ -56,7 +67,9 @@ class Mixture:
         return int(self.counts.sum())
 
     def owed(self, n: int | None = None) -> list[float]:
-        """Samples that each source has been owed so far (or will have been by sample n), by its share.
+        """Samples that each source has been owed so far, by its share.
+
+        n: a sample; what each will have been owed by then
 
         >>> Mixture((3.0, 1.0), counts=np.array([7, 3])).owed()
         [7.5, 2.5]
@@ -73,17 +86,26 @@ class Mixture:
         return [units / UNIT for units in self._shares.units[stretch].tolist()]
 
     def turns(self, n: int) -> NDArray[np.int64]:
-        """Deal n turns: (n,) int64, the source of each."""
+        """Deal turns: (n,) int64, the source of each.
+
+        n: how many, 0 or more
+        """
         turns = self.peek(n)
         self.advance(turns)
         return turns
 
     def advance(self, turns: NDArray[np.int64]) -> None:
-        """Count turns that have been taken."""
+        """Count turns that have been taken.
+
+        turns: (n,) int64, the source of each
+        """
         self.counts += np.bincount(turns, minlength=len(self.counts))
 
     def peek(self, n: int) -> NDArray[np.int64]:
-        """The next n turns, not yet dealt."""
+        """The next turns, not yet dealt.
+
+        n: how many, 0 or more
+        """
         if len(self.ended) == len(self.weights) - 1:
             return np.full(n, next(i for i in range(len(self.weights)) if i not in self.ended))
         from volt.kernels.apportion import apportion  # compiled code, which a single source can do without
@@ -95,6 +117,8 @@ class Mixture:
 
     def end(self, source: int) -> Mixture | None:
         """The mixture of the other sources from here on, or None if none is left or none has a weight.
+
+        source: the number of the one that ends
 
         >>> Mixture((3.0, 1.0)).end(0).turns(2).tolist()
         [1, 1]

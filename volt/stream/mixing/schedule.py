@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.errors import ConfigError
 
 UNIT = 1 << 60
@@ -44,14 +45,19 @@ class Schedule:
     kind: Literal["steps", "linear"] = "steps"
 
     def __post_init__(self) -> None:
-        samples = [sample for sample, _ in self.points]
+        points = tuple(_point(point, place) for place, point in enumerate(arguments.several(self.points, "points")))
+        object.__setattr__(self, "points", points)  # a frozen dataclass takes a list as what was meant in no other way
+        samples = [sample for sample, _ in points]
         if not samples or samples[0] != 0 or any(b <= a for a, b in pairwise(samples)):
             raise ConfigError(f"schedule {self.points}: samples must start at 0 and rise")
         if self.kind not in ("steps", "linear"):
             raise ConfigError(f"schedule kind {self.kind!r}: choose steps or linear")
 
     def at(self, sample: float) -> float:
-        """The weight at a sample."""
+        """The weight at a sample.
+
+        sample: its number, from 0
+        """
         samples, weights = zip(*self.points, strict=True)
         if self.kind == "linear":
             return float(np.interp(sample, samples, weights))
@@ -59,6 +65,14 @@ class Schedule:
 
 
 Weight = float | Schedule
+
+
+def _point(point: tuple[int, float], place: int) -> tuple[int, float]:
+    parts = arguments.several(point, f"points[{place}]", remedy="give a sample and a weight")
+    if len(parts) != 2:
+        raise ConfigError(f"points[{place}] has {len(parts)} parts; give a sample and a weight")
+    arguments.number(parts[1], f"points[{place}][1]")
+    return arguments.whole(parts[0], f"points[{place}][0]"), parts[1]
 
 
 def check_weight(weight: Weight, name: str) -> None:
@@ -70,7 +84,7 @@ def check_weight(weight: Weight, name: str) -> None:
     volt.errors.ConfigError: source 'wmt': weight -1.0 must be 0 or more, and finite
     """
     for value in [value for _, value in weight.points] if isinstance(weight, Schedule) else [weight]:
-        if not (math.isfinite(value) and value >= 0):
+        if not (math.isfinite(arguments.number(value, "weight")) and value >= 0):
             raise ConfigError(f"source {name!r}: weight {value} must be 0 or more, and finite")
 
 

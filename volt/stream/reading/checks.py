@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from volt import arguments
 from volt.errors import ConfigError
 
 
@@ -35,6 +36,10 @@ class Checks:
     blank: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("min_fields", "max_fields", "max_chars"):
+            value = getattr(self, name)
+            if value is not None or name == "min_fields":
+                arguments.whole(value, name)
         if self.max_fields is not None and self.max_fields < max(1, self.min_fields):
             found = f"min_fields={self.min_fields}, max_fields={self.max_fields}"
             raise ConfigError(f"{found}: no line can have that many fields; change one")
@@ -49,7 +54,10 @@ class Checks:
         return self != Checks()
 
     def reasons(self, lines: Sequence[str]) -> dict[int, str]:
-        """Index → what is wrong, for each unfit line."""
+        """Index → what is wrong, for each unfit line.
+
+        lines: without line ends
+        """
         return dict(self._faults(lines)) if self.any else {}
 
     def _faults(self, lines: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -17,8 +17,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+from volt import arguments
 from volt.errors import ConfigError, OutputError, StreamError
 
 OnFault = Literal["raise", "skip", "quarantine"]
@@ -72,11 +73,16 @@ class Policy:
     max_share: float | None = None
 
     def __post_init__(self) -> None:
-        if self.on_fault not in ("raise", "skip", "quarantine"):
-            raise ConfigError(f"on_fault={self.on_fault!r}: choose raise, skip or quarantine")
+        arguments.choice(self.on_fault, "on_fault", get_args(OnFault))
         if (self.on_fault == "quarantine") != (self.quarantine is not None):
             raise ConfigError(f"on_fault={self.on_fault!r} needs a quarantine file, and only it; name one")
-        if (self.max_faults or 0) < 0 or not 0 <= (self.max_share or 0) <= 1:
+        if self.quarantine is not None:
+            arguments.path(self.quarantine, "quarantine")
+        most, share = (
+            arguments.whole(self.max_faults or 0, "max_faults"),
+            arguments.number(self.max_share or 0, "max_share"),
+        )
+        if most < 0 or not 0 <= share <= 1:
             raise ConfigError(
                 f"max_faults={self.max_faults}, max_share={self.max_share}: give counts, and shares 0 to 1"
             )

@@ -19,6 +19,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
+from volt.display import counted
 from volt.errors import ConfigError, CorpusError, StreamError
 from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
@@ -35,6 +37,8 @@ BLOCK_BYTES = 64 << 20
 SPLIT_LINES = 1 << 13
 
 Shuffle = Literal["lines", "outputs", "none"]
+_PATHS = "give a tuple of one path or more, such as ('train.tsv.gz',)"
+_STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.stream.transforms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +74,31 @@ class Source:
     epochs: int | None = None
     checks: Checks = field(default_factory=Checks)
 
+    def __repr__(self) -> str:
+        weight = f"weight {self.weight:g}" if isinstance(self.weight, float | int) else "a schedule of weights"
+        parts = [counted(len(self.paths), "path"), weight, counted(len(self.transforms), "transform")]
+        return f"<Source {arguments.shortened(repr(self.name))}: {', '.join(parts)}>"
+
     def __post_init__(self) -> None:
+        arguments.text(self.name, "name", remedy="did you mean Source('name', paths)?")
         for name in ("block_lines", "block_bytes", "split_lines", "epochs"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            optional = name in ("split_lines", "epochs")
+            if not (value is None and optional) and arguments.whole(value, name) < 1:
                 raise ConfigError(f"source {self.name!r}: {name}={value} must be at least 1")
         if self.shuffle not in ("lines", "outputs", "none"):
             raise ConfigError(f"source {self.name!r}: shuffle={self.shuffle!r}: choose lines, outputs or none")
-        if isinstance(self.paths, str) or not self.paths:
-            raise ConfigError(f"source {self.name!r}: paths must be a tuple of one path or more")
+        paths = arguments.several(self.paths, "paths", one=_PATHS, remedy=_PATHS)
+        if not paths:
+            raise ConfigError(f"source {self.name!r}: paths is empty; {_PATHS}")
+        steps = arguments.several(self.transforms, "transforms", one=_STEPS, remedy=_STEPS)
+        for place, step in enumerate(steps):
+            if not isinstance(step, Transform) or isinstance(step, type):
+                raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
+        arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
+        told = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
+        for name, value in (("paths", told), ("transforms", tuple(steps))):
+            object.__setattr__(self, name, value)  # a frozen dataclass takes lists as what was meant in no other way
         check_weight(self.weight, self.name)
 
 

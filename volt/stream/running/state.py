@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from volt import arguments
 from volt.errors import StreamError, unreadable
 from volt.files.atomic import write_atomic
 
@@ -83,9 +84,15 @@ class State:
         >>> State.from_json(state.to_json()) == state
         True
         """
+        arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
         _check_keys(stored, ("format", "version"))
         _check_version(stored["format"], stored["version"])
         _check_keys(stored, ("n", "sources", "configuration"))
+        _refuse_unknown(stored, ("format", "version", "sources", *(field.name for field in fields(cls))), "")
+        for name, cursor in _mapping(stored["sources"], "sources").items():
+            _refuse_unknown(
+                _mapping(cursor, f"sources.{name}"), [field.name for field in fields(Cursor)], f"sources.{name}."
+            )
         try:
             rest = {name: value for name, value in stored.items() if name not in ("format", "version", "sources")}
             cursors = {name: Cursor(**cursor) for name, cursor in stored["sources"].items()}
@@ -107,6 +114,27 @@ def _check_keys(stored: Mapping[str, Any], names: Sequence[str]) -> None:
     for name in names:
         if name not in stored:
             raise StreamError(f"the state has no {name!r}; {_REMEDY}")
+
+
+def _mapping(stored: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(stored, Mapping):
+        raise StreamError(f"the state's {place} is {arguments.shortened(repr(stored))}, no mapping; {_REMEDY}")
+    return stored
+
+
+def _refuse_unknown(stored: Mapping[str, Any], known: Sequence[str], at: str) -> None:
+    """Raise StreamError if a state has a key that no state has. at: what stands before the key, in an error.
+
+    >>> _refuse_unknown({"line": 1}, ["lines"], "sources.wmt.")
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: the state has an unknown key, sources.wmt.line; take one that a stream has written, or
+    start the stream anew
+    """
+    for name in stored:
+        if name not in known or name == "cursors":
+            key = arguments.shortened(f"{at}{name}")
+            raise StreamError(f"the state has an unknown key, {key}; {_REMEDY}")
 
 
 def _check_numbers(state: State) -> None:
@@ -136,13 +164,30 @@ def _check_version(kind: object, version: object) -> None:
 
 
 def save_state(state: Mapping[str, Any], path: str | Path) -> None:
-    """Write what `Stream.state` gives, whole or not at all. Raises OutputError if the place cannot be written."""
-    with write_atomic(path) as file:
-        file.write((json.dumps(state, ensure_ascii=False) + "\n").encode())
+    """Write what `Stream.state` gives, whole or not at all.
+
+    state: what `Stream.state` gives
+    path: where to
+
+    Raises OutputError if the place cannot be written, StreamError if it is no state.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    ...     save_state(State(3, {"wmt": Cursor(3)}, {}).to_json(), file.name)
+    ...     load_state(file.name)["n"]
+    3
+    """
+    told = State.from_json(state).to_json()
+    with write_atomic(arguments.path(path)) as file:
+        file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
 
 
 def load_state(path: str | Path) -> dict[str, Any]:
-    """Read a saved state, for `Stream.restore`. Raises StreamError if the file cannot be read or is no state.
+    """Read a saved state, for `Stream.restore`.
+
+    path: of the file
+
+    Raises StreamError if the file cannot be read or is no state.
 
     >>> load_state("/nowhere/state.json")
     Traceback (most recent call last):
@@ -150,7 +195,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
     volt.errors.StreamError: /nowhere/state.json: cannot be read: no such file or directory; check the path
     """
     try:
-        stored = json.loads(Path(path).read_bytes())
+        stored = json.loads(Path(arguments.path(path)).read_bytes())
     except OSError as error:
         raise unreadable(path, error, kind=StreamError) from error
     except ValueError as error:

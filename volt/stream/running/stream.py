@@ -30,7 +30,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from volt.errors import ConfigError, StreamError
+from volt import arguments
+from volt.display import counted
+from volt.errors import StreamError
 from volt.files.distinct import check_distinct
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
@@ -47,6 +49,25 @@ from volt.stream.transforms.opening import LoadedFiles
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
 _WATCH = 1 << 13  # lines between two looks at the workers
+
+
+_POLICY = "give volt.stream.Policy('skip'), say"
+
+
+def _listed(sources: Sequence[Source | OpenSource]) -> list[Source | OpenSource]:
+    one = "did you mean volt.Stream.from_config(path)?"
+    listed = (
+        "did you mean [source]?" if isinstance(sources, Source | OpenSource) else "give a list of volt.stream.Source"
+    )
+    if isinstance(sources, os.PathLike):
+        raise arguments.refusal(sources, "sources", one)
+    return arguments.several(sources, "sources", one=one, remedy=listed)
+
+
+def _source(source: Source | OpenSource, place: int) -> Source | OpenSource:
+    if isinstance(source, OpenSource):
+        return source
+    return arguments.instance(source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)")
 
 
 class Stream:
@@ -67,6 +88,13 @@ class Stream:
 
     Raises StreamError if a source cannot be opened.
     Raises ConfigError if an option is out of range, or unfit lines would be written to a file that is read.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"a\\nb\\n") and file.flush()
+    ...     with Stream([Source("letters", (file.name,), epochs=1)], seed=1) as stream:
+    ...         sorted(stream), stream
+    (['a', 'b'], <Stream: 1 source, seed 1, 2 lines given>)
     """
 
     def __init__(
@@ -84,12 +112,15 @@ class Stream:
         recall: int = 1 << 23,
         files: LoadedFiles | None = None,
     ) -> None:
+        sources = [_source(source, place) for place, source in enumerate(_listed(sources))]
+        seed, recall = arguments.whole(seed, "seed"), arguments.whole(recall, "recall")
+        policy = Policy() if policy is None else arguments.instance(policy, Policy, "policy", remedy=_POLICY)
+        cache = None if cache is None else arguments.path(cache, "cache")
         check_names([source.name for source in sources])
         check_workers(n_workers, start_method)
-        if ends not in ("stop", "drop"):
-            raise ConfigError(f"ends={ends!r}: choose stop or drop")
+        arguments.choice(ends, "ends", ("stop", "drop"))
         self.rank, self.world = check_rank(rank, world)
-        self.seed, self.ends, self.policy = seed, ends, policy or Policy()
+        self.seed, self.ends, self.policy = seed, ends, policy
         files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
         self.sources = tuple(
             source if isinstance(source, OpenSource)
@@ -107,15 +138,33 @@ class Stream:
 
     @classmethod
     def from_config(cls, path: str | os.PathLike[str], *, user_code: bool = True, **options: Any) -> Self:
-        """The stream that a YAML file describes. Options, as of `Stream`, override what the file says.
+        """The stream that a YAML file describes.
 
+        path: of the file
         user_code: whether the file may name Python files to run; for configurations of others say False
+        options: those of `Stream`, which override what the file says
+
+        Raises ConfigError, with the line of each fault, if the file describes no stream.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "letters.tsv").write_text("a\\nb\\n")
+        ...     _ = Path(folder, "stream.yaml").write_text("sources: {letters: {path: letters.tsv, epochs: 1}}\\n")
+        ...     with Stream.from_config(Path(folder, "stream.yaml"), seed=1) as stream:
+        ...         sorted(stream)
+        ['a', 'b']
         """
         from volt.stream.config.build import load_config
 
-        told: Any = load_config(Path(path), user_code=user_code)
+        told: Any = load_config(Path(arguments.path(path, remedy="give the path of a YAML file")), user_code=user_code)
         options = {**{field.name: getattr(told, field.name) for field in fields(told)}, **options}
         return cls(options.pop("sources"), **options)
+
+    def __repr__(self) -> str:
+        rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
+        return (
+            f"<Stream: {counted(len(self.sources), 'source')}, seed {self.seed}{rank}, {counted(self.n, 'line')} given>"
+        )
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -157,7 +206,7 @@ class Stream:
 
         limit: how many lines at most. The lines of a block count as given when it is handed out.
         """
-        left = limit
+        left = None if limit is None else arguments.whole(limit, "limit")
         while (left is None or left > 0) and (size := self._next(left)) is not None:
             data = mixed(self._taps, self._turns[:size])
             self._given = size
@@ -165,8 +214,11 @@ class Stream:
             yield data
 
     def skip(self, n: int) -> int:
-        """Pass over n lines, which are computed but not handed out; how many there were before the end."""
-        left = n
+        """Pass over lines, which are computed but not handed out; how many there were before the end.
+
+        n: how many lines, 0 or more
+        """
+        left = n = arguments.whole(n, "n", low=0)
         while left > 0 and (size := self._next(left)) is not None:
             self._given = size
             left -= size
@@ -180,11 +232,13 @@ class Stream:
         return source, self._taps[source].cursor
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Where the stream stands, as JSON values; `at` an earlier line n, as far as `recall` goes back.
+        """Where the stream stands, as JSON values.
+
+        at: an earlier line n, as far as `recall` goes back; by default the line after the last that was given
 
         Raises StreamError if `at` is ahead or too long ago.
         """
-        settled = self._state()
+        settled, at = self._state(), None if at is None else arguments.whole(at, "at", low=0)
         if at is not None and at <= settled.n:
             return (settled if at == settled.n else self._recall.at(at, n=settled.n)).to_json()
         given = self._given if at is None else at - settled.n
@@ -194,6 +248,8 @@ class Stream:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken, whatever the number of workers then and now.
+
+        state: what `state` gave, here or in another process
 
         Raises StreamError if it is no state, or of a stream that differs; what differs is named.
         """

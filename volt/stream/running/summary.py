@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from volt.display import counted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.state import Cursor
@@ -43,6 +44,9 @@ class Summary:
     fields: number of fields → how many lines have so many, in a sample of 256 lines of each block.
     sources: source by source.
     left_out: files that could not be read.
+
+    >>> Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2)
+    <Summary: 10 lines given, 20 per second, 12 read, 2 unfit>
     """
 
     n: int
@@ -54,6 +58,10 @@ class Summary:
     fields: dict[int, int] = field(default_factory=dict)
     sources: dict[str, SourceSummary] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        given = f"{counted(self.n, 'line')} given, {self.lines_per_second:,.0f} per second"
+        return f"<Summary: {given}, {self.n_read:,} read, {self.n_faults:,} unfit>"
 
     @property
     def lines_per_second(self) -> float:

@@ -29,6 +29,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, Literal, Protocol
 
+from volt import arguments
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource
@@ -49,7 +50,7 @@ def check_workers(n_workers: int, start_method: str) -> None:
         ...
     volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 or more, and spawn or fork
     """
-    if n_workers < 0 or start_method not in ("spawn", "fork"):
+    if arguments.whole(n_workers, "n_workers") < 0 or start_method not in ("spawn", "fork"):
         raise ConfigError(f"n_workers={n_workers}, start_method={start_method!r}: give 0 or more, and spawn or fork")
 
 

@@ -25,7 +25,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import StreamError
+from volt import arguments
+from volt.display import counted
+from volt.errors import ConfigError, StreamError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +51,24 @@ class Batch:
     def of(cls, lines: Sequence[str]) -> Batch:
         """A fresh block: line k comes from line k.
 
+        lines: samples, without line ends
+
         >>> Batch.of(["a", "b"]).origins.tolist()
         [0, 1]
         """
-        return cls(list(lines), np.arange(len(lines)))
+        found = arguments.several(lines, "lines", one="did you mean Batch.of([line])?")
+        return cls(list(found), np.arange(len(found)))
+
+    def __repr__(self) -> str:
+        return f"<Batch: {counted(len(self), 'line')}>"
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def map(self, function: Callable[[str], str]) -> Batch:
-        """Each line through `function`, one to one.
+        """Each line through a function, one to one.
+
+        function: of a line
 
         >>> Batch.of(["a", "b"]).map(str.upper).lines
         ['A', 'B']
@@ -66,7 +76,11 @@ class Batch:
         return Batch([function(line) for line in self.lines], self.origins)
 
     def with_lines(self, lines: list[str]) -> Batch:
-        """The same origins with other lines, one to one. Raises StreamError if the number differs.
+        """The same origins with other lines, one to one.
+
+        lines: as many as there are
+
+        Raises StreamError if the number differs.
 
         >>> Batch.of(["a", "b"]).with_lines(["x", "y"]).lines
         ['x', 'y']
@@ -76,7 +90,9 @@ class Batch:
         return Batch(lines, self.origins)
 
     def take(self, indices: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> Batch:
-        """The lines at `indices` (repeats allowed), or those where a boolean mask is true.
+        """Some of the lines.
+
+        indices: of lines, repeats allowed, or a boolean mask
 
         >>> Batch.of(["a", "b", "c"]).take(np.array([True, False, True])).lines
         ['a', 'c']
@@ -86,7 +102,9 @@ class Batch:
         return Batch([self.lines[index] for index in chosen.tolist()], self.origins[chosen])
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:
-        """The lines for which `wanted` is true.
+        """The lines that are wanted.
+
+        wanted: whether a line is kept
 
         >>> Batch.of(["a", "", "c"]).keep(bool).origins.tolist()
         [0, 2]
@@ -102,6 +120,10 @@ class Transform(Protocol):
     It may have a method `signature()`, which returns a JSON-able mapping of all that its result depends on; without
     one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
     loaded (volt.stream.transforms.opening); the stream calls it once, and then calls what it returned.
+
+    >>> from volt.stream.transforms.case_and_tags import Lower
+    >>> isinstance(Lower(), Transform)
+    True
     """
 
     @property
@@ -109,7 +131,11 @@ class Transform(Protocol):
         """How traces and errors call it."""
 
     def __call__(self, batch: Batch, rng: np.random.Generator, /) -> Batch:
-        """The batch, transformed."""
+        """The batch, transformed.
+
+        batch: of one block
+        rng: the only source of chance
+        """
 
 
 class LineFault(StreamError):
@@ -125,7 +151,9 @@ class LineFault(StreamError):
     """
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
-        self.reasons = dict(reasons)
+        self.reasons = dict(arguments.mapping(reasons, "reasons", remedy="give a dict, index → what is wrong"))
+        if not self.reasons:
+            raise ConfigError("reasons is empty; say what is wrong with one line at least")
         first = min(self.reasons)
         super().__init__(f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}")
 

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault
 from volt.stream.transforms.fields import Fields, index_of, indices_of, joined, map_fields, rows_of
@@ -236,5 +237,5 @@ class KeepFields(ConfiguredTransform):
 
 
 def _check_number(n: int) -> None:
-    if n < 1:
+    if arguments.whole(n, "n") < 1:
         raise ConfigError(f"n: {n}; give 1 or more")

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault, Transform
 from volt.stream.transforms.opening import LoadedFiles, opened
@@ -35,7 +36,7 @@ class Variant(ConfiguredTransform):
     """The transforms to apply; none leave the line as it is."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf:
+        if not 0 <= arguments.number(self.weight, "weight") < math.inf:
             raise ConfigError(f"weight: {self.weight}; give a number from 0 up")
 
     def opened(self, files: LoadedFiles) -> Variant:
@@ -52,6 +53,9 @@ class Choice(ConfiguredTransform):
     """The variants, each with a weight and its transforms."""
 
     def __post_init__(self) -> None:
+        variants = arguments.several(self.variants, "variants", remedy="give a tuple of Variant")
+        for place, variant in enumerate(variants):
+            arguments.instance(variant, Variant, f"variants[{place}]", remedy="give Variant(weight, transforms)")
         if not sum(variant.weight for variant in self.variants) > 0:
             raise ConfigError("choice: the weights of the variants sum to 0; give one of them a weight")
 
@@ -74,8 +78,8 @@ class Choice(ConfiguredTransform):
 def through(batch: Batch, chosen: Indices, transforms: tuple[Transform, ...], rng: np.random.Generator) -> Batch:
     """The chosen lines of a batch after some transforms. The origins of the result are indices in that batch.
 
-    >>> through(Batch.of(["a", "b"]), np.array([1]), (), np.random.default_rng(0))
-    Batch(lines=['b'], origins=array([1]))
+    >>> through(Batch.of(["a", "b"]), np.array([1]), (), np.random.default_rng(0)).lines
+    ['b']
     """
     part = Batch(batch.take(chosen).lines, chosen)
     for transform in transforms:

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.fields import Fields, index_of, indices_of, joined, rows_of
@@ -49,8 +50,11 @@ class Documents(ConfiguredTransform):
         check_fields(self.fields)
         check_field(self.id_field, option="id_field")
         check_text_option(self.separator, option="separator")
-        if not 0 <= self.probability <= 1:
+        if not 0 <= arguments.number(self.probability, "probability") <= 1:
             raise ConfigError(f"probability: {self.probability}; give a number from 0 to 1")
+        for option in ("max_tokens", "max_lines"):
+            if getattr(self, option) is not None or option == "max_tokens":
+                arguments.whole(getattr(self, option), option)
         if self.max_tokens < 1 or (self.max_lines is not None and self.max_lines < 1):
             raise ConfigError(f"max_tokens is {self.max_tokens} and max_lines {self.max_lines}; give 1 or more")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, LineFault
 
@@ -47,6 +48,7 @@ def index_of(field: int, *, option: str = "field") -> int:
         ...
     volt.errors.ConfigError: field: 0; fields count from 1, the first is field 1
     """
+    field = arguments.whole(field, option)
     if field < 1:
         raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")
     if field > MOST_FIELDS:

@@ -12,10 +12,11 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.fields import N_SIDES, Fields, indices_of, joined, rows_of
@@ -152,6 +153,10 @@ class Length(ConfiguredTransform):
 
     def __post_init__(self) -> None:
         check_fields(self.fields)
+        arguments.choice(self.unit, "unit", get_args(Unit))
+        for option in ("min", "max"):
+            if getattr(self, option) is not None or option == "min":
+                arguments.whole(getattr(self, option), option)
         if self.min < 0 or (self.max is not None and self.max < self.min):
             raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass")
 
@@ -175,7 +180,8 @@ class Ratio(ConfiguredTransform):
 
     def __post_init__(self) -> None:
         check_fields(self.fields, n_fields=2)
-        if not 1 <= self.max < math.inf:
+        arguments.choice(self.unit, "unit", get_args(Unit))
+        if not 1 <= arguments.number(self.max, "max") < math.inf:
             raise ConfigError(f"max: {self.max}; the ratio of the longer to the shorter side is 1 or more")
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
@@ -202,6 +208,6 @@ def check_pattern(pattern: str) -> None:
     volt.errors.ConfigError: pattern: 'a(b' is no regular expression: missing ), unterminated subpattern at position 1
     """
     try:
-        re.compile(pattern)
+        re.compile(arguments.text(pattern, "pattern"))
     except re.error as error:
         raise ConfigError(f"pattern: {pattern!r} is no regular expression: {error}") from None

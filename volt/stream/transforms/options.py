@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.fields import Fields, index_of, is_breaking
 
@@ -27,7 +29,7 @@ def check_text_option(text: str, *, option: str) -> None:
 
     >>> check_text_option("[BT]", option="text")
     """
-    if is_breaking(text) or "\r" in text:
+    if is_breaking(arguments.text(text, option)) or "\r" in text:
         raise ConfigError(f"{option}: {text!r} holds a tab or a line break, which separate fields and lines")
 
 
@@ -41,12 +43,19 @@ def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int
     """
     if fields is None:
         return
+    if not isinstance(fields, tuple | list):
+        raise arguments.refusal(fields, option, "give a tuple of numbers, such as (1, 2)")
     if not fields or (n_fields and len(fields) != n_fields):
         raise ConfigError(f"{option}: {len(fields)} fields; give {n_fields or 'one or more'}")
     for place, field in enumerate(fields):
         check_field(field, option=option)
         if field in fields[:place]:
             raise ConfigError(f"{option}: {field} is given twice; name each field once")
+
+
+def take_file(transform: object, option: str) -> None:
+    """Let a transform's option be a Path, which marks files, where it was given as a str. For its own constructor."""
+    object.__setattr__(transform, option, Path(arguments.path(getattr(transform, option), option)))
 
 
 def check_field(field: int | None, *, option: str) -> None:

@@ -21,12 +21,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from volt import arguments
 from volt.errors import ConfigError, VocabularyError, missing
 from volt.files.whole import read_bytes
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.fields import Fields, map_fields
 from volt.stream.transforms.opening import LoadedFiles, Opened
-from volt.stream.transforms.options import ConfiguredTransform, check_fields
+from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
 from volt.stream.transforms.subwords import decoded
 
 _GENERATOR = Lock()  # global as the generator is that it guards
@@ -57,10 +58,11 @@ class SpmEncode(ConfiguredTransform):
     """Of how many best encodings a unigram model samples; −1: of all."""
 
     def __post_init__(self) -> None:
+        take_file(self, "model")
         check_fields(self.fields)
-        if self.alpha is not None and not 0 <= self.alpha < float("inf"):
+        if self.alpha is not None and not 0 <= arguments.number(self.alpha, "alpha") < float("inf"):
             raise ConfigError(f"alpha: {self.alpha}; give 0 or more, or leave it out to encode without sampling")
-        if self.nbest < -1 or self.nbest > 512:
+        if arguments.whole(self.nbest, "nbest") < -1 or self.nbest > 512:
             raise ConfigError(f"nbest: {self.nbest}; give −1 for all, or up to 512")
 
     @property
@@ -120,6 +122,7 @@ class SpmDecode(ConfiguredTransform):
     """What the fields hold."""
 
     def __post_init__(self) -> None:
+        take_file(self, "model")
         check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:

@@ -17,16 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from volt import arguments
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.batch import Batch, LineFault
 from volt.stream.transforms.columns import map_text
 from volt.stream.transforms.fields import Fields, check_values, indices_of, joined, rows_of
 from volt.stream.transforms.opening import LoadedFiles, Opened
-from volt.stream.transforms.options import ConfiguredTransform, check_fields
+from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -49,8 +50,10 @@ class Encode(ConfiguredTransform):
     """BPE-dropout: the probability of passing over a merge, drawn anew each time a line comes by."""
 
     def __post_init__(self) -> None:
+        take_file(self, "vocabulary")
         check_fields(self.fields)
-        if not 0 <= self.dropout <= 1:
+        arguments.choice(self.to, "to", get_args(Form))
+        if not 0 <= arguments.number(self.dropout, "dropout") <= 1:
             raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
@@ -89,6 +92,8 @@ class Decode(ConfiguredTransform):
     """What the fields hold."""
 
     def __post_init__(self) -> None:
+        take_file(self, "vocabulary")
+        arguments.choice(self.from_, "from_", get_args(Form))
         check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:

@@ -25,12 +25,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from volt import arguments
 from volt.errors import ConfigError
 from volt.files.whole import read_bytes
 from volt.stream.transforms.batch import Batch, LineFault
 from volt.stream.transforms.fields import joined, rows_of
 from volt.stream.transforms.opening import LoadedFiles, Opened
-from volt.stream.transforms.options import ConfiguredTransform
+from volt.stream.transforms.options import ConfiguredTransform, take_file
 
 Rows = list[list[str]]
 Function = Callable[..., Any]
@@ -59,6 +60,8 @@ class User(ConfiguredTransform):
     """Keyword arguments for it."""
 
     def __post_init__(self) -> None:
+        take_file(self, "file")
+        arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes == "stream":
             raise ConfigError("append: goes with a function that takes fields or line, not stream")
 

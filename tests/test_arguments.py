@@ -1,0 +1,429 @@
+"""Laws of Python's boundary: what can be meant is taken, and the rest is refused in a line that names the next step."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import sparse
+
+import volt
+from volt import errors
+from volt.comparison import NamedText
+from volt.errors import ArgumentError, ConfigError, VocabularyError, VoltError
+from volt.stream import Batch, Checks, LineFault, Mixture, Policy, Schedule, Source
+from volt.stream.running.state import Cursor, State
+from volt.stream.transforms.case_and_tags import Lower
+from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.subwords import Encode
+
+WINGS = ("choose", "comparison", "count", "encode", "formats", "learn", "stream", "text", "vocabulary")
+COUNTS = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
+CANDIDATES = volt.learn_bpe(COUNTS, n_merges=9)
+RESULT = volt.search(CANDIDATES, sizes=[14, 16, 18], select="fixed:18")
+VOCABULARY = RESULT.vocabulary
+ENCODER = volt.Encoder(VOCABULARY)
+SPECIAL = volt.SpecialTokens(user=("<url>",))
+STATE = State(3, {"a": Cursor(3)}, {}).to_json()
+NAN = float("nan")
+
+
+def public() -> dict[str, Any]:
+    """Every public name of volt and of its wings, once."""
+    found: dict[int, tuple[str, Any]] = {}
+    for face in ("volt", *(f"volt.{wing}" for wing in WINGS)):
+        module = import_module(face)
+        for name in module.__all__:
+            found.setdefault(id(getattr(module, name)), (f"{face}.{name}", getattr(module, name)))
+    return dict(found.values())
+
+
+PUBLIC = public()
+
+# what is called wrongly → how the error starts
+# ruff: noqa: E501
+WRONG: list[tuple[Callable[[], object], str]] = [
+    (lambda: ENCODER.encode_batch("abc def"), "lines is 'abc def' (str); did you mean encode(line) or encode_batch([line])?"),
+    (lambda: ENCODER.encode_lines(b"abc"), "lines is b'abc' (bytes); did you mean encode(line) or encode_lines([line])?"),
+    (lambda: ENCODER.encode_batch(None), "lines is None; give a list of lines"),
+    (lambda: ENCODER.encode_batch(["low", None]), "lines[1] is None; give strings"),
+    (lambda: ENCODER.encode_batch(["low", b"low"]), "lines[1] is b'low' (bytes); did you mean lines[1].decode()?"),
+    (lambda: ENCODER.encode_batch({"low": 1}), "lines is a dict; give a list of lines"),
+    (lambda: ENCODER.encode_batch(pl.DataFrame({"text": ["low"]})), "lines is a DataFrame; give a list of lines"),
+    (lambda: ENCODER.encode_batch(["low"], n_threads="2"), "n_threads is '2' (str); give a whole number"),
+    (lambda: ENCODER.encode_batch(["low"], n_threads=0), "n_threads is 0; give 1 or more"),
+    (lambda: ENCODER.encode_words("low"), "words is 'low' (str); did you mean encode_words([word])?"),
+    (lambda: ENCODER.encode(b"low"), "line is b'low' (bytes); did you mean line.decode()?"),
+    (lambda: ENCODER.encode(None), "line is None; give a str; encode takes one line, and encode_batch many"),
+    (lambda: ENCODER.encode(["low"]), "line is a list; give a str; encode takes one line, and encode_batch many"),
+    (lambda: ENCODER.encode_ids(5), "line is 5 (int); give a str"),
+    (lambda: ENCODER.encode_offsets(b"low"), "line is b'low' (bytes); did you mean line.decode()?"),
+    (lambda: ENCODER.encode("low", dropout="0.1", seed=1), "dropout is '0.1' (str); give a number"),
+    (lambda: ENCODER.encode("low", dropout=NAN, seed=1), "dropout is nan; give a probability from 0 to 1"),
+    (lambda: ENCODER.encode("low", dropout=0.1, seed=-1), "dropout draws at random: give a seed"),
+    (lambda: ENCODER.encode("low", dropout=0.1, seed=1.5), "seed is 1.5 (float); give a whole number"),
+    (lambda: ENCODER.encode_bytes("low"), "text is 'low' (str); did you mean encode_bytes(text.encode())?"),
+    (lambda: ENCODER.encode_text(None), "text is None; give bytes"),
+    (lambda: ENCODER.encode_file(None), "path is None; give the path of a file"),
+    (lambda: ENCODER.encode_file("a", errors="ignore"), "unknown errors 'ignore'; choose from strict, replace, skip"),
+    (lambda: ENCODER.decode([5, 6]), "pieces[0] is 5 (int); pieces are strings; for ids there are decode_ids"),
+    (lambda: ENCODER.decode(ENCODER.encode_batch(["low"])), "pieces is an Encoded; did you mean decode_batch(encoded)?"),
+    (lambda: ENCODER.decode("lo w</w>"), "pieces is 'lo w</w>' (str); did you mean decode(text.split())?"),
+    (lambda: ENCODER.ids([5]), "pieces[0] is 5 (int); pieces are strings"),
+    (lambda: ENCODER.decode_ids([1.5]), "ids[0] is 1.5 (float); give a whole number"),
+    (lambda: ENCODER.decode_ids([True]), "ids[0] is True (bool); give a whole number"),
+    (lambda: ENCODER.decode_ids(5), "ids is 5 (int); give a list of ids"),
+    (lambda: ENCODER.decode_ids(np.array([[5]])), "ids[0] is a list; give a whole number"),
+    (lambda: ENCODER.decode_batch([5]), "encoded[0] is 5 (int); give a list of encoded[0]"),
+    (lambda: ENCODER.encode_batch(["low"])["0"], "line is '0' (str); give a whole number"),
+    (lambda: volt.Encoder(None), "vocabulary is None; give a vocabulary, a path of one or what volt.search returns"),
+    (lambda: volt.Encoder(CANDIDATES), "vocabulary is a Candidates; did you mean volt.Encoder(volt.search(candidates).vocabulary)?"),
+    (lambda: volt.Encoder(VOCABULARY, cache_words="7"), "cache_words is '7' (str); give a whole number"),
+    (lambda: volt.count_words(None), "sources is None; give a path, or a list of paths"),
+    (lambda: volt.count_words([]), "no corpus was given; name a file, a directory, a pattern or - for stdin"),
+    (lambda: volt.count_words([None]), "sources[0] is None; give the path of a file"),
+    (lambda: volt.count_words({"low": 5}), "sources is a dict; did you mean volt.WordCounts.from_pairs(counts)?"),
+    (lambda: volt.count_words("a", fields=True), "fields=True: give distinct column numbers"),
+    (lambda: volt.count_words("a", special="<url>"), "special is '<url>' (str); give volt.SpecialTokens(user=('<url>',)), say"),
+    (lambda: volt.count_words("a", min_count="2"), "min_count is '2' (str); give a whole number"),
+    (lambda: volt.count_words("a", normalizer=5), "normalizer is 5 (int); give a name, such as 'nfkc', or a Normalizer"),
+    (lambda: volt.WordCounts.from_pairs(["low"]), "a pair is 'low' (str); did you mean WordCounts.from_pairs(collections.Counter(words))?"),
+    (lambda: volt.WordCounts.from_pairs(None), "pairs is None; give a list of pairs"),
+    (lambda: volt.WordCounts({"low": 5}), "table is a dict; did you mean WordCounts.from_pairs(…)?"),
+    (lambda: COUNTS.min_count("2"), "n is '2' (str); give a whole number"),
+    (lambda: COUNTS.rescale(0), "total is 0; give 1 or more"),
+    (lambda: volt.mix([COUNTS]), "named is a list; give the counts of each source by its name"),
+    (lambda: volt.mix({"a": COUNTS}, temperature="2"), "temperature is '2' (str); give a number"),
+    (lambda: volt.mix({"a": COUNTS}, temperature=NAN), "1 sources, temperature nan"),
+    (lambda: volt.learn_bpe("corpus.txt"), "counts is 'corpus.txt' (str); did you mean volt.learn_bpe(volt.count_words('corpus.txt'))?"),
+    (lambda: volt.learn_bpe(CANDIDATES), "counts is a Candidates; did you mean volt.learn_bpe(candidates.counts)?"),
+    (lambda: volt.learn_bpe(COUNTS, n_merges=1.5), "n_merges is 1.5 (float); give a whole number"),
+    (lambda: volt.learn_bpe(COUNTS, n_merges=-1), "n_merges is -1; give 0 or more"),
+    (lambda: volt.learn_bpe(COUNTS, n_merges=10**30), "n_merges is 1000000000000000000000000000000; give"),
+    (lambda: volt.learn_bpe(COUNTS, min_pair_count=0), "min_pair_count is 0; give 1 or more"),
+    (lambda: volt.learn_bpe(COUNTS, report=5), "report is 5 (int); give a function, or None"),
+    (lambda: volt.replay_bpe(COUNTS, ["lo"]), "merges[0] is 'lo' (str); give a pair of strings"),
+    (lambda: volt.replay_bpe(COUNTS, None), "merges is None; give a list of merges"),
+    (lambda: CANDIDATES.counts_at("18"), "size is '18' (str); give a whole number"),
+    (lambda: volt.search(COUNTS), "candidates is a WordCounts; did you mean volt.search(volt.learn_bpe(counts))?"),
+    (lambda: volt.search("c.txt"), "candidates is 'c.txt' (str); did you mean volt.search(volt.learn_bpe(volt.count_words('c.txt')))?"),
+    (lambda: volt.search(RESULT), "candidates is a SearchResult; did you mean volt.search(result.candidates)?"),
+    (lambda: volt.search(CANDIDATES, sizes=[14.0, 16.5]), "sizes[1] is 16.5 (float); give a whole number"),
+    (lambda: volt.search(CANDIDATES, sizes="14:18:2"), "sizes is '14:18:2' (str); give a list of sizes"),
+    (lambda: volt.search(CANDIDATES, sizes=16), "sizes is 16 (int); did you mean sizes=[16], or select=16?"),
+    (lambda: volt.search(CANDIDATES, select=None), "select is None; choose from knee"),
+    (lambda: volt.search(CANDIDATES, select="best"), "unknown rule 'best'; choose from knee"),
+    (lambda: volt.search(CANDIDATES, parameters={"epsilon": 1}), "parameters is a dict; give volt.Parameters(epsilon=0.5), say"),
+    (lambda: volt.search(CANDIDATES, special=("<url>",)), "special is a tuple; give volt.SpecialTokens(user=('<url>',)), say"),
+    (lambda: volt.muv_search(RESULT), "candidates is a SearchResult; did you mean volt.muv_search(result.candidates)?"),
+    (lambda: volt.muv_search(CANDIDATES, length=["type"]), "length is a list; choose from type, occurrence"),
+    (lambda: volt.Parameters(epsilon="1"), "epsilon is '1' (str); give a number"),
+    (lambda: volt.Parameters(epsilon=NAN), "epsilon is nan; give a number above 0"),
+    (lambda: volt.Parameters(max_iters=2.5), "max_iters is 2.5 (float); give a whole number"),
+    (lambda: volt.Sinkhorn()("low"), "problem is 'low' (str); give a volt.TransportProblem"),
+    (lambda: volt.TransportProblem(np.eye(2), [1, 1], [1, 1]), "cost is a ndarray; pass a two-dimensional"),
+    (lambda: volt.TransportProblem(sparse.csr_array(np.eye(1)), ["a"], [1]), "row_mass is a list; give a numpy array of numbers"),
+    (lambda: volt.Vocabulary.load(None), "path is None; give the path of a file"),
+    (lambda: volt.Vocabulary(merges=(), tokens="abc"), "tokens is 'abc' (str); did you mean tokens=(token,)?"),
+    (lambda: volt.Vocabulary(merges=("ab",), tokens=()), "merges[0] is 'ab' (str); give a pair of strings"),
+    (lambda: volt.Vocabulary(merges=(), tokens=("a",), counts=(1.5,)), "counts[0] is 1.5 (float); give a whole number"),
+    (lambda: volt.Vocabulary(merges=(), tokens=("a",), special="<url>"), "special is '<url>' (str); give volt.SpecialTokens"),
+    (lambda: VOCABULARY.id_of(5), "token is 5 (int); give a str"),
+    (lambda: volt.SpecialTokens(user="<url>"), "user is '<url>' (str); did you mean user=(token,)?"),
+    (lambda: volt.SpecialTokens(unk=None), "unk is None; give a str"),
+    (lambda: volt.write_vocabulary(VOCABULARY, "x", to=None), "to is None; choose from subword-nmt"),
+    (lambda: volt.write_vocabulary(RESULT, "x", to="tokens"), "vocabulary is a SearchResult; did you mean volt.write_vocabulary(result.vocabulary, path, to='tokens')?"),
+    (lambda: volt.read_vocabulary(b"x"), "path is b'x' (bytes); give the path of a file"),
+    (lambda: volt.read_vocabulary("x", merges=5), "merges is 5 (int); give the path of a file"),
+    (lambda: volt.compare(5), "sources is 5 (int); give a list of sources"),
+    (lambda: volt.compare(COUNTS), "sources[0] is a WordCounts; give NAME=FILE, or volt.comparison.NamedText('name', counts)"),
+    (lambda: volt.compare([COUNTS]), "sources[0] is a WordCounts; give NAME=FILE, or volt.comparison.NamedText('name', counts)"),
+    (lambda: volt.compare("a", systems=5), "systems is 5 (int); give a list of systems"),
+    (lambda: volt.compare("a", temperature=None), "temperature is None; give a number"),
+    (lambda: NamedText("en", "corpus.txt"), "counts is 'corpus.txt' (str); did you mean volt.count_words('corpus.txt')?"),
+    (lambda: volt.Stream("stream.yaml"), "sources is 'stream.yaml' (str); did you mean volt.Stream.from_config(path)?"),
+    (lambda: volt.Stream(Source("a", ("a",))), "sources is a Source; did you mean [source]?"),
+    (lambda: volt.Stream(["a.tsv"]), "sources[0] is 'a.tsv' (str); give volt.stream.Source(name, paths)"),
+    (lambda: volt.Stream([Source("a", ("a",))], seed="1"), "seed is '1' (str); give a whole number"),
+    (lambda: volt.Stream([Source("a", ("a",))], n_workers=1.5), "n_workers is 1.5 (float); give a whole number"),
+    (lambda: volt.Stream.from_config({"seed": 1}), "path is a dict; give the path of a YAML file"),
+    (lambda: volt.Stream.from_config(None), "path is None; give the path of a YAML file"),
+    (lambda: Source(None, ("a",)), "name is None; did you mean Source('name', paths)?"),
+    (lambda: Source("a", "a.tsv"), "paths is 'a.tsv' (str); give a tuple of one path or more"),
+    (lambda: Source("a", ("a",), transforms="lower"), "transforms is 'lower' (str); give a tuple of transforms"),
+    (lambda: Source("a", ("a",), transforms=("lower",)), "transforms[0] is 'lower' (str); give a tuple of transforms"),
+    (lambda: Source("a", ("a",), transforms=(Lower,)), "transforms[0] is a type; give a tuple of transforms"),
+    (lambda: Source("a", ("a",), weight="1"), "weight is '1' (str); give a number"),
+    (lambda: Source("a", ("a",), epochs="1"), "epochs is '1' (str); give a whole number"),
+    (lambda: Checks(min_fields="2"), "min_fields is '2' (str); give a whole number"),
+    (lambda: Policy("skip", max_share="0.1"), "max_share is '0.1' (str); give a number"),
+    (lambda: Schedule(5), "points is 5 (int); give a list of points"),
+    (lambda: Schedule([(0,)]), "points[0] has 1 parts; give a sample and a weight"),
+    (lambda: Mixture(5), "weights is 5 (int); give a list of numbers or schedules"),
+    (lambda: Batch.of("abc"), "lines is 'abc' (str); did you mean Batch.of([line])?"),
+    (lambda: LineFault({}), "reasons is empty; say what is wrong with one line at least"),
+    (lambda: Lower(fields=5), "fields is 5 (int); give a tuple of numbers, such as (1, 2)"),
+    (lambda: Lower(fields=("1",)), "fields is '1' (str); give a whole number"),
+    (lambda: Encode(vocabulary=5), "vocabulary is 5 (int); give the path of a file"),
+    (lambda: volt.stream.load_state(None), "path is None; give the path of a file"),
+    (lambda: volt.stream.save_state(None, "x"), "state is None; give what Stream.state or volt.stream.load_state returns"),
+    (lambda: volt.stream.save_state({**STATE, "seeds": 1}, "x"), "the state has an unknown key, seeds; take one"),
+    (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state has an unknown key, sources.a.line; take one"),
+    (lambda: State.from_json({**STATE, "sources": 5}), "the state's sources is 5, no mapping"),
+    (lambda: volt.stream.from_environment(5), "environment is 5 (int); give a dict"),
+    (lambda: volt.stream.plan("a.yaml", at=5), "stream is 'a.yaml' (str); give a volt.Stream"),
+    (lambda: volt.stream.audit(None), "stream is None; give a volt.Stream"),
+    (lambda: list(volt.stream.traces(None, [1])), "stream is None; give a volt.Stream"),
+    (lambda: volt.text.Normalizer.parse(None), "name is None; give a str"),
+    (lambda: volt.text.PreTokenizer(5), "name is 5 (int); give a str"),
+    (lambda: volt.text.PreTokenizer().split(None), "text is None; give a str"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "start"), WRONG, ids=[start[:40] for _, start in WRONG])
+def test_a_wrong_call_is_told_in_one_line(call: Callable[[], object], start: str, tmp_path: Path) -> None:
+    """What cannot be meant is a VoltError of one line, with what was found and the next step."""
+    with pytest.raises(VoltError) as caught:
+        call()
+    told = str(caught.value)
+    assert told.startswith(start)
+    assert "\n" not in told
+    assert len(told) < 300
+
+
+def test_a_wrong_type_is_a_type_error_too() -> None:
+    """Who expects TypeError of a wrong type catches it; who catches ConfigError does, as well."""
+    assert issubclass(ArgumentError, TypeError)
+    assert issubclass(ArgumentError, ConfigError)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        np.array(["low", "new"]),
+        np.array(["low", "new"], object),
+        pl.Series(["low", "new"]),
+        ("low", "new"),
+        (line for line in ("low", "new")),
+        {"low": 1, "new": 2}.keys(),
+    ],
+    ids=lambda lines: type(lines).__name__,
+)
+def test_any_iterable_of_lines_is_taken(lines: Any) -> None:
+    """Arrays, series, generators and tuples of lines are encoded like lists."""
+    assert ENCODER.encode_batch(lines).ids.tolist() == ENCODER.encode_batch(["low", "new"]).ids.tolist()
+
+
+def test_what_can_be_meant_is_taken(tmp_path: Path) -> None:
+    """A path or a result for a vocabulary, a mapping for counts, numpy's numbers, a size for a rule, one text for many."""
+    VOCABULARY.save(path := tmp_path / "a.volt")
+    pieces = ENCODER.encode("lowest newer")
+    for meant in (str(path), path, RESULT, ENCODER, VOCABULARY):
+        assert volt.Encoder(meant).encode("lowest newer") == pieces
+    words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    for counts in (words, Counter(words)):
+        assert volt.learn_bpe(counts, np.int64(9)).merges == CANDIDATES.merges == volt.learn_bpe(counts, 9.0).merges
+        assert volt.replay_bpe(counts, np.array(CANDIDATES.merges)).merges == CANDIDATES.merges
+    for sizes in (np.array([14, 16, 18]), np.array([14.0, 16, 18]), (size for size in (14, 16, 18))):
+        assert volt.search(CANDIDATES, sizes=sizes, select=np.int32(18)).signature == RESULT.signature
+    ids = ENCODER.encode_ids("lowest newer")
+    for meant in (ids, ids.tolist(), ids.astype(float), iter(ids)):
+        assert ENCODER.decode_ids(meant) == "lowest newer"
+    assert ENCODER.decode_batch([ids, [], ids]) == ["lowest newer", "", "lowest newer"]
+    assert ENCODER.decode_batch([]) == []
+    assert ENCODER.encode_bytes(memoryview(b"low\n")).ids.tolist() == ENCODER.encode_bytes(b"low\n").ids.tolist()
+    listed = volt.Vocabulary(
+        merges=[list(pair) for pair in VOCABULARY.merges], tokens=list(VOCABULARY.tokens), counts=list(VOCABULARY.counts),
+        normalizer="none", pretokenizer="whitespace",
+    )  # fmt: skip
+    assert (listed, listed.fingerprint) == (VOCABULARY, VOCABULARY.fingerprint)
+    assert volt.SpecialTokens(user=["<url>"]) == SPECIAL
+    (tmp_path / "a.tsv").write_text("low\n")
+    with volt.Stream([Source("a", [tmp_path / "a.tsv"], transforms=[Lower()], epochs=1)], seed=np.int64(1)) as stream:
+        assert list(stream) == ["low"]
+
+
+def test_a_vocabulary_is_a_collection_of_what_has_an_id() -> None:
+    """len, in and id_of agree with pieces and ids; what is no token has no id; copies are equal and pickle."""
+    for vocabulary in (VOCABULARY, volt.Vocabulary((), ("a",), byte_fallback=True, special=SPECIAL)):
+        assert len(vocabulary) == len(vocabulary.pieces) == len(vocabulary.ids)
+        assert [vocabulary.id_of(piece) for piece in vocabulary.pieces] == list(range(len(vocabulary)))
+        assert all(piece in vocabulary for piece in vocabulary.pieces)
+        assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
+    assert VOCABULARY.id_of("zzz") is None
+    assert "zzz" not in VOCABULARY
+    assert 5 not in VOCABULARY
+
+
+# ---- any object whatever
+
+
+class Quiet:
+    """An object that nobody knows."""
+
+
+ODD: list[Any] = [
+    None, True, 0, 1, -1, 1.5, NAN, float("inf"), 10**30, 2j, "", "a", "low lot", "\ud800", "a\0b", b"", b"\xff", [], (),
+    {}, set(), [None], [[]], ["a"], [b"a"], [1], [1.5], [("a", 1)], [("a", "b")], {"a": 1}, {"a": None}, {1: 2},
+    Counter("abc"), range(3), iter(()), np.array([]), np.array([1, 2]), np.array([["a"]]), np.array("a"), np.float64(2),
+    np.array([None], object), pl.Series(["a", None]), pl.DataFrame({"a": [1]}), Path("nowhere.txt"), Path(), object(),
+    object, Quiet, Quiet(), len, lambda: None, SimpleNamespace(vocabulary=1), volt, STATE, COUNTS, CANDIDATES, RESULT,
+    VOCABULARY, ENCODER, SPECIAL, Source("a", ("nowhere.tsv",)), sparse.csr_array(np.eye(2)), slice(3), Ellipsis,
+]  # fmt: skip
+REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argument
+    "volt.TransportProblem": {"row_mass": [1.0, 1.0], "column_mass": [1.0, 1.0]},
+    "volt.replay_bpe": {"merges": [("l", "o")]},
+    "volt.write_vocabulary": {"path": "nowhere/x", "to": "tokens"},
+    "volt.comparison.NamedText": {"counts": {"a": 1}},
+    "volt.Vocabulary": {"tokens": ("a",)},
+    "volt.stream.Source": {"paths": ("nowhere.tsv",)},
+    "volt.stream.plan": {"at": 1, "seconds": 0.0},
+    "volt.stream.save_state": {"path": "nowhere/x"},
+    "volt.stream.traces": {"numbers": []},
+}
+MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "SearchResult", "SizeStep", "Summary", "Trace",
+                "TransportPlan", "Batch", "Transform", "FORMATS", "LineFault")  # fmt: skip
+CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
+CALLS |= {f"transform {name}": kind for name, kind in TRANSFORMS.items()}
+REST["transform user"] = {"function": "low"}
+METHODS: dict[str, Callable[[Any], object]] = {
+    **{f"Encoder.{name}": getattr(ENCODER, name) for name in (
+        "encode", "encode_ids", "encode_lines", "encode_words", "encode_batch", "encode_bytes", "encode_file", "encode_text",
+        "encode_offsets", "ids", "decode", "decode_ids", "decode_batch", "decode_bytes")},
+    **{f"Candidates.{name}": getattr(CANDIDATES, name) for name in ("merges_at", "tokens_at", "counts_at")},
+    "Vocabulary.load": volt.Vocabulary.load, "Vocabulary.id_of": VOCABULARY.id_of, "Vocabulary.in": VOCABULARY.__contains__,
+    "WordCounts.from_pairs": volt.WordCounts.from_pairs, "WordCounts.min_count": COUNTS.min_count,
+    "WordCounts.rescale": COUNTS.rescale, "Stream.from_config": volt.Stream.from_config, "Sinkhorn()": volt.Sinkhorn(),
+    "Batch.of": Batch.of, "LineFault": LineFault, "Normalizer.parse": volt.text.Normalizer.parse,
+    "PreTokenizer.split": volt.text.PreTokenizer().split, "Normalizer.normalize": volt.text.Normalizer().normalize,
+    "learn_bpe n_merges": lambda odd: volt.learn_bpe(COUNTS, odd), "learn_bpe marker": lambda odd: volt.learn_bpe(COUNTS, 3, marker=odd),
+    "replay_bpe merges": lambda odd: volt.replay_bpe(COUNTS, odd), "search sizes": lambda odd: volt.search(CANDIDATES, sizes=odd),
+    "search select": lambda odd: volt.search(CANDIDATES, sizes=[14, 16], select=odd), "mix": lambda odd: volt.mix({"a": COUNTS}, temperature=odd),
+    "search special": lambda odd: volt.search(CANDIDATES, sizes=[14], special=odd), "encode seed": lambda odd: ENCODER.encode("low", dropout=0.5, seed=odd),
+    "count_words normalizer": lambda odd: volt.count_words("nowhere.txt", normalizer=odd), "count_words fields": lambda odd: volt.count_words("nowhere.txt", fields=odd),
+    "Vocabulary tokens": lambda odd: volt.Vocabulary((), odd), "Vocabulary special": lambda odd: volt.Vocabulary((), (), special=odd),
+    "Vocabulary marker": lambda odd: volt.Vocabulary((), (), marker=odd), "SpecialTokens user": lambda odd: volt.SpecialTokens(user=odd),
+    "write_vocabulary to": lambda odd: volt.write_vocabulary(VOCABULARY, "nowhere/x", to=odd), "Source transforms": lambda odd: Source("a", ("a",), transforms=odd),
+    "Source paths": lambda odd: Source("a", odd), "Source weight": lambda odd: Source("a", ("a",), weight=odd), "compare systems": lambda odd: volt.compare("nowhere.txt", systems=odd),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*CALLS, *METHODS])
+def test_any_object_is_taken_or_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any object given to any public function, constructor or method is taken, or is a VoltError of our own."""
+    monkeypatch.chdir(tmp_path)  # which Path() names
+    call = CALLS.get(name) or METHODS[name]
+    for odd in ODD:
+        with suppress(VoltError):
+            made = call(odd, **REST.get(name, {}))
+            if inspect.isgenerator(made):
+                next(made, None)
+
+
+def test_every_public_function_is_asked() -> None:
+    """The law above leaves out what only VOLT itself makes, and nothing else."""
+    left_out = {name.rpartition(".")[2] for name in PUBLIC if name not in CALLS}
+    assert left_out <= {*MADE_BY_VOLT, "VoltError"}
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, VoltError)]
+)
+def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
+    """An error that is pickled and read back is the same: its kind, its text, and the place of a vocabulary's fault."""
+    found = pickle.loads(pickle.dumps(kind("what; do this")))
+    assert (type(found), str(found), found.args) == (kind, "what; do this", ("what; do this",))
+    error = VocabularyError("no merge makes it", place=("tokens", 2))
+    found = pickle.loads(pickle.dumps(error))
+    assert (str(found), vars(found)) == (str(error), vars(error))
+
+
+# ---- how objects show themselves, and what help() says
+
+
+def objects(folder: Path) -> dict[str, object]:
+    """An object of every public kind, of some size."""
+    comparison = volt.compare(NamedText("en", COUNTS), systems=[])
+    (folder / "a.tsv").write_text("".join(f"{n}\n" for n in range(1000)))
+    source = Source("a" * 500, (str(folder / "a.tsv"),), weight=Schedule([(n, 1.0) for n in range(500)]), epochs=1)
+    stream = volt.Stream([source])
+    problem = volt.TransportProblem(sparse.csr_array(np.ones((500, 500))), np.ones(500), np.ones(500))
+    plan = volt.Sinkhorn(max_iters=2)(problem)
+    return {
+        "vocabulary": volt.Vocabulary(tuple((a, a) for a in map(chr, range(0x4E00, 0x5000))), tuple(map(chr, range(0x4E00, 0x5000)))),
+        "counts": COUNTS, "candidates": CANDIDATES, "result": RESULT, "step": RESULT.best, "curve": RESULT.curve,
+        "encoder": ENCODER, "encoded": ENCODER.encode_batch(["low"] * 500), "comparison": comparison,
+        "text": NamedText("n" * 500, COUNTS), "problem": problem, "plan": plan, "potentials": plan.potentials,
+        "parameters": volt.Parameters(), "solver": volt.Sinkhorn(), "stream": stream, "source": source,
+        "summary": stream.summary(), "audit": volt.stream.audit(stream, turns=100), "trace": next(volt.stream.traces(stream, [7])),
+        "batch": Batch.of(["low" * 9] * 500), "mixture": Mixture([1.0] * 500), "checks": Checks(), "policy": Policy(),
+    }  # fmt: skip
+
+
+def test_every_object_shows_itself_in_a_line(tmp_path: Path) -> None:
+    """However much an object holds, its repr is a line of at most 220 characters; those that are our own say what it is."""
+    for name, value in objects(tmp_path).items():
+        shown = repr(value)
+        assert len(shown) <= (220 if name in ("parameters", "policy") else 120), shown
+        assert "\n" not in shown
+
+
+def test_notebooks_show_texts_as_they_are() -> None:
+    """What a notebook shows holds no markup of a word, a token or a name, but its text; and it draws the searched sizes."""
+    words = {f"low<script>alert(1)</script>&amp;{end}": 5 for end in ("", "er", "est")}
+    result = volt.search(
+        volt.learn_bpe(words, 60), sizes=[30, 35, 40], select=35, special=volt.SpecialTokens(user=("<script>",))
+    )
+    comparison = volt.compare(NamedText("<script>", words), systems=["bpe:30", "bpe:9000"])
+    for value in (result, result.vocabulary, comparison):
+        page = value._repr_html_()
+        assert "<script" not in page
+        assert len(page) < 20_000
+    assert "low&lt;script&gt;alert(1)&lt;/script" in result._repr_html_()
+    assert result._repr_html_().count("<circle") == 4
+    assert "&lt;script&gt;" in result.vocabulary._repr_html_()
+    assert "bpe:9000" in comparison._repr_html_()
+
+
+def documented() -> dict[str, Callable[..., object]]:
+    """Every public function and constructor, and the methods of the public classes."""
+    found = dict[str, Callable[..., object]]()
+    for name, value in PUBLIC.items():
+        if callable(value) and value is not VoltError:
+            found[name] = value
+        if inspect.isclass(value):
+            own = {method: getattr(value, method) for method in vars(value) if not method.startswith("_")}
+            found |= {
+                f"{name}.{method}": made
+                for method, made in own.items()
+                if inspect.isfunction(made) or inspect.ismethod(made)
+            }
+    return found
+
+
+@pytest.mark.parametrize("name", documented())
+def test_help_describes_every_parameter(name: str) -> None:
+    """A docstring has an entry for each parameter, and that of a function or a class has an example, which runs."""
+    value = documented()[name]
+    text = inspect.getdoc(value) or ""
+    described = set[str]()
+    for names in re.findall(r"^ *((?:\w+, )*\w+): ", text.partition(">>>")[0], re.MULTILINE):
+        described |= set(names.split(", "))
+    is_protocol = getattr(value, "_is_protocol", False)
+    told = () if is_protocol else (name for name in inspect.signature(value).parameters if name != "self")
+    assert set(told) <= described | {"args", "kwargs"}
+    assert ">>>" in text or name not in PUBLIC

@@ -1,0 +1,284 @@
+"""What callers pass → what they meant by it, or one line that says what was passed and names the next step.
+
+Every public function looks at its arguments with these alone, so all refusals read alike. A value of another type is an
+`ArgumentError`, which is a TypeError as well; what a number or a name may be, each function says itself.
+
+>>> whole(7, "n_merges"), whole(1e4, "n_merges")
+(7, 10000)
+>>> whole(1.5, "n_merges")
+Traceback (most recent call last):
+    ...
+volt.errors.ArgumentError: n_merges is 1.5 (float); give a whole number
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from io import IOBase
+from numbers import Integral, Real
+from operator import index
+from typing import Any, TypeVar
+
+from volt.errors import ArgumentError, ConfigError, VoltError
+
+T = TypeVar("T")
+_LONGEST = 40  # characters of a text that an error shows
+
+# What people have at hand → the steps that they can take from it, by what each step gives.
+_STEPS: Mapping[str, Mapping[str, str]] = {
+    "path": {"WordCounts": "volt.count_words({})", "Vocabulary": "volt.read_vocabulary({})"},
+    "Mapping": {"WordCounts": "volt.WordCounts.from_pairs({})"},
+    "WordCounts": {"Candidates": "volt.learn_bpe({})"},
+    "Candidates": {"SearchResult": "volt.search({})", "WordCounts": "{}.counts"},
+    "SearchResult": {"Vocabulary": "{}.vocabulary", "Candidates": "{}.candidates"},
+    "Comparison": {"SearchResult": "{}.search"},
+    "Vocabulary": {"Encoder": "volt.Encoder({})"},
+    "Encoder": {"Vocabulary": "{}.vocabulary"},
+}
+_NAMES = {
+    "Mapping": "counts",
+    "WordCounts": "counts",
+    "SearchResult": "result",
+}  # of variables, where it is not obvious
+_MAKERS = {
+    "WordCounts": "what volt.count_words returns",
+    "Candidates": "what volt.learn_bpe returns",
+    "Vocabulary": "a vocabulary, a path of one or what volt.search returns",
+    "Stream": "a volt.Stream",
+    "SpecialTokens": "volt.SpecialTokens(user=('<url>',)), say",
+}
+
+
+def refusal(value: object, name: str, remedy: str) -> ArgumentError:
+    """What to raise for a value that cannot be meant.
+
+    >>> refusal(None, "path", "give the path of a file")
+    ArgumentError('path is None; give the path of a file')
+    """
+    return ArgumentError(f"{name} is {_shown(value)}; {remedy}")
+
+
+def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: str = "") -> T:
+    """The value, if it is of this kind. An error says how to get from the value to what is wanted, if there is a way.
+
+    call: what was called, with {} for the argument
+    remedy: what an error says where there is no such way; by default, what makes such objects
+
+    >>> class WordCounts: pass
+    >>> class Candidates: pass
+    >>> instance(WordCounts(), Candidates, "candidates", call="volt.search({})")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: candidates is a WordCounts; did you mean volt.search(volt.learn_bpe(counts))?
+    """
+    if isinstance(value, kind):
+        return value
+    wanted = kind.__name__
+    if way := _way(value, wanted):
+        raise refusal(value, name, f"did you mean {call.format(way)}?")
+    raise refusal(value, name, remedy or f"give {_MAKERS.get(wanted, f'a {wanted}')}")
+
+
+def mapping(value: Any, name: str, *, remedy: str = "give a dict") -> Mapping[Any, Any]:
+    """A mapping, such as a dict.
+
+    >>> mapping({"low": 2}, "counts")
+    {'low': 2}
+    """
+    if not isinstance(value, Mapping):
+        raise refusal(value, name, remedy)
+    return value
+
+
+def whole(
+    value: Any, name: str, *, low: int | None = None, high: int | None = None, kind: type[VoltError] = ConfigError
+) -> int:
+    """A whole number: an int, one of numpy's, or a float without a fraction; True and False are none.
+
+    low, high: the least and the most that it may be; an error of the given kind says so
+    """
+    if type(value) is not int:
+        value = _as_int(value, name)
+    if low is not None and value < low:
+        raise kind(f"{name} is {shortened(str(value))}; give {low:,} or more")
+    if high is not None and value > high:
+        raise kind(f"{name} is {shortened(str(value))}; give {high:,} or less")
+    return int(value)
+
+
+def _as_int(value: Any, name: str) -> int:
+    if isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
+        return int(float(value))
+    with suppress(TypeError):  # an array of numpy's has __index__, but most are none
+        if not isinstance(value, bool):
+            return index(value)
+    raise refusal(value, name, "give a whole number")
+
+
+def wholes(values: Any, name: str) -> list[int]:
+    """The items of a list, an array or any other iterable, which are whole numbers.
+
+    >>> wholes((1, 2.0), "sizes")
+    [1, 2]
+    """
+    found = values.tolist() if getattr(values, "ndim", 0) and hasattr(values, "tolist") else several(values, name)
+    if not set(map(type, found)) <= {int}:
+        return [whole(value, f"{name}[{place}]") for place, value in enumerate(found)]
+    return found
+
+
+def number(value: Any, name: str) -> float:
+    """A number as a float; True and False are none. NaN is in no range, which is for the caller to see.
+
+    >>> number("0.5", "temperature")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: temperature is '0.5' (str); give a number
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise refusal(value, name, "give a number")
+    return float(value)
+
+
+def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
+    """A text. remedy: what an error says, but for bytes, which it says to decode.
+
+    >>> text(b"low", "line", remedy="give one line")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: line is b'low' (bytes); did you mean line.decode()?
+    """
+    if isinstance(value, str):
+        return value
+    is_bytes = isinstance(value, bytes | bytearray | memoryview)
+    raise refusal(value, name, f"did you mean {name}.decode()?" if is_bytes else remedy)
+
+
+def choice(value: Any, name: str, choices: Collection[str]) -> Any:
+    """One of some names. An error holds all of them.
+
+    >>> choice("suffix", "marker", ("suffix", "prefix"))
+    'suffix'
+    """
+    if text(value, name, remedy=f"choose from {', '.join(choices)}") not in choices:
+        raise ConfigError(f"unknown {name} {shortened(repr(value))}; choose from {', '.join(choices)}")
+    return value
+
+
+def path(value: Any, name: str = "path", *, remedy: str = "give the path of a file") -> str:
+    """A path as a str.
+
+    >>> path(None)
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: path is None; give the path of a file
+    """
+    found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(found, str):
+        raise refusal(value, name, remedy)
+    try:
+        is_path = b"\0" not in os.fsencode(found)
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise ConfigError(f"{name} {shortened(repr(found))} holds a character that no path can hold; {remedy}")
+    return found
+
+
+def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:
+    """The items of a list, an array, a series or any other iterable; a text, a file, a mapping or a table is none.
+
+    one: what an error says of a single text
+    remedy: what an error says of anything else
+
+    >>> several("low", "lines", one="did you mean encode(line)?")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: lines is 'low' (str); did you mean encode(line)?
+    """
+    if type(values) is list:
+        return values
+    if isinstance(values, str | bytes | bytearray) and one:
+        raise refusal(values, name, one)
+    no_list = isinstance(values, str | bytes | bytearray | memoryview | Mapping | IOBase | os.PathLike | type)
+    is_array = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
+    if no_list or hasattr(values, "columns") or not is_array:
+        raise refusal(values, name, remedy or f"give a list of {name}")
+    return list(values)
+
+
+def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings") -> list[str]:
+    """The items of a list, an array, a series or any other iterable, which are texts.
+
+    one: what an error says of a single text
+    remedy: what an error says of an item that is no text
+
+    >>> texts(["low", None], "lines")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: lines[1] is None; give strings
+    """
+    found = several(values, name, one=one)
+    if not set(map(type, found)) <= {str}:
+        return [str(text(value, f"{name}[{place}]", remedy=remedy)) for place, value in enumerate(found)]
+    return found
+
+
+def function(value: Any, name: str) -> Callable[..., Any] | None:
+    """A function, or None for none.
+
+    >>> function(None, "report")
+    """
+    if value is not None and not callable(value):
+        raise refusal(value, name, "give a function, or None")
+    found: Callable[..., Any] | None = value
+    return found
+
+
+def _shown(value: object) -> str:
+    """A value as an error shows it: what it is if that is short, and its type."""
+    kind = type(value).__name__
+    if value is None:
+        return "None"
+    if isinstance(value, str | bytes):
+        return f"{shortened(repr(value[: _LONGEST + 1]))} ({kind})"
+    if isinstance(value, Real):
+        return f"{shortened(str(value))} ({kind})"
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def shortened(text: str) -> str:
+    """A text of at most 40 characters and without line ends, as an error or a line shows it.
+
+    >>> shortened("a" * 100)
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
+    """
+    line = text[: _LONGEST + 1].replace("\n", " ")
+    return line if len(text) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def _way(value: object, wanted: str) -> str:
+    """The shortest way from what is at hand to what is wanted, as an expression; empty if there is none."""
+    start, expression = _at_hand(value)
+    ahead, seen = deque([(start, expression)]), {start}
+    while ahead:
+        kind, expression = ahead.popleft()
+        for gives, step in _STEPS.get(kind, {}).items():
+            if gives == wanted:
+                return step.format(expression)
+            if gives not in seen:
+                seen.add(gives)
+                ahead.append((gives, step.format(expression)))
+    return ""
+
+
+def _at_hand(value: object) -> tuple[str, str]:
+    """What a value is, among the things that there are steps from, and what a variable that holds it may be called."""
+    if isinstance(value, str | os.PathLike):
+        shown = repr(os.fspath(value))
+        return "path", shown if len(shown) <= _LONGEST else "path"
+    kind = "Mapping" if isinstance(value, Mapping) else type(value).__name__
+    return kind, _NAMES.get(kind, kind.lower())
