@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from volt.formats import registry
+from volt_cli.inputs import readable_candidates, readable_config, readable_model, readable_texts
 
 if TYPE_CHECKING:
     from volt.choose.size_steps import Parameters
@@ -40,9 +41,19 @@ def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 Model = Annotated[
-    Path, typer.Option("-m", "--model", metavar="MODEL", help="The vocabulary: a file of VOLT or of another library.")
+    Path,
+    typer.Option(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        callback=readable_model,
+        help="The vocabulary: a file of VOLT or of another library.",
+    ),
 ]
-Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Files, globs or folders; default: stdin.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILE", callback=readable_texts, help="Files, globs or folders; default: stdin."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 EncodingErrors = Annotated[
@@ -65,7 +76,10 @@ Sizes = Annotated[
     str, typer.Option(metavar="START:STOP:STEP", help="Sizes to try, in tokens; default: about thirty round ones.")
 ]
 Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="A YAML file; `volt stream schema` documents every key.")
+    Path,
+    typer.Argument(
+        metavar="CONFIG", callback=readable_config, help="A YAML file; `volt stream schema` documents every key."
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the configuration's.")]
 Workers = Annotated[
@@ -132,6 +146,7 @@ class CandidateOptions:
         str,
         typer.Option(
             metavar="N|FILE",
+            callback=readable_candidates,
             help="Merges to learn, or a file of them: subword-nmt codes, sentencepiece .model; default: up to 30,000.",
         ),
     ] = ""
