@@ -21,7 +21,9 @@ from warm_up import warm_up
 
 Lines = Callable[..., list[str]]
 JOINED = "\ue000"  # for "@@", which text may hold
-pytest.register_assert_rewrite("encoders", "exports", "merges", "streams")  # their asserts tell what differs, too
+pytest.register_assert_rewrite(
+    "encoders", "exports", "merges", "streams", "writers"
+)  # their asserts tell what differs, too
 
 
 @pytest.fixture(scope="session", autouse=True)

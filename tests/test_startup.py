@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -111,6 +113,60 @@ def test_encoding_a_line_loads_no_other_work_of_volt(encoding: set[str]) -> None
         "page",
     }
     assert not encoding & {f"volt.{name}" for name in others}
+
+
+# What is missing, in each command → the status and the message.
+MISSING = {
+    "search no": (1, "no: no such file; check the path"),
+    "search no/*.gz": (1, "no/*.gz: no file matches this pattern; check the path"),
+    "search here --candidates no": (1, "no: cannot be read: no such file or directory; check the path"),
+    "encode -m no here": (1, "no: cannot be read: no such file or directory; check the path"),
+    "encode -m here no": (1, "no: no such file; check the path"),
+    "encode -m here broken": (1, "broken: cannot be read: no such file or directory; check the path"),
+    "decode -m no": (1, "no: cannot be read: no such file or directory; check the path"),
+    "decode -m here no": (1, "no: no such file; check the path"),
+    "inspect -m no": (1, "no: cannot be read: no such file or directory; check the path"),
+    "export -m no --to tiktoken -o out": (1, "no: cannot be read: no such file or directory; check the path"),
+    "export -m here --to tiktoken -o out --check no": (1, "no: no such file; check the path"),
+    "import no -o out": (1, "no: cannot be read: no such file or directory; check the path"),
+    "import here --merges no -o out": (1, "no: cannot be read: no such file or directory; check the path"),
+    "compare no": (1, "no: no such file; check the path"),
+    "compare a=here b=no": (1, "no: no such file; check the path"),
+    "compare here --heldout no": (1, "no: no such file; check the path"),
+    "compare here --sample no": (1, "no: cannot be read: no such file or directory; check the path"),
+    **{
+        f"stream {command}": (2, "no: cannot be read: no such file or directory; check the path")
+        for command in ("run no", "preview no", "plan no", "audit no", "trace no 1")
+    },
+    "search here --sizes 1k": (2, "--sizes '1k': write START:STOP:STEP in tokens, such as 1000:30000:1000"),
+}
+TELL = """
+import io, json, sys
+from contextlib import redirect_stderr
+from volt_cli import console
+from volt_cli.__main__ import main
+told = []
+for line in json.loads(sys.argv[1]):
+    sys.argv = ["volt", *line.split()]
+    console.messages.cache_clear()
+    with redirect_stderr(io.StringIO()) as said:
+        try:
+            main()
+        except SystemExit as end:
+            told.append((end.code, said.getvalue()))
+print(json.dumps([told, sorted(sys.modules)]))
+"""
+
+
+def test_what_is_missing_is_told_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
+    """A text, vocabulary, configuration or list of merges that is not there: every command says so first of all."""
+    (tmp_path / "here").write_text("low lower\n")
+    (tmp_path / "broken").symlink_to("nowhere")
+    command = [sys.executable, "-c", TELL, json.dumps([*MISSING])]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=True)
+    told, loaded = json.loads(done.stdout)
+    assert [(status, text) for status, text in told] == [(code, f"error {text}\n") for code, text in MISSING.values()]
+    assert not packages(loaded) & (HEAVY - at_any_rate())
 
 
 @pytest.mark.parametrize("threads", [None, "3"])

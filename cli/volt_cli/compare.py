@@ -13,6 +13,7 @@ import typer
 
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import messages, prepare_kernels, show
+from volt_cli.inputs import readable_named_texts, readable_sample
 from volt_cli.options import Json, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
@@ -47,7 +48,9 @@ class ReportOptions:
         None
     )
     plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The charts, as PNG and SVG.")] = None
-    sample: Annotated[Path | None, typer.Option(metavar="FILE", help="Lines to show, cut at every size.")] = None
+    sample: Annotated[
+        Path | None, typer.Option(metavar="FILE", callback=readable_sample, help="Lines to show, cut at every size.")
+    ] = None
     as_json: Json = False
     quiet: Quiet = False
 
@@ -86,7 +89,9 @@ def compare(
     corpus: Annotated[
         list[str],
         typer.Argument(
-            metavar="CORPUS", help="Texts, NAME=FILE or FILE; a name such as a language's stands for its file."
+            metavar="CORPUS",
+            callback=readable_named_texts,
+            help="Texts, NAME=FILE or FILE; a name such as a language's stands for its file.",
         ),
     ],
     reports: ReportOptions,
@@ -94,7 +99,12 @@ def compare(
     learning: LearningOptions,
     heldout: Annotated[
         list[str] | None,
-        typer.Option("--heldout", metavar="TEXT", help="Text to measure on alone, NAME=FILE or FILE; may repeat."),
+        typer.Option(
+            "--heldout",
+            metavar="TEXT",
+            callback=readable_named_texts,
+            help="Text to measure on alone, NAME=FILE or FILE; may repeat.",
+        ),
     ] = None,
     systems: Annotated[
         list[str] | None,
@@ -153,7 +163,7 @@ def _is_report(path: str) -> bool:
 
 def _check_files(corpus: list[str], heldout: list[str], systems: list[str], reports: ReportOptions) -> None:
     """Raise ConfigError if a report would be written over a text, a vocabulary or another report."""
-    from volt.comparison.named_texts import source_paths
+    from volt.comparison.names import source_paths
     from volt.comparison.systems import parse_spec
     from volt.files.paths import expand
     from volt.formats.registry import files_read

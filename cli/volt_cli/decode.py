@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from volt_cli.lines import BLOCK_SIZE, open_output, read_lines
+from volt_cli.lines import open_output, read_lines, text_blocks, waiting_beside, write_each
 from volt_cli.models import load_model
 from volt_cli.options import EncodingErrors, Files, Model, Separator, checked_separator
 from volt_cli.places import check_places
 
 if TYPE_CHECKING:
     from volt.files.blocks import Errors
+    from volt.files.waiting import Wait
     from volt.vocabulary import Vocabulary
 
 
@@ -43,36 +43,38 @@ def decode(
     vocabulary = load_model(model, beside=files or ["-"])
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
+    wait = waiting_beside(out)
     with open_output(out) as file:
         if form == "ids":
-            file.writelines(_from_ids(vocabulary, files, errors=encoding_errors))
+            write_each(file, _from_ids(vocabulary, files, errors=encoding_errors, wait=wait))
         else:
-            file.writelines(_from_pieces(vocabulary, files, separator=mark, errors=encoding_errors))
-    sys.stdout.flush()
+            write_each(file, _from_pieces(vocabulary, files, separator=mark, errors=encoding_errors, wait=wait))
 
 
-def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Errors) -> Iterator[bytes]:
+def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Errors, wait: Wait) -> Iterator[bytes]:
     """The text of files of ids, block by block."""
     from volt.encode.decoder import Decoder
-    from volt.files.blocks import read_blocks
-    from volt.files.paths import expand
 
     decoder = Decoder.of(vocabulary)
-    for path in expand(files or ["-"]):
-        for block in read_blocks(path, block_size=BLOCK_SIZE, errors=errors):
-            yield decoder.decode_text(block.data, place=block.place)
+    for block in text_blocks(files, errors=errors, wait=wait):
+        yield decoder.decode_text(block.data, place=block.place)
 
 
-def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: Errors) -> Iterator[bytes]:
-    """The text of files of pieces, line by line."""
+def _from_pieces(
+    vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: Errors, wait: Wait
+) -> Iterator[bytes]:
+    """The text of files of pieces, block by block."""
     from volt.encode.decoder import decode
     from volt.text.markers import BYTE_TOKENS
 
     whole = {*vocabulary.special.user, *BYTE_TOKENS}
-    for lines in read_lines(files, errors=errors):
-        for line in lines:
-            row = [piece for piece in line.split(" ") if piece]
-            yield decode(vocabulary, marked(row, separator, whole=whole) if separator else row).encode() + b"\n"
+
+    def decoded(line: str) -> str:
+        row = [piece for piece in line.split(" ") if piece]
+        return decode(vocabulary, marked(row, separator, whole=whole) if separator else row) + "\n"
+
+    for lines in read_lines(files, errors=errors, wait=wait):
+        yield "".join(map(decoded, lines)).encode()
 
 
 def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from volt_cli.console import Phases, loading, prepare_kernels, say
+from volt_cli.lines import is_conversation, waiting_beside, write_each
 from volt_cli.models import load_model
 from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator, checked_separator
 from volt_cli.places import check_places, is_stdout
@@ -92,8 +93,9 @@ def encode(
         check_places(_outputs(paths, out, job), paths, model=model)
         encoder = Encoder(load_model(model, beside=paths), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", *(["dropout"] if sampling.dropout else []))
-    total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
-    with phases.phase("encode", total=total, unit="B") as advance:
+    total = sum(map(os.path.getsize, paths)) if all(map(os.path.isfile, paths)) else None
+    shown = Phases(quiet=quiet or is_conversation(paths, out))
+    with shown.phase("encode", total=total, unit="B") as advance:
         _encode(encoder, paths, out, job=job, progress=advance, quiet=quiet)
 
 
@@ -103,9 +105,8 @@ def _encode(
     from volt.encode.files import encode_each, encode_one, encode_stream
 
     if is_stdout(out):
-        for text in encode_stream(encoder, paths, job=job, progress=progress):
-            sys.stdout.buffer.write(text)
-        sys.stdout.flush()
+        texts = encode_stream(encoder, paths, job=job, progress=progress, wait=waiting_beside(out))
+        write_each(sys.stdout.buffer, texts)
     elif _is_folder(out):
         for outcome in encode_each(encoder, paths, Path(out), job=job, progress=progress):
             if not quiet:

@@ -10,6 +10,7 @@ import typer
 
 from volt.errors import ConfigError
 from volt_cli.console import say
+from volt_cli.inputs import readable_texts
 from volt_cli.models import load_model
 from volt_cli.options import FORMATS, EncodingErrors, Model, Quiet, starting
 from volt_cli.places import check_places, is_stdout, say_written, told_of, written
@@ -33,7 +34,10 @@ def export(
         Path, typer.Option("-o", "--output", metavar="PLACE", help="The file or folder to write, or - for stdout.")
     ],
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="With --check: files, globs or folders to encode.")
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT", callback=readable_texts, help="With --check: files, globs or folders to encode."
+        ),
     ] = None,
     closed: Annotated[bool, typer.Option("--closed", help="Keep scaffolding as tokens.")] = False,
     check: Annotated[

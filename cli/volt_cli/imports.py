@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from volt_cli.inputs import readable_model
 from volt_cli.models import say_losses
 from volt_cli.options import FORMATS, Quiet, starting
 from volt_cli.places import check_place, check_places, save, say_written
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder for huggingface.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", callback=readable_model, help="A file, or a folder for huggingface.")
+    ],
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
     ],
@@ -29,7 +32,9 @@ def import_(
     merges: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary."
+            metavar="FILE",
+            callback=readable_model,
+            help="For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
         ),
     ] = None,
     quiet: Quiet = False,

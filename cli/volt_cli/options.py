@@ -15,6 +15,7 @@ import typer
 
 from volt.errors import ConfigError
 from volt.formats import registry
+from volt_cli.inputs import readable_candidates, readable_config, readable_model, readable_texts
 
 if TYPE_CHECKING:
     from volt.choose.size_steps import Parameters
@@ -43,10 +44,17 @@ def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 Model = Annotated[
     Path,
     typer.Option(
-        "-m", "--model", metavar="MODEL", help="The vocabulary: a file of VOLT or of another library, or - for stdin."
+        "-m",
+        "--model",
+        metavar="MODEL",
+        callback=readable_model,
+        help="The vocabulary: a file of VOLT or of another library, or - for stdin.",
     ),
 ]
-Files = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Files, globs or folders; default: stdin.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILE", callback=readable_texts, help="Files, globs or folders; default: stdin."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 EncodingErrors = Annotated[
@@ -70,7 +78,10 @@ Sizes = Annotated[
     str, typer.Option(metavar="START:STOP:STEP", help="Sizes to try, in tokens; default: about thirty round ones.")
 ]
 Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="A YAML file; `volt stream schema` documents every key.")
+    Path,
+    typer.Argument(
+        metavar="CONFIG", callback=readable_config, help="A YAML file; `volt stream schema` documents every key."
+    ),
 ]
 NoUserCode = Annotated[
     bool, typer.Option("--no-user-code", help="Refuse configurations that name Python files to run.")
@@ -151,6 +162,7 @@ class CandidateOptions:
         str,
         typer.Option(
             metavar="N|FILE",
+            callback=readable_candidates,
             help="Merges to learn, or a file of them: subword-nmt codes, sentencepiece .model; default: up to 30,000.",
         ),
     ] = ""

@@ -10,6 +10,7 @@ import typer
 
 from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, prepare_kernels, say, show
+from volt_cli.inputs import readable_texts
 from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
 from volt_cli.places import (
     check_one_for_stdout,
@@ -36,7 +37,11 @@ N_CANDIDATES = 30_000
 def search(
     corpus: Annotated[
         list[str],
-        typer.Argument(metavar="CORPUS", help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too."),
+        typer.Argument(
+            metavar="CORPUS",
+            callback=readable_texts,
+            help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too.",
+        ),
     ],
     sizing: SizeOptions,
     counting: CountOptions,
@@ -57,6 +62,7 @@ def search(
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
     prints the sizes with what every rule would pick and why.
     """
+    asked = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
     from volt.choose.search import search as run_search
     from volt.files.paths import expand
@@ -64,7 +70,7 @@ def search(
 
     target = out or default_output(corpus)
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
-    parameters, fixed, asked = transport.parameters(), parse_rule(sizing.select), parse_sizes(sizing.sizes)
+    parameters, fixed = transport.parameters(), parse_rule(sizing.select)
     check_one_for_stdout(json=as_json, output=is_stdout(target))
     check_places([target], [*expand(corpus), learning.file])
     check_place(target)

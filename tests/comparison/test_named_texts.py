@@ -13,9 +13,9 @@ from volt.comparison.named_texts import (
     match_names,
     read_sources,
     sample_lines,
-    source_paths,
     unseen_characters,
 )
+from volt.comparison.names import source_paths
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from volt.files.threads import in_order
@@ -23,3 +25,18 @@ def test_errors_of_what_makes_the_items_come_behind_the_results(n_threads: int) 
     assert [next(results), next(results)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_what_is_awaited_comes_before_more_is_asked_for(n_threads: int) -> None:
+    """Behind an awaited item, its result and all before it are given before the next item is asked for."""
+    results = list[int]()
+
+    def items() -> Iterator[int]:
+        for number in range(40):
+            yield number
+            assert len(results) == number + 1 or number % 7 not in (0, 5)
+
+    for result in in_order(lambda number: number, items(), n_threads=n_threads, is_awaited=lambda n: n % 7 in (0, 5)):
+        results.append(result)
+    assert results == list(range(40))

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -103,12 +104,14 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """What each chunk's lines became, in order. dropout: given if, and only if, `sampled`.
+        """What each chunk's lines became, in order; behind an awaited chunk, before the next one is asked for.
 
+        dropout: given if, and only if, `sampled`
         Raises CorpusError, with the line, where text is not UTF-8.
         """
         assert self.sampled == (dropout is not None)
-        return in_order(partial(self._encode, dropout=dropout), chunks, n_threads=n_threads or available_cores())
+        encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
+        return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
 
     def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
         try:

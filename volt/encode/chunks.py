@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from volt import arguments
 from volt.files.blocks import Block, Errors, is_compressed, read_blocks
 from volt.files.spans import FileSpan, can_span, file_spans
 from volt.files.threads import available_cores, prefetch
+from volt.files.waiting import Wait
 from volt.text.normalizer import check_text
 
 CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
@@ -30,6 +32,7 @@ class Chunk:
     strips_return: whether lines end at "\\r\\n" too
     whole: what the chunk was cut from, for messages
     padded: whether the text ends with a separator, and `PADDING` bytes behind it may be read
+    awaited: whether what it becomes should be given before the next chunk is asked for, which may take its time
     """
 
     text: bytes | memoryview | FileSpan
@@ -38,6 +41,7 @@ class Chunk:
     strips_return: bool = False
     whole: Block | None = None
     padded: bool = False
+    awaited: bool = False
 
     @property
     def next_line(self) -> int:
@@ -95,15 +99,17 @@ def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
 
 
 def file_chunks(
-    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
-) -> Iterator[Chunk]:
-    """The chunks of a file, or of stdin ("-"), plain or compressed, which is unpacked ahead in a thread.
+    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
+    wait: Wait | None = None,
+) -> Iterator[Chunk]:  # fmt: skip
+    """The chunks of a file, or of stdin ("-"), plain or compressed. A compressed file is unpacked ahead in a thread.
 
     errors: see `encode_file`
     first: the number of the first line
     numbered: whether each chunk must know the number of its first line, as dropout needs; if not, the chunks of a
         plain file are read by the threads that encode them
     size: bytes
+    wait: see `read_blocks`. With it, what has come before a pipe is opened or waited for is in awaited chunks
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
@@ -111,9 +117,12 @@ def file_chunks(
     if errors == "strict" and not numbered and can_span(path):
         yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size))
         return
-    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")
-    for block in blocks if path == "-" or not is_compressed(path) else prefetch(blocks):
-        yield Chunk(block.data, first=first, strips_return=True, whole=block)
+    is_file = os.path.isfile(path)
+    if wait and not is_file:
+        yield Chunk(b"", first=first, awaited=True)
+    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict", wait=wait)
+    for block in prefetch(blocks) if is_file and is_compressed(path) else blocks:
+        yield Chunk(block.data, first=first, strips_return=True, whole=block, awaited=block.awaited)
         first += block.n_lines - len(block.bad_lines) * block.dropped
 
 

@@ -40,6 +40,7 @@ from volt.files.atomic import make_folder, write_atomic
 from volt.files.blocks import Errors
 from volt.files.destination import follow
 from volt.files.distinct import check_distinct
+from volt.files.waiting import Wait, is_ready
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
@@ -87,13 +88,17 @@ class Outcome:
 
 
 def encode_stream(
-    encoder: Encoder, paths: Iterable[str], *, job: Job, progress: Progress | None = None
+    encoder: Encoder, paths: Iterable[str], *, job: Job, progress: Progress | None = None, wait: Wait = is_ready
 ) -> Iterator[bytes]:
-    """The lines of all files as text, in order, chunk by chunk. progress: called with the bytes of text done."""
+    """The lines of all files as text, in order, chunk by chunk.
+
+    progress: called with the bytes of text done
+    wait: how pipes are waited for; what has come before is given first
+    """
     if not job.is_text:
         raise ConfigError(f"{job.form} has no place in a stream; name a file or a folder, or choose pieces or ids")
     done = 0
-    for chunk, part in _encoded(encoder, paths, job, restart=False):
+    for chunk, part in _encoded(encoder, paths, job, restart=False, wait=wait):
         yield part.values.tobytes()
         done += len(chunk.text)
         if progress:
@@ -155,8 +160,11 @@ def _files_of(output: Path, job: Job) -> list[Path]:
     return [output] if alone else [output, output.with_name(f"{output.stem}.offsets.npy")]
 
 
-def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """Each chunk of the files with what it became. Behind the last chunk of every file comes one without text.
+def _encoded(
+    encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool, wait: Wait = is_ready
+) -> Iterator[tuple[Chunk, EncodedPart]]:
+    """Each chunk of the files with what it became. Behind the last chunk of every file comes one without text, which
+    nobody awaits.
 
     Chunks of several files are encoded at the same time. restart: whether lines are numbered anew in each file.
     """
@@ -165,7 +173,8 @@ def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool)
     def chunks() -> Iterator[Chunk]:
         first = 0
         for path in paths:
-            for chunk in file_chunks(path, errors=job.errors, first=0 if restart else first, numbered=job.dropout > 0):
+            start = 0 if restart else first
+            for chunk in file_chunks(path, errors=job.errors, first=start, numbered=job.dropout > 0, wait=wait):
                 first = chunk.next_line if job.dropout else 0
                 yield remembered(chunk)
             yield remembered(Chunk(b"", first=first))
@@ -184,7 +193,7 @@ def _encoded(encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool)
 
 def _of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
     """The parts up to the next end of a file."""
-    return takewhile(lambda pair: len(pair[0].text) > 0, parts)
+    return takewhile(lambda pair: len(pair[0].text) > 0 or pair[0].awaited, parts)
 
 
 def _write(
@@ -209,6 +218,7 @@ def _write(
         else:
             for array in values():
                 file.write(_little_endian(array))
+                file.flush()  # it may be a pipe, whose reader waits
         if not job.is_text:
             with write_atomic(_files_of(output, job)[1]) as beside:
                 np.save(beside, np.concatenate(offsets))

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from volt.errors import ConfigError, CorpusError, unreadable
 from volt.files.decompression import decompress, find_decoder
+from volt.files.waiting import Wait, is_ready, pieces_as_they_come
 
 Errors = Literal["strict", "replace", "skip"]
 
@@ -55,6 +56,7 @@ class Block:
     n_raw_bytes: how much of the file on disk has been read so far
     bad_lines: the numbers of the lines that were not UTF-8
     dropped: whether these were left out of data; otherwise they were repaired
+    awaited: whether nothing more was there to be read behind it, so that others may wait for what it becomes
 
     >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).n_bad_lines
     1
@@ -67,6 +69,7 @@ class Block:
     n_raw_bytes: int
     bad_lines: tuple[int, ...] = ()
     dropped: bool = False
+    awaited: bool = False
 
     @property
     def n_bad_lines(self) -> int:
@@ -86,12 +89,15 @@ class Block:
 
 
 def read_blocks(
-    path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True
-) -> Iterator[Block]:
+    path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True,
+    wait: Wait | None = None,
+) -> Iterator[Block]:  # fmt: skip
     """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
 
     errors: what to do with a line that is not UTF-8: "strict" raises, "replace" puts U+FFFD, "skip" drops it.
     checked: False leaves it to the caller to see whether the text is UTF-8, and then to raise `utf8_error`.
+    wait: how a pipe or terminal is waited for, such as `volt.files.waiting.is_ready`. Before that, the whole lines that
+        have come are one block, which may be empty. Without it, blocks are filled however long that takes.
     Raises CorpusError if the file cannot be read, is damaged or is not text.
 
     >>> next(read_blocks("/nowhere/train.de"))
@@ -102,11 +108,11 @@ def read_blocks(
     if errors not in ("strict", "replace", "skip") or block_size < 1:
         raise ConfigError(f"errors={errors!r}, block_size={block_size}: choose strict, replace or skip, and a size > 0")
     first_line = 1
-    with _open(path) as file:
+    with _open(path, wait) as file:
         for data in _whole_lines(_text(file, block_size), block_size):
             text = data.removeprefix(b"\xef\xbb\xbf") if first_line == 1 else data  # less a byte order mark
             n_lines = text.count(b"\n") + bool(text and not text.endswith(b"\n"))
-            block = Block(path, first_line, n_lines, text, file.n_read)
+            block = Block(path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
             yield _checked(block, errors) if checked else block
             first_line += n_lines
 
@@ -134,37 +140,60 @@ def is_compressed(path: str) -> bool:
 
 
 class _CountedFile:
-    """A binary file that knows how much of it has been read. step: how much to read at a time."""
+    """A binary file that knows how much of it has been read.
 
-    def __init__(self, path: str, file: Any) -> None:
-        self.path, self._file, self.n_read, self.step = path, file, 0, _READ_SIZE
+    wait: how it is waited for; without it, reads wait by themselves
+    step: how much to read at a time
+    awaited: whether nothing more was there when it was read last
+    """
+
+    def __init__(self, path: str, file: Any, wait: Wait | None) -> None:
+        self.path, self._file, self._wait = path, file, wait
+        self.n_read, self.step, self.awaited = 0, _READ_SIZE, False
+
+    def pieces(self) -> Iterator[bytes]:
+        """What reads return. With `wait`, also b"" wherever nothing more is there yet."""
+        number = self._descriptor()
+        if self._wait is None or number is None:
+            yield from iter(lambda: self.read(self.step), b"")
+            return
+        for piece in pieces_as_they_come(lambda: self.read(self.step), number, wait=self._wait):
+            self.awaited = not piece
+            yield piece
 
     def read(self, size: int) -> bytes:
         try:
-            data: bytes = self._file.read(size)
+            while (data := self._file.read(size)) is None:  # another process made it return at once, with nothing
+                is_ready(self._file.fileno())
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
         self.n_read += len(data)
-        return data
+        return bytes(data)
+
+    def _descriptor(self) -> int | None:
+        try:
+            return int(self._file.fileno())
+        except (AttributeError, OSError):  # what stands in for stdin may have none
+            return None
 
 
 @contextmanager
-def _open(path: str) -> Iterator[_CountedFile]:
+def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     if path == "-":  # raw, because a buffered stdin is locked while a thread waits for it
-        yield _CountedFile("stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
+        yield _CountedFile("stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), wait)
         return
     try:
-        file = open(path, "rb")  # noqa: SIM115
+        file = open(path, "rb", buffering=0)  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     with file:
-        yield _CountedFile(path, file)
+        yield _CountedFile(path, file, wait)
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
     """The decompressed bytes of a file, in pieces."""
     file.step = min(_READ_SIZE, block_size)
-    head, pieces = _with_head(iter(lambda: file.read(file.step), b""))
+    head, pieces = _with_head(file.pieces())
     if start := find_decoder(head):
         head, pieces = _with_head(decompress(pieces, start, path=file.path))
     else:
@@ -174,28 +203,36 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
 
 
 def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first bytes, and all pieces again."""
+    """The first bytes, and all pieces again. While nothing more is there, a line or the start of a format is enough."""
     taken: list[bytes] = []
-    size = 0
-    while size < HEAD_SIZE and (piece := next(pieces, b"")):
+    head = b""
+    for piece in pieces:
         taken.append(piece)
-        size += len(piece)
-    return b"".join(taken)[:HEAD_SIZE], chain(taken, pieces)
+        head += piece[: HEAD_SIZE - len(head)]
+        if len(head) == HEAD_SIZE or (not piece and (b"\n" in head or find_decoder(head))):
+            break
+    return head, chain(taken, pieces)
 
 
 def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
-    """Join pieces into blocks that end at a line end; no byte is searched or copied more than a few times."""
-    parts: list[bytes] = []
-    size = 0
+    """Join pieces into blocks that end at a line end; no byte is searched or copied more than a few times.
+
+    An empty piece asks for the whole lines so far.
+    """
+    whole, rest, size = list[bytes](), list[bytes](), 0
     for piece in pieces:
-        parts.append(piece)
         size += len(piece)
-        if size >= block_size and (cut := piece.rfind(b"\n") + 1):
-            parts[-1] = piece[:cut]
-            yield b"".join(parts)
-            parts, size = [piece[cut:]], len(piece) - cut
+        if cut := piece.rfind(b"\n") + 1:
+            whole += [*rest, piece[:cut]]
+            rest = []
+        if cut < len(piece):
+            rest.append(piece[cut:])
+        if not piece or (whole and size >= block_size):
+            block = b"".join(whole)
+            yield block
+            whole, size = [], size - len(block)
     if size:
-        yield b"".join(parts)
+        yield b"".join(whole + rest)
 
 
 def refuse_binary(path: str, head: bytes) -> None:

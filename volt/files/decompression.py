@@ -59,6 +59,7 @@ def find_decoder(head: bytes) -> StartDecoder | None:
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
     """Decompress the bytes of a file, piece by piece. path: the file's name in errors.
 
+    An empty piece says that no more is there yet: it is handed on.
     Raises CorpusError with the number of good lines if the file is cut or garbled.
 
     >>> b"".join(decompress([bz2.compress(b"one")[:-9]], bz2.BZ2Decompressor, path="a.bz2"))
@@ -83,6 +84,8 @@ def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
     """Decompress members (gzip), streams (xz) or frames (zstd) one after the other."""
     decoder = None
     for piece in pieces:
+        if not piece:
+            yield piece
         while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may pad what follows a member
             decoder = decoder or start()
             if text := decoder.decompress(piece):

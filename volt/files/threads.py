@@ -28,9 +28,13 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) -> Iterator[B]:
+def in_order(
+    function: Callable[[A], B], items: Iterable[A], *, n_threads: int, is_awaited: Callable[[A], bool] = lambda _: False
+) -> Iterator[B]:
     """Map in threads, of which the caller's is one, a few items ahead; results come in the order of the items, an error
     in its place.
+
+    is_awaited: whether an item's result, and those before it, must come before the next item is asked for
 
     >>> list(in_order(str.upper, "abc", n_threads=2))
     ['A', 'B', 'C']
@@ -42,17 +46,19 @@ def in_order(function: Callable[[A], B], items: Iterable[A], *, n_threads: int) 
     pool, ahead = ThreadPoolExecutor(n_threads - 1), iter(items)
     try:
         while True:
-            while len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None:
+            awaited = False
+            while not awaited and len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None:
                 if isinstance(item, Future):
                     waiting.append((item, None))
                 else:
-                    call = partial(function, *item)
-                    waiting.append((pool.submit(call), call))
+                    call, awaited = partial(function, *item), is_awaited(*item)
+                    waiting.append((Future() if awaited and not waiting else pool.submit(call), call))
             if not waiting:
                 return
-            while not waiting[0][0].done() and _lend_a_hand(waiting):
-                pass
-            yield patiently(waiting.popleft()[0])
+            for _ in range(len(waiting) if awaited else 1):
+                while not waiting[0][0].done() and _lend_a_hand(waiting):
+                    pass
+                yield patiently(waiting.popleft()[0])
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

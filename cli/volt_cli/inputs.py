@@ -1,0 +1,77 @@
+"""Whether what a command is told to read is there: looked at as options are read, before anything heavy is imported.
+
+The sentences are those of the modules that read. What is no regular file is left to them: opening a pipe takes from it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError, VoltError, unreadable
+
+
+def readable_texts(files: list[str] | None) -> list[str] | None:
+    """The same files, globs and folders. Raises CorpusError if one is missing or cannot be read.
+
+    >>> readable_texts(["-", __file__])[0]
+    '-'
+    """
+    from volt.files.paths import expand
+
+    for path in expand(files) if files else []:
+        _check(path, CorpusError)
+    return files
+
+
+def readable_named_texts(texts: list[str] | None) -> list[str] | None:
+    """The same texts, of which each is FILE or NAME=FILE. Raises CorpusError if one is missing or cannot be read."""
+    from volt.comparison.names import source_paths
+
+    readable_texts([*source_paths(texts or []).values()])
+    return texts
+
+
+def readable_sample(path: Path | None) -> Path | None:
+    """The same text. Raises CorpusError if it cannot be read."""
+    return _check(path, CorpusError)
+
+
+def readable_model(path: Path | None) -> Path | None:
+    """The same vocabulary. Raises VocabularyError if it cannot be read; sentencepiece adds ".model" to its name."""
+    return path if os.path.isfile(f"{path}.model") else _check(path, VocabularyError)
+
+
+def readable_config(path: Path) -> Path | None:
+    """The same configuration. Raises ConfigError if it cannot be read.
+
+    >>> readable_config(Path("/nowhere/stream.yaml"))
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: /nowhere/stream.yaml: cannot be read: no such file or directory; check the path
+    """
+    return _check(path, ConfigError)
+
+
+def readable_candidates(asked: str) -> str:
+    """The same number, or file of merges. Raises CandidateError if it cannot be read.
+
+    >>> readable_candidates("30000")
+    '30000'
+    """
+    if asked and not asked.isdecimal():
+        _check(Path(asked), CandidateError)
+    return asked
+
+
+def _check(path: str | Path | None, kind: type[VoltError]) -> Path | None:
+    """The path. Raises an error of this kind if a regular file of this name is missing or cannot be read."""
+    if path is None or str(path) == "-":
+        return path if path is None else Path(path)
+    try:
+        if stat.S_ISREG(os.stat(path).st_mode):
+            os.close(os.open(path, os.O_RDONLY))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=kind) from None
+    return Path(path)

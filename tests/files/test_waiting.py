@@ -1,0 +1,148 @@
+"""Laws of reading what others still write: whole lines come before more is waited for, however they were written."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from threading import Timer
+
+import pytest
+import zstandard
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from writers import cut, writing
+
+from volt.errors import CorpusError
+from volt.files.blocks import read_blocks
+from volt.files.waiting import is_ready, pieces_as_they_come
+
+MARK = b"\xef\xbb\xbf"  # of the byte order
+PIPE = 1 << 16  # bytes that a pipe holds
+
+
+def flushed_gzip(parts: Sequence[bytes]) -> list[bytes]:
+    """The parts compressed, each so that a reader can unpack all of it."""
+    packer = zlib.compressobj(wbits=31)
+    packed = [packer.compress(part) + packer.flush(zlib.Z_SYNC_FLUSH) for part in parts]
+    return [*packed, packer.flush()]
+
+
+def flushed_zstd(parts: Sequence[bytes]) -> list[bytes]:
+    """The same with zstd."""
+    packer = zstandard.ZstdCompressor().compressobj()
+    packed = [packer.compress(part) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for part in parts]
+    return [*packed, packer.flush()]
+
+
+def members(parts: Sequence[bytes]) -> list[bytes]:
+    """The same with a gzip member for each part."""
+    return [gzip.compress(part) for part in parts]
+
+
+def check(parts: Sequence[bytes], *, pack: Callable[[Sequence[bytes]], Sequence[bytes]] = list, size: int = 30) -> None:
+    """Write parts one by one: whenever more is waited for, all whole lines have come; at the end, all has."""
+    got = list[bytes]()
+
+    def told(n_written: int) -> None:
+        text = b"".join(parts[:n_written])
+        assert b"".join(got) == text[: text.rfind(b"\n") + 1].removeprefix(MARK)
+
+    lines = 0
+    with writing(pack(parts), told) as writer:
+        for block in read_blocks(writer.path, block_size=size, wait=writer):
+            assert block.data.endswith(b"\n") or not block.data or not b"".join(parts).endswith(b"\n")
+            assert block.first_line == 1 + lines
+            lines += block.n_lines
+            got.append(block.data)
+    assert b"".join(got) == b"".join(parts).removeprefix(MARK)
+
+
+@given(
+    text=st.text(alphabet="aé\n\r🙂", max_size=40), places=st.lists(st.integers(0, 90), max_size=12), mark=st.booleans()
+)
+@example(text="a\r\nb\r\n", places=[2, 5], mark=True)  # between "\r" and "\n"
+@example(text="é\n🙂\n", places=[1, 2, 4], mark=True)  # within the mark
+@example(text="é\n🙂\n", places=[1, 4, 5, 6], mark=False)  # within a character
+@settings(max_examples=60)
+def test_whole_lines_come_before_more_is_waited_for(text: str, places: list[int], mark: bool) -> None:
+    """However text is cut into writes, whole lines are given before a wait, and blocks join to the text."""
+    check(cut(MARK * mark + text.encode(), places))
+
+
+@pytest.mark.parametrize("pack", [flushed_gzip, flushed_zstd, members])
+def test_what_has_been_unpacked_is_given(pack: Callable[[Sequence[bytes]], Sequence[bytes]]) -> None:
+    """Of compressed text, all lines are given that what has come unpacks to."""
+    check([b"low\nlow", b"er\n", b"new\n" * 5_000, b"est"], pack=pack)
+    check([b"a\n"], pack=pack)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"x" * (PIPE - 1) + b"\n", b"a\n"],
+        [b"x" * PIPE, b"\n"],
+        [b"x" * 99 + b"\n", b"x" * 100, b"\n"],
+        [b"a\n" * 50, b"b\n" * 50],
+        [b"a\n" * 4_096, b"b\n" * 4_096, b"c"],
+    ],
+)
+@pytest.mark.parametrize("size", [100, 8 << 10, PIPE])
+def test_writes_of_exactly_a_limit(parts: list[bytes], size: int) -> None:
+    """Writes as long as a pipe, a block or the head, with and without a line end as the last byte."""
+    check(parts, size=size)
+
+
+def test_a_short_head_tells_a_binary_file() -> None:
+    """A first line is enough to refuse what is no text, and the head of a format, though it holds a line end."""
+    for data in (b"PK\x03\x04\n", b"\x89PNG\r\n\x1a\n"):
+        with writing([data]) as writer, pytest.raises(CorpusError, match="not UTF-8 text but"):
+            next(read_blocks(writer.path, wait=writer))
+
+
+def test_a_moment_is_waited_behind_a_long_read_alone() -> None:
+    """Who writes a line wants an answer now; who writes much writes more in a moment."""
+    sizes, asked = iter([3, 5_000, 5_000, 5_000, 9]), list[float | None]()
+
+    def wait(descriptor: int, seconds: float | None) -> bool:
+        asked.append(seconds)
+        return seconds is None or len(asked) in (5, 6)
+
+    pieces = pieces_as_they_come(lambda: b"x" * next(sizes, 0), 0, wait=wait)
+    assert [len(piece) for piece in pieces] == [0, 3, 0, 5_000, 5_000, 5_000, 0, 9, 0]
+    assert [seconds if seconds is None else seconds > 0 for seconds in asked[:5]] == [False, None, False, None, True]
+    assert asked[8:] == [0.0, None]
+
+
+def test_moments_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer of long parts that is always a little late is not waited for, over and over, while lines wait."""
+    now = iter(range(1_000_000))
+    monkeypatch.setattr("time.monotonic", lambda: next(now) / 500)  # every wait takes 2 ms
+    pieces = pieces_as_they_come(lambda: b"x" * 5_000, 0, wait=lambda _, seconds: seconds != 0)
+    assert 3 <= next(number for number, piece in enumerate(pieces) if number and not piece) <= 20
+
+
+def test_a_writer_without_a_reader_is_told() -> None:
+    """Waiting ends with BrokenPipeError when the reader of the outlet has gone."""
+    (reader, writer), (other, outlet) = os.pipe(), os.pipe()
+    try:
+        assert not is_ready(reader, 0, outlet=outlet)
+        os.close(other)
+        with pytest.raises(BrokenPipeError):
+            is_ready(reader, outlet=outlet)
+    finally:
+        for descriptor in (reader, writer, outlet):
+            os.close(descriptor)
+
+
+def test_a_pipe_that_does_not_wait_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stdin that another process has made non-blocking is read to its end."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.write(writer, b"low\n")
+    with os.fdopen(reader, "rb", buffering=0) as stdin:
+        monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": stdin}))
+        Timer(0.05, os.close, [writer]).start()
+        assert b"".join(block.data for block in read_blocks("-")) == b"low\n"
