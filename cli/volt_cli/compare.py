@@ -13,7 +13,7 @@ import typer
 
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import messages, prepare_kernels
-from volt_cli.options import Json, Quiet, SizeOptions
+from volt_cli.options import MAX_LINE, Json, MaxLine, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
     check_place,
@@ -93,6 +93,7 @@ def compare(
             help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, or a file; may repeat.",
         ),
     ] = None,
+    max_line: MaxLine = MAX_LINE,
 ) -> None:
     """Compare VOLT's vocabularies with those of others.
 
@@ -101,6 +102,7 @@ def compare(
     """
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
+    from volt.files.long_lines import parse_max_line
     from volt_cli.console import Phases
 
     _refuse_reports([*corpus, *(heldout or ())])
@@ -112,7 +114,7 @@ def compare(
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=sizing.select,
             n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
-            samples=lines, report=status.update if status else None,
+            samples=lines, report=status.update if status else None, max_line=parse_max_line(max_line),
         )  # fmt: skip
     _write(comparison, reports)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from volt_cli.lines import BLOCK_SIZE, open_output, read_lines
 from volt_cli.models import load_model
-from volt_cli.options import EncodingErrors, Files, Model, Separator
+from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Separator
 
 if TYPE_CHECKING:
-    from volt.files.blocks import Errors
     from volt.vocabulary import Vocabulary
 
 
@@ -27,25 +26,28 @@ def decode(
     form: Annotated[Literal["pieces", "ids"], typer.Option(help="What is read.")] = "pieces",
     separator: Separator = "",
     encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
 ) -> None:
     """Decode pieces or ids, line by line, to text.
 
     This undoes `volt encode`.
     """
     from volt.errors import ConfigError
+    from volt.files.long_lines import parse_max_line
 
+    reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line)}
     vocabulary = load_model(model)
     if separator and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
     with open_output(out) as file:
         if form == "ids":
-            file.writelines(_from_ids(vocabulary, files, errors=encoding_errors))
+            file.writelines(_from_ids(vocabulary, files, **reading))
         else:
-            file.writelines(_from_pieces(vocabulary, files, separator=separator, errors=encoding_errors))
+            file.writelines(_from_pieces(vocabulary, files, separator=separator, **reading))
     sys.stdout.flush()
 
 
-def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Errors) -> Iterator[bytes]:
+def _from_ids(vocabulary: Vocabulary, files: list[str] | None, **reading: Any) -> Iterator[bytes]:
     """The text of files of ids, block by block."""
     from volt.encode.decoder import Decoder
     from volt.files.blocks import read_blocks
@@ -53,17 +55,17 @@ def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Errors
 
     decoder = Decoder.of(vocabulary)
     for path in expand(files or ["-"]):
-        for block in read_blocks(path, block_size=BLOCK_SIZE, errors=errors):
+        for block in read_blocks(path, block_size=BLOCK_SIZE, **reading):
             yield decoder.decode_text(block.data, place=block.place)
 
 
-def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: Errors) -> Iterator[bytes]:
+def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, **reading: Any) -> Iterator[bytes]:
     """The text of files of pieces, line by line."""
     from volt.encode.decoder import decode
     from volt.text.markers import BYTE_TOKENS
 
     whole = {*vocabulary.special.user, *BYTE_TOKENS}
-    for lines in read_lines(files, errors=errors):
+    for lines in read_lines(files, **reading):
         for line in lines:
             row = [piece for piece in line.split(" ") if piece]
             yield decode(vocabulary, marked(row, separator, whole=whole) if separator else row).encode() + b"\n"

@@ -13,7 +13,7 @@ import typer
 
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.models import load_model
-from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator
+from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Quiet, Separator
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -68,6 +68,7 @@ def encode(
     ] = "pieces",
     separator: Separator = "",
     encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
 ) -> None:
     """Encode text with a vocabulary.
@@ -79,11 +80,12 @@ def encode(
     with loading():
         from volt.encode.encoder import Encoder
         from volt.encode.files import Job
+        from volt.files.long_lines import parse_max_line
         from volt.files.paths import expand
 
         job = Job(
             form, separator, dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
-            n_threads=speed.threads,
+            n_threads=speed.threads, max_line=parse_max_line(max_line),
         )  # fmt: skip
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         encoder = Encoder(load_model(model), cache_words=speed.cache_words)

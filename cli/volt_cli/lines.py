@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 20  # bytes; small, so that a pipe's reader does not wait long
 
 
-def read_lines(files: list[str] | None, *, errors: Errors) -> Iterator[list[str]]:
-    """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n"."""
+def read_lines(files: list[str] | None, *, errors: Errors, max_line: int | None) -> Iterator[list[str]]:
+    """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n". max_line: as in `read_blocks`."""
     from volt.files.blocks import read_blocks
     from volt.files.paths import expand
 
     for path in expand(files or ["-"]):
-        for block in read_blocks(path, errors=errors, block_size=BLOCK_SIZE):
+        for block in read_blocks(path, errors=errors, block_size=BLOCK_SIZE, max_line=max_line):
             lines = block.data.decode().split("\n")
             yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 

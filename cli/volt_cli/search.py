@@ -134,12 +134,14 @@ def default_output(corpus: list[str]) -> Path:
 
 def _count(corpus: list[str], asked: CountOptions, special: SpecialTokens, phases: Phases) -> WordCounts:
     from volt.count.corpus import count_words
+    from volt.files.long_lines import parse_max_line
 
     with phases.phase("count", unit="B") as advance:
         return count_words(
             corpus, normalizer=asked.normalizer, pretokenizer=_at_level(asked.level, asked.pretokenizer),
             fields=asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
+            max_line=parse_max_line(asked.max_line),
             progress=lambda path, done, total: advance(done, total),
         )  # fmt: skip
 

@@ -25,6 +25,7 @@ from volt.count.columns import field_texts, is_json_lines, is_parquet, json_colu
 from volt.count.word_counts import CountedPart, WordCounts, as_normalizer, as_pretokenizer, check_total, summed
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
+from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.paths import Sources, expand
 from volt.files.threads import prefetch
 from volt.text.markers import SPACE
@@ -56,6 +57,7 @@ def count_words(
     map: Map = map,
     progress: Progress | None = None,
     block_size: int = BLOCK_SIZE,
+    max_line: int | None = MAX_LINE,
 ) -> WordCounts:
     """Count the pre-tokens of files, globs, directories or stdin ("-"), plain or compressed.
 
@@ -66,6 +68,7 @@ def count_words(
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip".
     map: applied to the paths, such as a process pool's.
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
+    max_line: the most bytes of a line; None for no limit.
     Raises CorpusError, with file and line, if a source cannot be read or there are no words.
 
     >>> import tempfile
@@ -75,7 +78,8 @@ def count_words(
     ['hello', 'world']
     """
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
-    job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special)
+    most = checked_max_line(max_line)
+    job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special, most)
     paths = expand(sources)
     part = summed(counts.part for counts in map(partial(_count_path, job=job), paths))
     counts = WordCounts(*part, *made_with)
@@ -98,6 +102,7 @@ class _Job:
     progress: Progress | None
     block_size: int
     special: SpecialTokens | None
+    max_line: int | None
 
     def __post_init__(self) -> None:
         if bool(self.fields) + (self.column is not None) + self.word_counts > 1:
@@ -139,7 +144,7 @@ def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = os.path.getsize(path) if os.path.isfile(path) else None
-    blocks = read_blocks(path, block_size=job.block_size, errors=job.errors)
+    blocks = read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line)
     for block, texts in prefetch((block, _texts(block, job)) for block in blocks):
         table = _table_block(block, job) if job.word_counts else job.counted(texts)
         yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)

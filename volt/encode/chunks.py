@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from volt.files.blocks import Block, Errors, is_compressed, read_blocks
+from volt.files.long_lines import MAX_LINE
 from volt.files.spans import FileSpan, can_span, file_spans
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
@@ -94,8 +95,9 @@ def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
 
 
 def file_chunks(
-    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
-) -> Iterator[Chunk]:
+    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
+    max_line: int | None = MAX_LINE,
+) -> Iterator[Chunk]:  # fmt: skip
     """The chunks of a file, or of stdin ("-"), plain or compressed, which is unpacked ahead in a thread.
 
     errors: see `encode_file`
@@ -103,14 +105,15 @@ def file_chunks(
     numbered: whether each chunk must know the number of its first line, as dropout needs; if not, the chunks of a
         plain file are read by the threads that encode them
     size: bytes
+    max_line: the most bytes of a line; None for no limit
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
     """
     if errors == "strict" and not numbered and can_span(path):
-        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size))
+        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size, max_line=max_line))
         return
-    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict")
+    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict", max_line=max_line)
     for block in blocks if path == "-" or not is_compressed(path) else prefetch(blocks):
         yield Chunk(block.data, first=first, strips_return=True, whole=block)
         first += block.n_lines - len(block.bad_lines) * block.dropped

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, CorpusError, StreamError
+from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.reading.checks import Checks
@@ -52,6 +53,7 @@ class Source:
         transforms that join consecutive lines; "none" reads the files in order.
     epochs: how often it is read before it ends; None means for ever.
     checks: what makes a line unfit.
+    max_line: the most bytes of a line, beyond which a file is unreadable; None for no limit.
 
     >>> Source("wmt", ("train.tsv.gz",), epochs=0)
     Traceback (most recent call last):
@@ -69,6 +71,7 @@ class Source:
     shuffle: Shuffle = "lines"
     epochs: int | None = None
     checks: Checks = field(default_factory=Checks)
+    max_line: int | None = MAX_LINE
 
     def __post_init__(self) -> None:
         for name in ("block_lines", "block_bytes", "split_lines", "epochs"):
@@ -80,6 +83,7 @@ class Source:
         if isinstance(self.paths, str) or not self.paths:
             raise ConfigError(f"source {self.name!r}: paths must be a tuple of one path or more")
         check_weight(self.weight, self.name)
+        checked_max_line(self.max_line)
 
 
 class OpenSource:
@@ -222,7 +226,9 @@ def open_source(
     shards, faults = list[Shard](), list[Fault]()
     for path in paths:
         try:
-            shards.append(open_shard(path, split_lines=source.split_lines, cache=cache))
+            shards.append(
+                open_shard(path, split_lines=source.split_lines, cache=cache, max_line=source.max_line or None)
+            )
         except StreamError as error:
             if policy is None or policy.on_fault == "raise":
                 raise StreamError(f"source {source.name!r}: {error}") from error
