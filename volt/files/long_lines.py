@@ -67,10 +67,10 @@ def long_line_error(path: str, line: int, most: int) -> CorpusError:
     """What to raise for a line of more than `most` bytes.
 
     >>> long_line_error("a.txt", 5, 3)
-    CorpusError('a.txt:5: the line has more than 3 bytes; cut it, or pass a larger max_line=N, or max_line=None for any')
+    CorpusError('a.txt:5: the line has more than 3 bytes; cut it, or pass a larger max_line=N, or max_line=None')
     """
     found = f"{shown_path(path)}:{line}: the line has more than {most:,} bytes"
-    return CorpusError(f"{found}; cut it, or pass a larger max_line=N, or max_line=None for any")
+    return CorpusError(f"{found}; cut it, or pass a larger max_line=N, or max_line=None")
 
 
 class LineLimit:
