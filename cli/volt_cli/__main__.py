@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from volt.errors import ConfigError, VoltError
+from volt.errors import ConfigError, VoltError, bounded, shown_path
 from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search
 from volt_cli.console import messages
 from volt_cli.remedies import in_options
@@ -66,7 +66,7 @@ def main() -> None:
         status = 0
     except OSError as error:
         _silence_stdout()
-        status = _told(f"{error.strerror or error}: {error.filename or 'stdout'}", 1)
+        status = _told(f"{error.strerror or error}: {shown_path(error.filename or 'stdout')}", 1)
     if status == 130:
         messages().print("[bold red]interrupted[/]")
     sys.exit(status)
@@ -76,7 +76,7 @@ def _told(text: str, status: int) -> int:
     """Print an error; the exit status."""
     from rich.markup import escape
 
-    messages().print(f"[bold red]error[/] {escape(text)}")
+    messages().print(f"[bold red]error[/] {escape(bounded(text))}")
     return status
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import ConfigError, CorpusError
-from volt_cli.console import messages, prepare_kernels
+from volt_cli.console import messages, prepare_kernels, print_json
 from volt_cli.options import MAX_LINE, Json, MaxLine, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
@@ -165,7 +164,7 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
 
     data = comparison.as_data()
     if reports.as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False))
+        print_json(data)
     elif not reports.quiet:
         console_beside(reports.out, reports.markdown).print(as_text(data))
     if reports.markdown is not None:

@@ -6,7 +6,9 @@ rich is imported where something is said or shown: a command that has nothing to
 from __future__ import annotations
 
 import gc
+import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,30 +23,43 @@ if TYPE_CHECKING:
     from volt.kernels.ready import Job
 
 _COMPILATION: dict[Job, int] = {"search": 15, "encode": 16}
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e0fff]"
+)
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 @cache
 def messages() -> Console:
     """The console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
-    from rich.console import Console
+    from volt_cli.safe_console import SafeConsole
 
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def output() -> Console:
     """A console on stdout; wide enough for its tables where stdout is a file or pipe."""
-    from rich.console import Console
+    from volt_cli.safe_console import SafeConsole
 
     is_terminal = sys.stdout.isatty()
-    return Console(highlight=False, width=None if is_terminal else 120, soft_wrap=not is_terminal)
+    return SafeConsole(highlight=False, width=None if is_terminal else 120, soft_wrap=not is_terminal)
 
 
 def say(message: str) -> None:
     """Tell people something, on stderr."""
     from rich.text import Text
 
-    messages().print(Text(message))
+    from volt.errors import bounded
+
+    messages().print(Text(bounded(message)))
+
+
+def print_json(data: object, *, indent: int | None = None) -> None:
+    """Print JSON on stdout. What a terminal obeys or does not show is written in escapes, which mean the same."""
+    text = json.dumps(data, ensure_ascii=False, indent=indent)
+    escaped = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    sys.stdout.buffer.write(f"{escaped}\n".encode())
+    sys.stdout.flush()
 
 
 class Phases:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volt.errors import ConfigError
-from volt_cli.console import loading, output
+from volt.errors import ConfigError, shown
+from volt_cli.console import loading, output, print_json
 from volt_cli.models import load_model
 from volt_cli.options import Json, Model
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
+
+MOST_OF_VALUE = 1000  # characters of an entry of the provenance, or of a setting
 
 
 def inspect(
@@ -33,7 +34,7 @@ def inspect(
     with loading():
         data = _data(model, line, n)
     if as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False, indent=1))
+        print_json(data, indent=1)
     else:
         _show(data, line)
 
@@ -71,17 +72,17 @@ def _show(data: dict[str, Any], line: str) -> None:
     for name, value in data.items():
         if name == "provenance":
             for key, entry in value.items():
-                table.add_row(key.replace("_", " "), Text(_plain(entry)))
+                table.add_row(Text(shown(key.replace("_", " "))), Text(_plain(entry)))
         elif name in ("most_frequent", "longest"):
             table.add_row(
-                name.replace("_", " "), Text("  ".join(f"{_visible(token)} {count:,}" for token, count in value))
+                name.replace("_", " "), Text("  ".join(f"{shown(token)} {count:,}" for token, count in value))
             )
         elif name == "pieces":
             if line:
-                table.add_row("cut", Text(" ".join(map(_visible, value))))
+                table.add_row("cut", Text(" ".join(map(shown, value))))
         else:
-            shown = " ".join(value) if isinstance(value, list) else _plain(value)
-            table.add_row(name.replace("_", " "), Text(shown))
+            text = " ".join(map(shown, value)) if isinstance(value, list) else _plain(value)
+            table.add_row(name.replace("_", " "), Text(text))
     output().print(table, soft_wrap=True)
 
 
@@ -90,13 +91,4 @@ def _plain(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _visible(token: str) -> str:
-    """A token with characters that a terminal does not show as escapes.
-
-    >>> _visible("a\\u200b")
-    'a\\\\u200b'
-    """
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in token)
+    return f"{value:,}" if isinstance(value, int) else shown(value, MOST_OF_VALUE)

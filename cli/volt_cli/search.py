@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volt.errors import CandidateError, ConfigError
-from volt_cli.console import Phases, prepare_kernels
+from volt_cli.console import Phases, prepare_kernels, print_json
 from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
 from volt_cli.places import check_one_for_stdout, check_place, console_beside, is_stdout, save, say_written
 
@@ -84,7 +83,7 @@ def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
     from volt.choose.report import as_data
 
     data = as_data(result, seconds=phases.seconds)
-    typer.echo(json.dumps({**data, "output": str(target)}, ensure_ascii=False, indent=1))
+    print_json({**data, "output": str(target)}, indent=1)
 
 
 def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from volt.encode.encoder import Encoder
+from volt.errors import MOST_SHOWN, shown
 from volt.text.markers import PREFIX, SUFFIX
 
 if TYPE_CHECKING:
@@ -148,5 +149,5 @@ def _cuts_table(cuts: Iterable[tuple[str, Iterable[str]]]) -> RenderableType:
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for word, pieces in cuts:
-        table.add_row(Text(word, style="dim"), Text(cut(pieces)))
+        table.add_row(Text(shown(word), style="dim"), Text(shown(cut(pieces), 2 * MOST_SHOWN)))
     return table
