@@ -12,13 +12,91 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+MOST_SHOWN = 60  # characters of a token, a line or a name in a message
+_LONGEST, _TAIL = 2000, 500  # characters of a line of a message, and of its end that is kept
+_MOST_LINES = 500
+
+
+def visible(text: str) -> str:
+    """A text with what a terminal obeys or does not show as escapes: control characters, changes of direction, bytes
+    of a file name that are not UTF-8. Line ends are escaped too.
+
+    >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
+    a\\x1b[2J\\u202e\\n\\xff
+    """
+    return text if text.isprintable() else "".join(map(_visible_character, text))
+
+
+def _visible_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    if "\udc80" <= character <= "\udcff":  # how Python holds a byte of a file name that is not UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
+
+
+def shown(text: object, most: int = MOST_SHOWN) -> str:
+    """A name or a token for people: `visible`, and cut if it has more than `most` characters.
+
+    >>> shown("low\\tlower"), shown("l" * 1_000_000, 3)
+    ('low\\\\tlower', 'lll… (1,000,000 characters)')
+    """
+    text = str(text)
+    return visible(text[:most]) + _rest(text, most)
+
+
+def quoted(text: str, most: int = MOST_SHOWN) -> str:
+    """The same in quotation marks, as Python writes strings.
+
+    >>> print(quoted("low\\x1b"), quoted("l" * 1_000_000, 3))
+    'low\\x1b' 'lll'… (1,000,000 characters)
+    """
+    return repr(text[:most]) + _rest(text, most)
+
+
+def _rest(text: str, most: int) -> str:
+    return f"… ({len(text):,} characters)" if len(text) > most else ""
+
+
+def shown_path(path: object) -> str:
+    """The name of a file for people; whole, unless it is longer than a file system takes.
+
+    >>> print(shown_path("a\\nb.txt"))
+    a\\nb.txt
+    """
+    return shown(path, 4096)
+
+
+def bounded(message: str) -> str:
+    """A message of any origin, fit to be printed: each of its lines `visible`, its middle left out if it is very long.
+
+    >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
+    ('a\\\\x1bb\\nc', True)
+    """
+    first, *others = message.split("\n", _MOST_LINES)
+    lines = [first, *others[: _MOST_LINES - 1], *["…"] * (len(others) == _MOST_LINES)]
+    return "\n".join(map(_bounded_line, lines))
+
+
+def _bounded_line(line: str) -> str:
+    line = visible(line)
+    if len(line) <= _LONGEST:
+        return line
+    start = _LONGEST - _TAIL - 50
+    return f"{line[:start]}… ({len(line) - start - _TAIL:,} characters left out) …{line[-_TAIL:]}"
+
 
 class VoltError(Exception):
     """Base class: the command line prints its text and exits with status 1.
 
+    Its text is made fit to be printed, whatever it quotes: see `bounded`.
+
     >>> issubclass(ConfigError, VoltError)
     True
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(bounded(message))
 
 
 class ConfigError(VoltError):
@@ -50,7 +128,7 @@ class VocabularyError(VoltError):
 
     def __init__(self, message: str, *, place: tuple[str, int] | None = None) -> None:
         super().__init__(message if place is None else f"{place[0]}, entry {place[1] + 1}: {message}")
-        self.message, self.place = message, place
+        self.message, self.place = bounded(message), place
 
 
 class StreamError(VoltError):
@@ -74,7 +152,7 @@ def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], r
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
     CorpusError('a.txt: cannot be read: permission denied; check the path')
     """
-    return kind(f"{path}: cannot be read: {reason(error)}; {remedy}")
+    return kind(f"{shown_path(path)}: cannot be read: {reason(error)}; {remedy}")
 
 
 def missing(library: str, *, extra: str = "interop", remedy: str = "") -> MissingLibraryError:

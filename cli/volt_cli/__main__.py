@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from volt.errors import ConfigError, VoltError
+from volt.errors import ConfigError, VoltError, shown_path
 from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search
 from volt_cli.console import messages, say
 from volt_cli.ending import Ended, ended_by_signals
@@ -72,7 +72,7 @@ def main() -> None:
         status = 0
     except OSError as error:
         _silence_stdout()
-        status = _told(f"{error.strerror or error}: {error.filename or 'stdout'}", 1)
+        status = _told(f"{error.strerror or error}: {shown_path(error.filename or 'stdout')}", 1)
     if status == 130:
         say("", mark="interrupted", style="bold red")
     sys.exit(status)

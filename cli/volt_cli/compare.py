@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import ConfigError, CorpusError
-from volt_cli.console import messages, prepare_kernels, show
+from volt_cli.console import messages, prepare_kernels, print_json, show
 from volt_cli.inputs import readable_named_texts, readable_sample
-from volt_cli.options import Json, Quiet, SizeOptions
+from volt_cli.options import MAX_LINE, Json, MaxLine, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
     check_place,
@@ -114,6 +113,7 @@ def compare(
             help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, or a file; may repeat.",
         ),
     ] = None,
+    max_line: MaxLine = MAX_LINE,
 ) -> None:
     """Compare VOLT's vocabularies with those of others.
 
@@ -122,6 +122,7 @@ def compare(
     """
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
+    from volt.files.long_lines import parse_max_line
     from volt_cli.console import Phases
 
     _refuse_reports([*corpus, *(heldout or ())])
@@ -134,7 +135,7 @@ def compare(
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=sizing.select,
             n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
-            samples=lines, report=status.update if status else None,
+            samples=lines, report=status.update if status else None, max_line=parse_max_line(max_line),
         )  # fmt: skip
     _write(comparison, reports)
 
@@ -210,7 +211,7 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
         with written(reports.out) as path:
             write_page(comparison, path)
     if reports.as_json:  # when the files are there: who reads this may stop at any time
-        typer.echo(json.dumps(data, ensure_ascii=False))
+        print_json(data)
     elif not reports.quiet:
         show(as_text(data), console=console_beside(reports.out, reports.markdown))
     if not reports.quiet:

@@ -6,7 +6,9 @@ rich is imported where something is said or shown: a command that has nothing to
 from __future__ import annotations
 
 import gc
+import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,26 +23,29 @@ if TYPE_CHECKING:
     from volt.kernels.ready import Job
 
 FILE_WIDTH = 120  # columns of a table where stdout is a file or pipe
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e0fff]"
+)
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 @cache
 def messages() -> Console:
     """The console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
-    from rich.console import Console
+    from volt_cli.safe_console import SafeConsole
 
     is_terminal = sys.stderr.isatty()
     width, height = _size(is_terminal, sys.stderr)
-    return Console(stderr=True, highlight=False, soft_wrap=not is_terminal, width=width, height=height)
+    return SafeConsole(stderr=True, highlight=False, soft_wrap=not is_terminal, width=width, height=height)
 
 
 def output() -> Console:
     """A console on stdout; where that is a file or pipe, its tables are as wide as COLUMNS says, or 120."""
-    from rich.console import Console
+    from volt_cli.safe_console import SafeConsole
 
     is_terminal = sys.stdout.isatty()
     width, height = _size(is_terminal, sys.stdout)
-    return Console(highlight=False, soft_wrap=not is_terminal, width=width, height=height)
+    return SafeConsole(highlight=False, soft_wrap=not is_terminal, width=width, height=height)
 
 
 def _size(is_terminal: bool, file: TextIO) -> tuple[int | None, int | None]:
@@ -64,13 +69,22 @@ def say(message: str, *, mark: str = "", style: str = "") -> None:
     """Tell people something, on stderr. mark: a word before it, in a style of its own."""
     from rich.text import Text
 
+    from volt.errors import bounded
     from volt.text.layout import wrapped
 
     console = messages()
-    told = f"{mark} {message}" if mark else message
+    told = bounded(f"{mark} {message}" if mark else message)
     text = Text(told if console.soft_wrap else wrapped(told, console.width))
     text.stylize(style, 0, len(mark))
     console.print(text, soft_wrap=True)
+
+
+def print_json(data: object, *, indent: int | None = None) -> None:
+    """Print JSON on stdout. What a terminal obeys or does not show is written in escapes, which mean the same."""
+    text = json.dumps(data, ensure_ascii=False, indent=indent)
+    escaped = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    sys.stdout.buffer.write(f"{escaped}\n".encode())
+    sys.stdout.flush()
 
 
 class Phases:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from volt_cli.lines import open_output, read_lines, text_blocks, waiting_beside, write_each
 from volt_cli.models import load_model
-from volt_cli.options import EncodingErrors, Files, Model, Separator, checked_separator
+from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Separator, checked_separator
 from volt_cli.places import check_places
 
 if TYPE_CHECKING:
-    from volt.files.blocks import Errors
-    from volt.files.waiting import Wait
     from volt.vocabulary import Vocabulary
 
 
@@ -30,39 +28,39 @@ def decode(
     ] = "pieces",
     separator: Separator = None,
     encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
 ) -> None:
     """Decode pieces or ids, line by line, to text.
 
     This undoes `volt encode`.
     """
     from volt.errors import ConfigError
+    from volt.files.long_lines import parse_max_line
     from volt.files.paths import expand
 
     check_places([out], expand(files or ["-"]), model=model)
     mark = checked_separator(separator)
+    reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_beside(out)}
     vocabulary = load_model(model, beside=files or ["-"])
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
-    wait = waiting_beside(out)
     with open_output(out) as file:
         if form == "ids":
-            write_each(file, _from_ids(vocabulary, files, errors=encoding_errors, wait=wait))
+            write_each(file, _from_ids(vocabulary, files, **reading))
         else:
-            write_each(file, _from_pieces(vocabulary, files, separator=mark, errors=encoding_errors, wait=wait))
+            write_each(file, _from_pieces(vocabulary, files, separator=mark, **reading))
 
 
-def _from_ids(vocabulary: Vocabulary, files: list[str] | None, *, errors: Errors, wait: Wait) -> Iterator[bytes]:
+def _from_ids(vocabulary: Vocabulary, files: list[str] | None, **reading: Any) -> Iterator[bytes]:
     """The text of files of ids, block by block."""
     from volt.encode.decoder import Decoder
 
     decoder = Decoder.of(vocabulary)
-    for block in text_blocks(files, errors=errors, wait=wait):
+    for block in text_blocks(files, **reading):
         yield decoder.decode_text(block.data, place=block.place)
 
 
-def _from_pieces(
-    vocabulary: Vocabulary, files: list[str] | None, *, separator: str, errors: Errors, wait: Wait
-) -> Iterator[bytes]:
+def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, **reading: Any) -> Iterator[bytes]:
     """The text of files of pieces, block by block."""
     from volt.encode.decoder import decode
     from volt.text.markers import BYTE_TOKENS
@@ -73,7 +71,7 @@ def _from_pieces(
         row = [piece for piece in line.split(" ") if piece]
         return decode(vocabulary, marked(row, separator, whole=whole) if separator else row) + "\n"
 
-    for lines in read_lines(files, errors=errors, wait=wait):
+    for lines in read_lines(files, **reading):
         yield "".join(map(decoded, lines)).encode()
 
 

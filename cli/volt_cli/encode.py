@@ -14,7 +14,7 @@ import typer
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.lines import is_conversation, waiting_beside, write_each
 from volt_cli.models import load_model
-from volt_cli.options import EncodingErrors, Files, Model, Quiet, Separator, checked_separator
+from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Quiet, Separator, checked_separator
 from volt_cli.places import check_places, is_stdout
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def encode(
     ] = "pieces",
     separator: Separator = None,
     encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
 ) -> None:
     """Encode text with a vocabulary.
@@ -83,11 +84,12 @@ def encode(
     with loading():
         from volt.encode.encoder import Encoder
         from volt.encode.files import Job
+        from volt.files.long_lines import parse_max_line
         from volt.files.paths import expand
 
         job = Job(
             form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
-            n_threads=speed.threads,
+            n_threads=speed.threads, max_line=parse_max_line(max_line),
         )  # fmt: skip
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)

@@ -12,7 +12,7 @@ from volt.errors import ConfigError
 from volt_cli.console import say
 from volt_cli.inputs import readable_texts
 from volt_cli.models import load_model
-from volt_cli.options import FORMATS, EncodingErrors, Model, Quiet, starting
+from volt_cli.options import FORMATS, MAX_LINE, EncodingErrors, MaxLine, Model, Quiet, starting
 from volt_cli.places import check_places, is_stdout, say_written, told_of, written
 from volt_cli.remedies import in_options
 
@@ -44,6 +44,7 @@ def export(
         bool, typer.Option("--check", help="Encode TEXT here and with the real library; fail if they differ.")
     ] = False,
     encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
 ) -> None:
     """Write a vocabulary for another library.
@@ -66,7 +67,7 @@ def export(
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:
         notes = write_vocabulary(vocabulary, path, to=to)
-        agreement = _compared(vocabulary, path, to, text, encoding_errors) if check else None
+        agreement = _compared(vocabulary, path, to, text, encoding_errors, max_line) if check else None
     if not quiet:
         for note in notes:
             say(f"note: {in_options(told_of(out, path, note))}")
@@ -92,13 +93,18 @@ def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
     return closed
 
 
-def _compared(vocabulary: Vocabulary, path: Path, to: str, text: list[str] | None, errors: Errors) -> Agreement:
+def _compared(
+    vocabulary: Vocabulary, path: Path, to: str, text: list[str] | None, errors: Errors, max_line: str
+) -> Agreement:
     """How the real library, with the file at `path`, cuts lines beside this vocabulary."""
+    from volt.files.long_lines import parse_max_line
     from volt.formats.check import check, probe_lines
     from volt_cli.lines import read_lines
 
-    lines = [line for block in read_lines(text, errors=errors) for line in block] if text else probe_lines(vocabulary)
-    return check(vocabulary, path, to, lines)
+    if not text:
+        return check(vocabulary, path, to, probe_lines(vocabulary))
+    blocks = read_lines(text, errors=errors, max_line=parse_max_line(max_line))
+    return check(vocabulary, path, to, [line for block in blocks for line in block])
 
 
 def described(agreement: Agreement) -> list[str]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volt.errors import ConfigError
-from volt_cli.console import loading, show
+from volt.errors import ConfigError, shown
+from volt_cli.console import loading, print_json, show
 from volt_cli.models import load_model
 from volt_cli.options import Json, Model
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
+
+MOST_OF_VALUE = 1000  # characters of an entry of the provenance, or of a setting
 
 
 def inspect(
@@ -34,7 +35,7 @@ def inspect(
     with loading():
         data = _data(model, line, n)
     if as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False, indent=1))
+        print_json(data, indent=1)
     else:
         _show(data, line)
 
@@ -77,13 +78,14 @@ def _rows(data: dict[str, Any], line: str) -> Iterator[tuple[str, list[str], str
     for name, value in data.items():
         if name == "provenance":
             for key, entry in value.items():
-                yield (key, at_bars(_plain(entry)), "") if key == "signature" else (key, _plain(entry).split(" "), " ")
+                shown_key, text = shown(key), _plain(entry)
+                yield (shown_key, at_bars(text), "") if key == "signature" else (shown_key, text.split(" "), " ")
         elif name in ("most_frequent", "longest"):
-            yield name, [f"{_visible(token)} {count:,}" for token, count in value], "  "
+            yield name, [f"{shown(token)} {count:,}" for token, count in value], "  "
         elif name == "pieces":
-            yield from [("cut", list(map(_visible, value)), " ")] * bool(line)
+            yield from [("cut", list(map(shown, value)), " ")] * bool(line)
         else:
-            yield name, value if isinstance(value, list) else _plain(value).split(" "), " "
+            yield name, list(map(shown, value)) if isinstance(value, list) else _plain(value).split(" "), " "
 
 
 def _plain(value: object) -> str:
@@ -91,13 +93,4 @@ def _plain(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _visible(token: str) -> str:
-    """A token with characters that a terminal does not show as escapes.
-
-    >>> _visible("a\\u200b")
-    'a\\\\u200b'
-    """
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in token)
+    return f"{value:,}" if isinstance(value, int) else shown(value, MOST_OF_VALUE)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from volt_cli.places import is_stdout
 
@@ -18,18 +18,24 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 20  # bytes, at most, of text whose lines are decoded at once
 
 
-def text_blocks(files: list[str] | None, *, errors: Errors, wait: Wait | None = None) -> Iterator[Block]:
-    """Blocks of the files, or of stdin. wait: how pipes are waited for, once the lines that have come are given."""
+def text_blocks(
+    files: list[str] | None, *, errors: Errors, max_line: int | None, wait: Wait | None = None
+) -> Iterator[Block]:
+    """Blocks of the files, or of stdin.
+
+    max_line: as in `read_blocks`
+    wait: how pipes are waited for, once the lines that have come are given
+    """
     from volt.files.blocks import read_blocks
     from volt.files.paths import expand
 
     for path in expand(files or ["-"]):
-        yield from read_blocks(path, block_size=BLOCK_SIZE, errors=errors, wait=wait)
+        yield from read_blocks(path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait)
 
 
-def read_lines(files: list[str] | None, *, errors: Errors, wait: Wait | None = None) -> Iterator[list[str]]:
-    """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n"."""
-    for block in text_blocks(files, errors=errors, wait=wait):
+def read_lines(files: list[str] | None, **reading: Any) -> Iterator[list[str]]:
+    """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n". reading: as in `text_blocks`."""
+    for block in text_blocks(files, **reading):
         lines = block.data.decode().split("\n")
         yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 

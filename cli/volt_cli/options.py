@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
 
+MAX_LINE = "64M"
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
@@ -60,6 +61,12 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
     typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace mends, skip leaves out."),
+]
+MaxLine = Annotated[
+    str,
+    typer.Option(
+        metavar="BYTES", help="Longest line that is read, such as 1G; none: any. Default: 64M.", show_default=False
+    ),
 ]
 Separator = Annotated[
     str | None,
@@ -149,6 +156,7 @@ class CountOptions:
     column: Annotated[str, typer.Option(metavar="NAME", help="Text column of .jsonl or .parquet files.")] = ""
     word_counts: Annotated[bool, typer.Option("--word-counts", help="The corpus is a table: word, count.")] = False
     encoding_errors: EncodingErrors = "strict"
+    max_line: MaxLine = MAX_LINE
     min_count: Annotated[int, typer.Option(metavar="N", help="Leave out words that occur less often.")] = 1
 
 

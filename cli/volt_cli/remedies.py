@@ -11,6 +11,9 @@ import re
 # What the library says → what the command line says, in this order.
 REMEDIES = {
     r"\berrors='replace' or 'skip'": "--encoding-errors replace or skip",
+    r"\bmax_line=(N)\b": r"--max-line \1",
+    r"\bmax_line=None\b": "--max-line none",
+    r"\bmax_line='([^']*)'": r"--max-line '\1'",
     r"\berrors='(\w+)'": r"--encoding-errors \1",
     r"\bpretokenizer='bytes'": "--level bytes",
     r"\b(marker|pretokenizer|separator|fields|column)='([^']*)'": r"--\1 \2",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volt.errors import CandidateError, ConfigError
-from volt_cli.console import Phases, prepare_kernels, say, show
+from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.inputs import readable_texts
 from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
 from volt_cli.places import (
@@ -107,7 +106,7 @@ def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
     from volt.choose.report import as_data
 
     data = as_data(result, seconds=phases.seconds)
-    typer.echo(json.dumps({**data, "output": str(target)}, ensure_ascii=False, indent=1))
+    print_json({**data, "output": str(target)}, indent=1)
 
 
 def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
@@ -157,12 +156,14 @@ def default_output(corpus: list[str]) -> Path:
 
 def _count(corpus: list[str], asked: CountOptions, special: SpecialTokens, phases: Phases) -> WordCounts:
     from volt.count.corpus import count_words
+    from volt.files.long_lines import parse_max_line
 
     with phases.phase("count", unit="B") as advance:
         return count_words(
             corpus, normalizer=asked.normalizer, pretokenizer=_at_level(asked.level, asked.pretokenizer),
             fields=asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
+            max_line=parse_max_line(asked.max_line),
             progress=lambda path, done, total: advance(done, total),
         )  # fmt: skip
 

@@ -113,14 +113,14 @@ def test_bad_lines_are_repaired_or_dropped_and_counted(tmp_path: Path, block_siz
         ("a\n".encode("utf-16"), "UTF-16 text; convert it"),
         ("a\n".encode("utf-32"), "UTF-32 text; convert it"),
         ("\ufeffa\n".encode("utf-16-be"), "UTF-16 text; convert it"),
-        ("ab\n".encode("utf-16-le"), r"looks like binary data or UTF-16 \(NUL at byte 1\)"),
+        ("ab\n".encode("utf-16-le"), r"looks like UTF-16 text \(every other byte is NUL\)"),
         (b"PK\x03\x04rest", "zip archive"),
         (b"\x89PNG\r\n", "PNG image"),
         (b"%PDF-1.7", "PDF document"),
         (b"PAR1....", "parquet file"),
         (b"x" * 257 + b"ustar", "tar archive"),
         (gzip.compress(b"x" * 257 + b"ustar", mtime=0), "tar archive"),
-        (b"x" * 5_000 + b"\0", "binary data"),
+        (bytes(5_000), r"binary data \(100% of its first 5,000 bytes are control characters\)"),
     ],
 )
 def test_what_is_not_text_is_named(tmp_path: Path, data: bytes, message: str) -> None:

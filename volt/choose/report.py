@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from volt.arguments import shortened
 from volt.display import html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
+from volt.errors import MOST_SHOWN, shown
 from volt.text.layout import Entry, Grid, at_bars
 from volt.text.markers import PREFIX, SUFFIX
 
@@ -157,6 +158,6 @@ def _picks_table(result: SearchResult) -> Grid:
 
 def _cuts(cuts: Iterable[tuple[str, Iterable[str]]]) -> list[RenderableType]:
     """Words beside their pieces."""
-    found = [(word, cut(pieces)) for word, pieces in cuts]
+    found = [(shown(word), shown(cut(pieces), 2 * MOST_SHOWN)) for word, pieces in cuts]
     width = max((len(word) for word, _ in found), default=0) + 2
     return [Entry(f"{word:{width}}", [pieces]) for word, pieces in found]

@@ -49,6 +49,7 @@ from volt.comparison.systems import (
 from volt.comparison.token_table import sample_cuts, token_table
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError, ConfigError, VoltError
+from volt.files.long_lines import MAX_LINE
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
@@ -134,6 +135,7 @@ def compare(
     samples: str | Iterable[str] = (),
     parameters: Parameters | None = None,
     report: Report | None = None,
+    max_line: int | None = MAX_LINE,
 ) -> Comparison:
     """Compare VOLT's vocabularies under every rule with other systems, on training and held-out text.
 
@@ -148,6 +150,7 @@ def compare(
     samples: lines to show at every size (default: some lines of the sources)
     parameters: of the search
     report: called with the name of each phase when it starts
+    max_line: the most bytes of a line of text; None for no limit
     Raises ConfigError if an option is wrong.
     Raises CorpusError if a text cannot be read.
     Raises CandidateError if the sources hold no pair of characters to merge.
@@ -163,7 +166,7 @@ def compare(
     options = _Options.of(sizes, select, n_candidates, parameters)
     _load_kernels()
     with work.phase("count"):
-        texts, held = _read_both(training, held_out, work)
+        texts, held = _read_both(training, held_out, work, max_line)
     found = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
     made = [*_volt(found), *_others(found, specs, work), *_separate(texts if separate else (), options, work)]
     results = tuple(_results(made, texts, held, options, work))
@@ -207,18 +210,18 @@ def _load_kernels() -> None:
 
 
 def _read_both(
-    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], work: _Work
+    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], work: _Work, max_line: int | None
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...]]:
     """The training texts and the held-out texts, these under the names of those."""
-    texts, others = _read(training), _read(heldout)
+    texts, others = _read(training, max_line), _read(heldout, max_line)
     held, notes = match_names([text.name for text in texts], others)
     work.problems += [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]
     return texts, held
 
 
-def _read(texts: Sequence[str | NamedText]) -> tuple[NamedText, ...]:
+def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[NamedText, ...]:
     """The texts, read and counted where they are files. Raises ConfigError if two have the same name."""
-    files = iter(read_sources([text for text in texts if isinstance(text, str)]))
+    files = iter(read_sources([text for text in texts if isinstance(text, str)], max_line=max_line))
     found = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
     names = [text.name for text in found]
     if len(set(names)) < len(names):

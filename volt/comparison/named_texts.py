@@ -98,7 +98,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
     """
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
-    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace")
+    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has looked
     text = next((block.data.decode() for block in blocks), "")
     lines = [line.strip() for line in text.split("\n")]
     fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [line[:160] for line in lines if line]

@@ -28,6 +28,7 @@ from volt.count.columns import field_texts, is_json_lines, is_parquet, json_colu
 from volt.count.word_counts import CountedPart, WordCounts, check_total, summed
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
+from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.paths import Sources, expand
 from volt.files.threads import prefetch
 from volt.text.markers import SPACE
@@ -59,6 +60,7 @@ def count_words(
     map: Map = map,
     progress: Progress | None = None,
     block_size: int = BLOCK_SIZE,
+    max_line: int | None = MAX_LINE,
 ) -> WordCounts:
     """Count the pre-tokens of files, globs, directories or stdin ("-"), plain or compressed.
 
@@ -75,6 +77,7 @@ def count_words(
     map: applied to the paths, such as a process pool's.
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
     block_size: how many bytes are read at a time.
+    max_line: the most bytes of a line; None for no limit.
     Raises CorpusError, with file and line, if a source cannot be read or there are no words.
 
     >>> import tempfile
@@ -87,7 +90,8 @@ def count_words(
     arguments.choice(errors, "errors", get_args(Errors))
     min_count, block_size = arguments.whole(min_count, "min_count"), arguments.whole(block_size, "block_size", low=1)
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
-    job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special)
+    most = checked_max_line(max_line)
+    job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special, most)
     paths = expand(sources)
     part = summed(counts.part for counts in map(partial(_count_path, job=job), paths))
     counts = WordCounts(*part, *made_with)
@@ -120,6 +124,7 @@ class _Job:
     progress: Progress | None
     block_size: int
     special: SpecialTokens | None
+    max_line: int | None
 
     def __post_init__(self) -> None:
         if self.column is not None:
@@ -166,7 +171,7 @@ def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = os.path.getsize(path) if os.path.isfile(path) else None
-    blocks = read_blocks(path, block_size=job.block_size, errors=job.errors)
+    blocks = read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line)
     for block, texts in prefetch((block, _texts(block, job)) for block in blocks):
         table = _table_block(block, job) if job.word_counts else job.counted(texts)
         yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)

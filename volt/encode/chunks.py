@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from volt import arguments
 from volt.files.blocks import Block, Errors, is_compressed, read_blocks
+from volt.files.long_lines import MAX_LINE
 from volt.files.spans import FileSpan, can_span, file_spans
 from volt.files.threads import available_cores, prefetch
 from volt.files.waiting import Wait
@@ -100,7 +101,7 @@ def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
 
 def file_chunks(
     path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
-    wait: Wait | None = None,
+    max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Chunk]:  # fmt: skip
     """The chunks of a file, or of stdin ("-"), plain or compressed. A compressed file is unpacked ahead in a thread.
 
@@ -109,18 +110,19 @@ def file_chunks(
     numbered: whether each chunk must know the number of its first line, as dropout needs; if not, the chunks of a
         plain file are read by the threads that encode them
     size: bytes
+    max_line: the most bytes of a line; None for no limit
     wait: see `read_blocks`. With it, what has come before a pipe is opened or waited for is in awaited chunks
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
     """
     if errors == "strict" and not numbered and can_span(path):
-        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size))
+        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size, max_line=max_line))
         return
     is_file = os.path.isfile(path)
     if wait and not is_file:
         yield Chunk(b"", first=first, awaited=True)
-    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict", wait=wait)
+    blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict", max_line=max_line, wait=wait)
     for block in prefetch(blocks) if is_file and is_compressed(path) else blocks:
         yield Chunk(block.data, first=first, strips_return=True, whole=block, awaited=block.awaited)
         first += block.n_lines - len(block.bad_lines) * block.dropped

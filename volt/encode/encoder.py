@@ -34,6 +34,7 @@ from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Rendering, as_id_text, as_ids, as_pieces
 from volt.errors import ConfigError, VocabularyError
 from volt.files.blocks import Errors
+from volt.files.long_lines import MAX_LINE
 from volt.files.spans import can_span
 from volt.vocabulary import Vocabulary
 
@@ -167,20 +168,21 @@ class Encoder:
 
     def encode_file(
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
-        errors: Errors = "strict", n_threads: int | None = None,
+        errors: Errors = "strict", n_threads: int | None = None, max_line: int | None = MAX_LINE,
     ) -> Encoded:  # fmt: skip
         """The ids of the lines of a file, plain or compressed. Lines end at "\\n" or "\\r\\n".
 
         path: of the file, or "-" for stdin
         dropout, seed, n_threads: those of `encode_batch`
         errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
-        Raises CorpusError, with file and line, if the file cannot be read or is not text.
+        max_line: the most bytes of a line; None for no limit.
+        Raises CorpusError, with file and line, if the file cannot be read or is not text, or a line is too long.
         """
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
         size, n_threads = shares(n_bytes, _threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
-        chunks = file_chunks(path, errors=errors, numbered=dropout > 0, size=size)
+        chunks = file_chunks(path, errors=errors, numbered=dropout > 0, size=size, max_line=max_line)
         return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=n_bytes)
 
     def encode_text(

@@ -40,6 +40,7 @@ from volt.files.atomic import make_folder, write_atomic
 from volt.files.blocks import Errors
 from volt.files.destination import follow
 from volt.files.distinct import check_distinct
+from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.waiting import Wait, is_ready
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -53,7 +54,7 @@ class Job:
     """What to make of files.
 
     form: pieces, ids, npy or bin, see above
-    separator, dropout, seed, errors, n_threads: see `Encoder.encode_text` and `Encoder.encode_file`
+    separator, dropout, seed, errors, n_threads, max_line: see `Encoder.encode_text` and `Encoder.encode_file`
     """
 
     form: Output = "pieces"
@@ -62,6 +63,7 @@ class Job:
     seed: int | None = None
     errors: Errors = "strict"
     n_threads: int | None = None
+    max_line: int | None = MAX_LINE
 
     def __post_init__(self) -> None:
         if self.form not in get_args(Output):
@@ -71,6 +73,7 @@ class Job:
         if self.n_threads is not None and self.n_threads < 1:
             raise ConfigError(f"{self.n_threads} threads; give 1 or more")
         Dropout.of(self.dropout, self.seed)
+        checked_max_line(self.max_line)
 
     @property
     def is_text(self) -> bool:
@@ -173,8 +176,10 @@ def _encoded(
     def chunks() -> Iterator[Chunk]:
         first = 0
         for path in paths:
-            start = 0 if restart else first
-            for chunk in file_chunks(path, errors=job.errors, first=start, numbered=job.dropout > 0, wait=wait):
+            start, numbered = 0 if restart else first, job.dropout > 0
+            for chunk in file_chunks(
+                path, errors=job.errors, first=start, numbered=numbered, max_line=job.max_line, wait=wait
+            ):
                 first = chunk.next_line if job.dropout else 0
                 yield remembered(chunk)
             yield remembered(Chunk(b"", first=first))
@@ -274,7 +279,7 @@ def _origin(encoder: Encoder, path: str, job: Job) -> dict[str, Any]:
         found = os.stat(path)
     except OSError:
         return {}
-    asked = {name: value for name, value in asdict(job).items() if name != "n_threads"}
+    asked = {name: value for name, value in asdict(job).items() if name not in ("n_threads", "max_line")}
     return {
         "source": os.path.abspath(path), "bytes": found.st_size, "modified": found.st_mtime_ns,
         "vocabulary": encoder.vocabulary.fingerprint, **asked,

@@ -2,7 +2,8 @@
 
 A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file.
 Compression is told by a file's first bytes, never by its name. What cannot be text (archives, images, UTF-16,
-damaged files, invalid UTF-8) is refused with the file, the line and the remedy.
+damaged files, invalid UTF-8, a line that is too long) is refused with the file, the line and the remedy. A file that
+grows meanwhile is read as far as it went when it was opened; one that is shortened is refused.
 
 >>> import gzip, tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
@@ -13,6 +14,8 @@ damaged files, invalid UTF-8) is refused with the file, the line and the remedy.
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,29 +24,16 @@ from io import BytesIO
 from itertools import chain
 from typing import Any, Literal
 
-from volt.errors import ConfigError, CorpusError, unreadable
+from volt.errors import ConfigError, CorpusError, shown_path, unreadable
+from volt.files.binary import HEAD_SIZE, refusing_binary
 from volt.files.decompression import decompress, find_decoder
+from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE, LineLimit
 from volt.files.waiting import Wait, is_ready, pieces_as_they_come
 
 Errors = Literal["strict", "replace", "skip"]
 
 BLOCK_SIZE = 32 << 20  # bytes
 _READ_SIZE = 16 << 10  # bytes per read of what is compressed: it may unpack to a thousand times as much
-HEAD_SIZE = 8 << 10  # bytes searched for what betrays a binary file
-
-_FOREIGN = {
-    b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
-    b"\x00\x00\xfe\xff": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
-    b"\xff\xfe": "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
-    b"PK\x03\x04": "a zip archive; unpack it",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
-    b"\x04\x22\x4d\x18": "an lz4 file; recompress it with gzip, xz or zstd",
-    b"PAR1": "a parquet file; name it as a file on disk, with its text column",
-    b"SQLite format 3": "an SQLite database; export its text column",
-    b"%PDF-": "a PDF document; extract its text",
-    b"\x89PNG": "a PNG image; leave it out",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +75,21 @@ class Block:
         number = self.first_line + index
         for bad in self.bad_lines if self.dropped else ():
             number += bad <= number
-        return f"{self.path}:{number}"
+        return f"{shown_path(self.path)}:{number}"
 
 
 def read_blocks(
     path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True,
-    wait: Wait | None = None,
+    max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Block]:  # fmt: skip
     """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
 
     errors: what to do with a line that is not UTF-8: "strict" raises, "replace" puts U+FFFD, "skip" drops it.
     checked: False leaves it to the caller to see whether the text is UTF-8, and then to raise `utf8_error`.
+    max_line: the most bytes of a line; None for no limit.
     wait: how a pipe or terminal is waited for, such as `volt.files.waiting.is_ready`. Before that, the whole lines that
         have come are one block, which may be empty. Without it, blocks are filled however long that takes.
-    Raises CorpusError if the file cannot be read, is damaged or is not text.
+    Raises CorpusError if the file cannot be read, is damaged or is not text, or if a line is too long.
 
     >>> next(read_blocks("/nowhere/train.de"))
     Traceback (most recent call last):
@@ -107,17 +98,18 @@ def read_blocks(
     """
     if errors not in ("strict", "replace", "skip") or block_size < 1:
         raise ConfigError(f"errors={errors!r}, block_size={block_size}: choose strict, replace or skip, and a size > 0")
-    first_line = 1
+    first_line, limit = 1, LineLimit(max_line)
     with _open(path, wait) as file:
-        for data in _whole_lines(_text(file, block_size), block_size):
-            text = data.removeprefix(b"\xef\xbb\xbf") if first_line == 1 else data  # less a byte order mark
+        for data in _whole_lines(limit.passing(_text(file, block_size)), block_size):
+            limit.refuse(file.path, first_line + data.count(b"\n"))
+            text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
             n_lines = text.count(b"\n") + bool(text and not text.endswith(b"\n"))
             block = Block(path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
             yield _checked(block, errors) if checked else block
             first_line += n_lines
 
 
-def read_raw(path: str, *, block_size: int = BLOCK_SIZE) -> Iterator[bytes]:
+def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE) -> Iterator[bytes]:
     """Yield the whole lines of one file as `read_blocks` does, decompressed, but not checked to be UTF-8.
 
     >>> next(read_raw("/nowhere/train.de"))
@@ -125,8 +117,12 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE) -> Iterator[bytes]:
         ...
     volt.errors.CorpusError: /nowhere/train.de: cannot be read: no such file or directory; check the path
     """
+    n_lines, limit = 0, LineLimit(max_line)
     with _open(path) as file:
-        yield from _whole_lines(_text(file, block_size), block_size)
+        for data in _whole_lines(limit.passing(_text(file, block_size)), block_size):
+            n_lines += data.count(b"\n")
+            limit.refuse(file.path, 1 + n_lines)
+            yield data
 
 
 def is_compressed(path: str) -> bool:
@@ -142,14 +138,18 @@ def is_compressed(path: str) -> bool:
 class _CountedFile:
     """A binary file that knows how much of it has been read.
 
+    A file on disk is read as far as it went when it was opened, but if it had no size: then, as in /proc, to its end.
+
+
     wait: how it is waited for; without it, reads wait by themselves
     step: how much to read at a time
     awaited: whether nothing more was there when it was read last
     """
 
-    def __init__(self, path: str, file: Any, wait: Wait | None) -> None:
+    def __init__(self, path: str, file: Any, wait: Wait | None, *, status: os.stat_result | None = None) -> None:
         self.path, self._file, self._wait = path, file, wait
         self.n_read, self.step, self.awaited = 0, _READ_SIZE, False
+        self._end = status.st_size if status and stat.S_ISREG(status.st_mode) and status.st_size else None
 
     def pieces(self) -> Iterator[bytes]:
         """What reads return. With `wait`, also b"" wherever nothing more is there yet."""
@@ -162,11 +162,15 @@ class _CountedFile:
             yield piece
 
     def read(self, size: int) -> bytes:
+        if self._end is not None:
+            size = min(size, self._end - self.n_read)
         try:
             while (data := self._file.read(size)) is None:  # another process made it return at once, with nothing
                 is_ready(self._file.fileno())
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
+        if size and not data and self._end and os.fstat(self._file.fileno()).st_size < self._end:
+            raise shortened(self.path)
         self.n_read += len(data)
         return bytes(data)
 
@@ -175,6 +179,15 @@ class _CountedFile:
             return int(self._file.fileno())
         except (AttributeError, OSError):  # what stands in for stdin may have none
             return None
+
+
+def shortened(path: str) -> CorpusError:
+    """What to raise for a file that ends before the place where it ended when it was opened.
+
+    >>> shortened("a.txt")
+    CorpusError('a.txt: was shortened while it was read; run it again')
+    """
+    return CorpusError(f"{shown_path(path)}: was shortened while it was read; run it again")
 
 
 @contextmanager
@@ -187,7 +200,7 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     with file:
-        yield _CountedFile(path, file, wait)
+        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()))
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
@@ -198,8 +211,7 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
         head, pieces = _with_head(decompress(pieces, start, path=file.path))
     else:
         file.step = block_size
-    refuse_binary(file.path, head)
-    return pieces
+    return refusing_binary(file.path, pieces)
 
 
 def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
@@ -233,20 +245,6 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
             whole, size = [], size - len(block)
     if size:
         yield b"".join(whole + rest)
-
-
-def refuse_binary(path: str, head: bytes) -> None:
-    """Raise CorpusError if a file's first `HEAD_SIZE` bytes show that it is not text.
-
-    >>> refuse_binary("a.txt", b"text")
-    """
-    for magic, what in _FOREIGN.items():
-        if head.startswith(magic):
-            raise CorpusError(f"{path}: not UTF-8 text but {what}")
-    if head[257:262] == b"ustar":
-        raise CorpusError(f"{path}: not UTF-8 text but a tar archive; unpack it")
-    if (position := head.find(b"\0")) >= 0:
-        raise CorpusError(f"{path}: looks like binary data or UTF-16 (NUL at byte {position}); convert it to UTF-8")
 
 
 def _checked(block: Block, errors: Errors) -> Block:
@@ -296,4 +294,4 @@ def utf8_error(block: Block) -> CorpusError:
         line = block.first_line + block.data.count(b"\n", 0, start)
         column = len(block.data[start : error.start].decode()) + 1
         found = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
-    return CorpusError(f"{block.path}:{line}: {found}; convert the file or pass errors='replace' or 'skip'")
+    return CorpusError(f"{shown_path(block.path)}:{line}: {found}; convert the file or pass errors='replace' or 'skip'")

@@ -1,6 +1,7 @@
 """Bytes of a compressed file → its text, several members included; damage is told with the line that it follows.
 
-Compression is told by a file's first bytes, never by its name.
+Compression is told by a file's first bytes, never by its name. Memory is bounded whatever a file holds: text comes in
+pieces of a megabyte (zstd makes 128 at once, at most), and a file that asks for more than `_MOST` is refused.
 
 >>> import gzip
 >>> packed = gzip.compress(b"one\\n") + gzip.compress(b"two\\n")
@@ -16,7 +17,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from volt.errors import CorpusError
+from volt.errors import CorpusError, shown_path
+
+_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
+_PIECE = 1 << 20  # bytes of text at a time
+_ZSTD_STEP = 4 << 10  # packed bytes at a time: zstd packs 128 KB in four bytes, and gives what it has at once
+
+
+_TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # how xz and zstd say so
 
 
 class Decompressor(Protocol):
@@ -26,32 +34,94 @@ class Decompressor(Protocol):
     def eof(self) -> bool: ...
     @property
     def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def texts(self, data: bytes, /) -> Iterator[bytes]:
+        """The text of the next bytes of a member, piece by piece."""
+        ...
 
 
 StartDecoder = Callable[[], Decompressor]
 
 
-def _zstd() -> Decompressor:
-    import zstandard
+class _Stepwise:
+    """bzip2 and xz, whose decoders give as much text as they are asked for."""
 
-    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+    def __init__(self, decoder: bz2.BZ2Decompressor | lzma.LZMADecompressor) -> None:
+        self._decoder = decoder
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def texts(self, data: bytes) -> Iterator[bytes]:
+        yield self._decoder.decompress(data, _PIECE)
+        while not self.eof and not self._decoder.needs_input:
+            yield self._decoder.decompress(b"", _PIECE)
+
+
+class _Gzip:
+    """gzip, whose decoder hands back the bytes that it has not come to."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def texts(self, data: bytes) -> Iterator[bytes]:
+        text = None
+        while not self.eof and (data or text is None or len(text) == _PIECE):
+            yield (text := self._decoder.decompress(data, _PIECE))
+            data = self._decoder.unconsumed_tail
+
+
+class _Zstd:
+    """zstd, whose decoder gives all text of what it is given: a little at a time."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._decoder, self._rest = zstandard.ZstdDecompressor(max_window_size=_MOST).decompressobj(), b""
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data + self._rest
+
+    def texts(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), _ZSTD_STEP):
+            text = self._decoder.decompress(data[start : start + _ZSTD_STEP])
+            yield from (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+            if self.eof:
+                self._rest = data[start + _ZSTD_STEP :]
+                return
 
 
 _DECODERS: dict[bytes, StartDecoder] = {
-    b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
-    b"BZh": bz2.BZ2Decompressor,
-    b"\xfd7zXZ\x00": lzma.LZMADecompressor,
-    b"\x28\xb5\x2f\xfd": _zstd,
-    **{bytes([0x50 + i, 0x2A, 0x4D, 0x18]): _zstd for i in range(16)},  # skippable frames, as pzstd writes
+    b"\x1f\x8b": _Gzip,
+    b"BZh": lambda: _Stepwise(bz2.BZ2Decompressor()),
+    b"\xfd7zXZ\x00": lambda: _Stepwise(lzma.LZMADecompressor(memlimit=_MOST)),
+    b"\x28\xb5\x2f\xfd": _Zstd,
+    **{bytes([0x50 + i, 0x2A, 0x4D, 0x18]): _Zstd for i in range(16)},  # skippable frames, as pzstd writes
 }
 
 
 def find_decoder(head: bytes) -> StartDecoder | None:
     """What starts a decoder of the gzip, bzip2, xz or zstd file that begins with `head` (8 bytes do); else None.
 
-    >>> find_decoder(b"BZh91AY&") is bz2.BZ2Decompressor, find_decoder(b"low newest")
-    (True, None)
+    >>> find_decoder(b"BZh91AY&") is None, find_decoder(b"low newest")
+    (False, None)
     """
     return next((start for magic, start in _DECODERS.items() if head.startswith(magic)), None)
 
@@ -62,7 +132,8 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
     An empty piece says that no more is there yet: it is handed on.
     Raises CorpusError with the number of good lines if the file is cut or garbled.
 
-    >>> b"".join(decompress([bz2.compress(b"one")[:-9]], bz2.BZ2Decompressor, path="a.bz2"))
+    >>> packed = bz2.compress(b"one")
+    >>> b"".join(decompress([packed[:-9]], find_decoder(packed), path="a.bz2"))
     Traceback (most recent call last):
         ...
     volt.errors.CorpusError: a.bz2: truncated after line 0; copy or compress it again
@@ -75,9 +146,14 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
             n_lines += text.count(b"\n")
             yield text
     except EOFError:
-        raise CorpusError(f"{path}: truncated after line {n_lines}; copy or compress it again") from None
+        raise CorpusError(f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again") from None
     except (zlib.error, lzma.LZMAError, ZstdError, OSError) as error:
-        raise CorpusError(f"{path}: corrupt after line {n_lines} ({error}); copy it again") from error
+        if any(found in str(error) for found in _TOO_LARGE):
+            raise CorpusError(
+                f"{shown_path(path)}: it takes more than {_MOST >> 20} MB of memory to unpack; compress it again, with "
+                "a smaller dictionary (xz) or window (zstd)"
+            ) from None
+        raise CorpusError(f"{shown_path(path)}: corrupt after line {n_lines} ({error}); copy it again") from error
 
 
 def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
@@ -88,8 +164,7 @@ def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
             yield piece
         while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may pad what follows a member
             decoder = decoder or start()
-            if text := decoder.decompress(piece):
-                yield text
+            yield from filter(None, decoder.texts(piece))
             piece = decoder.unused_data if decoder.eof else b""
             decoder = None if decoder.eof else decoder
     if decoder is not None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from volt.errors import CorpusError
+from volt.errors import CorpusError, shown_path
 
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -19,6 +19,8 @@ Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def expand(sources: Sources) -> list[str]:
     """Files, globs (sorted), directories (sorted, recursive, no dot files) and "-" (stdin) → paths to read.
 
+    Links to files are read, links to directories within a directory or a `**` are not followed, so that no circle is
+    walked. Of what a directory or a glob holds, pipes, sockets and devices are left out, but not if they are named.
     Raises CorpusError if one is missing, matches nothing or is a directory without files.
 
     >>> expand("-")
@@ -33,12 +35,36 @@ def expand(sources: Sources) -> list[str]:
 
 def _expand_one(source: str) -> list[str]:
     exists = source == "-" or os.path.lexists(source)
-    matches = [source] if exists else sorted(glob.glob(source, recursive=True))
+    matches = [source] if exists else sorted(filter(_is_no_pipe, _matches(source)))
     paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
     if not paths:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
-        raise CorpusError(f"{source}: {'the directory holds no files' if matches else missing}; check the path")
-    return paths
+        found = "the directory holds no files" if matches else missing
+        raise CorpusError(f"{shown_path(source)}: {found}; check the path")
+    return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]
+
+
+def _matches(pattern: str) -> list[str]:
+    """What a pattern matches. A `**` stands for folders at any depth, but for none behind a link."""
+    parts = pattern.split("/")
+    if "**" not in parts:
+        return glob.glob(pattern)
+    place = parts.index("**")
+    start, rest = "".join(f"{part}/" for part in parts[:place]), "/".join(parts[place + 1 :])
+    folders = [folder for base in (glob.glob(start) if start else [""]) for folder in _folders(base)]
+    return [match for folder in folders for match in _matches(glob.escape(folder) + (rest or "*"))]
+
+
+def _folders(base: str) -> Iterator[str]:
+    """A folder and those below it, but for hidden ones and links, each with "/" at its end; "" is the current one."""
+    for folder, inner, _ in os.walk(base or "."):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        yield os.path.join(folder, "").removeprefix("" if base else "./")
+
+
+def _is_no_pipe(path: str) -> bool:
+    """Whether a path is a file, a folder, or nothing, rather than a pipe, a socket or a device."""
+    return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
 
 
 def _files_below(folder: str) -> list[str]:

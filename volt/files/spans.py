@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from volt.errors import CorpusError, unreadable
-from volt.files.blocks import HEAD_SIZE, Block, refuse_binary
+from volt.files.binary import HEAD_SIZE, refuse_binary
+from volt.files.blocks import Block, shortened
 from volt.files.decompression import find_decoder
+from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, long_line_error, overlong
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _STEP = 1 << 12  # bytes looked at around a cut
 
 
@@ -46,11 +47,12 @@ class _Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """Bytes start to start + size of a file."""
+    """Bytes start to start + size of a file. max_line: the most bytes of a line; None for no limit."""
 
     file: _Descriptor
     start: int
     size: int
+    max_line: int | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -61,7 +63,10 @@ class FileSpan:
         return bytes(room)
 
     def read_into(self, room: memoryview) -> None:
-        """Fill the room, which is as long as the span. Raises CorpusError if the file has become shorter."""
+        """Fill the room, which is as long as the span.
+
+        Raises CorpusError if the file has become shorter, or a line is too long.
+        """
         done = 0
         while done < self.size:
             try:
@@ -69,8 +74,15 @@ class FileSpan:
             except OSError as error:
                 raise unreadable(self.file.path, error, kind=CorpusError) from error
             if n == 0:
-                raise CorpusError(f"{self.file.path}: was shortened while it was read; try again")
+                raise shortened(self.file.path)
             done += n
+        if self.max_line is not None and self.size > self.max_line:  # else no line can be too long
+            self._check_lines(bytes(room), self.max_line)
+
+    def _check_lines(self, text: bytes, most: int) -> None:
+        if (start := overlong(text, most)) >= 0:
+            line = replace(self, max_line=None).block().first_line + text.count(b"\n", 0, start)
+            raise long_line_error(self.file.path, line, most)
 
     def block(self) -> Block:
         """The span with the number of its first line, for messages."""
@@ -81,20 +93,21 @@ class FileSpan:
 
 
 def can_span(path: str) -> bool:
-    """Whether a file can be cut: it is plain, and neither compressed nor a pipe.
+    """Whether a file can be cut: it is plain and has a size, and is neither compressed nor a pipe.
 
     >>> can_span(__file__), can_span("-")
     (True, False)
     """
-    if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path):
+    if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
         return False
     return find_decoder(_Descriptor(path).read(0, 8)) is None
 
 
-def file_spans(path: str, *, size: int) -> Iterator[FileSpan]:
+def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
     """Cut a plain file behind line ends into spans of about `size` bytes, less a byte order mark.
 
-    Raises CorpusError if the file cannot be read or is not text.
+    What is added to the file meanwhile is left out. max_line: the most bytes of a line; None for no limit.
+    Raises CorpusError if the file cannot be read or is not text, or a line is too long.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -102,21 +115,22 @@ def file_spans(path: str, *, size: int) -> Iterator[FileSpan]:
     ...     [bytes(span) for span in file_spans(file.name, size=5)]
     [b'low\\nlower\\n', b'new']
     """
-    file = _Descriptor(path)
-    head = file.read(0, HEAD_SIZE)
+    file, most = _Descriptor(path), checked_max_line(max_line)
+    head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(path, head)
-    start, end = len(_BYTE_ORDER_MARK) * head.startswith(_BYTE_ORDER_MARK), os.fstat(file.number)[stat.ST_SIZE]
+    start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
     while start < end:
-        cut = _line_end(file, start + size) if start + size < end else end
-        yield FileSpan(file, start, cut - start)
+        far = end if most is None else min(end, start + size + most)  # a line that goes on there is too long
+        cut = min(far, _line_end(file, start + size, far) if start + size < end else end)
+        yield FileSpan(file, start, cut - start, most)
         start = cut
 
 
-def _line_end(file: _Descriptor, place: int) -> int:
-    """Where the line ends in which the byte before a place stands, behind its line end; or the end of the file."""
+def _line_end(file: _Descriptor, place: int, far: int) -> int:
+    """Where the line ends in which the byte before a place stands, behind its line end; or `far`, if that is nearer."""
     place -= 1
-    while piece := file.read(place, _STEP):
+    while place < far and (piece := file.read(place, _STEP)):
         if (found := piece.find(b"\n")) >= 0:
             return place + found + 1
         place += len(piece)
-    return place
+    return far

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volt.errors import VoltError, unreadable
+from volt.errors import VoltError, shown_path, unreadable
 
 _REMEDY = "; convert or restore the file"
 
 
-def read_bytes(path: str | Path, *, kind: type[VoltError]) -> bytes:
-    """The bytes of a file. Raises an error of this kind if it cannot be read.
+def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
+    """The bytes of a file. Raises an error of this kind if it cannot be read, or has more than `most` bytes.
 
     >>> read_bytes("/nowhere/codes", kind=VoltError)
     Traceback (most recent call last):
@@ -25,20 +25,25 @@ def read_bytes(path: str | Path, *, kind: type[VoltError]) -> bytes:
     volt.errors.VoltError: /nowhere/codes: cannot be read: no such file or directory; check the path
     """
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            data = file.read() if most is None else file.read(most + 1)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
+    if most is not None and len(data) > most:
+        raise kind(f"{shown_path(path)}: more than {most:,} bytes, which no file of this kind needs; check the path")
+    return data
 
 
-def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY) -> str:
+def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
     """The text of a UTF-8 file, its line ends as they are. remedy: what an error says behind "not UTF-8 text".
 
-    Raises an error of this kind if the file cannot be read, or, with the line, if it is not UTF-8.
+    Raises an error of this kind if the file cannot be read or has more than `most` bytes, or, with the line, if it is
+    not UTF-8.
 
     >>> read_text(__file__, kind=VoltError).startswith("A small file", 3)
     True
     """
-    return decoded(path, read_bytes(path, kind=kind), kind=kind, remedy=remedy)
+    return decoded(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
 
 
 def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str = _REMEDY) -> str:
@@ -53,4 +58,4 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise kind(f"{path}:{line}: not UTF-8 text{remedy}") from None
+        raise kind(f"{shown_path(path)}:{line}: not UTF-8 text{remedy}") from None

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from volt import arguments
-from volt.errors import ConfigError
+from volt.errors import ConfigError, quoted
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 
 if TYPE_CHECKING:
     import polars as pl
 
 FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
+MOST_USER = 4093  # user tokens: a private character stands for each
+LONGEST = 1000  # characters of a special token: what looks for them takes time with the square of it
 _HELP = "choose another spelling, such as <url>"
 
 
@@ -32,9 +35,10 @@ class SpecialTokens:
     """The tokens that are not made of text.
 
     unk, bos, eos, pad: the tokens with a role, numbered 0 to 3 in this order
-    user: the user's own tokens, which are never split
+    user: the user's own tokens, which are never split, at most 4,093
 
-    Raises ConfigError if one is empty, unprintable, repeats, or could be met in text as an atom.
+    Raises ConfigError if one is empty, unprintable, longer than 1,000 characters, repeats, or could be met in text as
+    an atom.
 
     >>> SpecialTokens(user=["<url>"]).all[4:]
     ('<url>',)
@@ -53,17 +57,21 @@ class SpecialTokens:
         )  # a frozen dataclass takes a list as what was meant in no other way
         for role in ("unk", "bos", "eos", "pad"):
             arguments.text(getattr(self, role), role)
+        if len(self.user) > MOST_USER:
+            raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; leave out others")
+        met = set(BYTE_TOKENS)
         for number, token in enumerate(self.all):
+            if len(token) > LONGEST:
+                raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
             if token.split() != [token] or not token.isprintable():
                 raise ConfigError(
-                    f"special token {token!r} is empty or holds white space or what cannot be printed; {_HELP}"
+                    f"special token {quoted(token)} is empty or holds white space or what cannot be printed; {_HELP}"
                 )
             if number < 4 and len(token) < 2:
                 raise ConfigError(f"special token {token!r} is one character, which text may hold; {_HELP}")
-            if token in self.all[:number] or token in BYTE_TOKENS or token.endswith(SUFFIX):
-                raise ConfigError(f"special token {token!r} is given twice or has another meaning; {_HELP}")
-        if len(self.user) > LAST_HIDDEN - FIRST_HIDDEN:
-            raise ConfigError(f"{len(self.user)} user tokens; {LAST_HIDDEN - FIRST_HIDDEN} are the most")
+            if token in met or token.endswith(SUFFIX):
+                raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
+            met.add(token)
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -93,11 +101,11 @@ class SpecialTokens:
 
         text: any
         """
-        if self.user:
-            text = "".join("\ufffd" if FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN else char for char in text)
-        for start, end in reversed(self.spans(text)):
-            text = text[:start] + self._hidden(self.user.index(text[start:end])) + text[end:]
-        return text
+        if not self.user:
+            return text
+        text = "".join("\ufffd" if FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN else char for char in text)
+        numbers = {token: number for number, token in enumerate(self.user)}
+        return _finder(self.user).sub(lambda found: self._hidden(numbers[found[0]]), text)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the user tokens stand in a text.
@@ -109,8 +117,7 @@ class SpecialTokens:
         """
         if not self.user:
             return []
-        longest_first = sorted(self.user, key=len, reverse=True)
-        return [match.span() for match in re.finditer("|".join(map(re.escape, longest_first)), text)]
+        return [match.span() for match in _finder(self.user).finditer(text)]
 
     def reveal(self, text: str) -> str:
         """Undo `hide`.
@@ -130,3 +137,9 @@ class SpecialTokens:
     @staticmethod
     def _hidden(number: int) -> str:
         return chr(FIRST_HIDDEN + number)
+
+
+@lru_cache(maxsize=16)  # to sort and compile thousands of tokens takes longer than most lines
+def _finder(user: tuple[str, ...]) -> re.Pattern[str]:
+    """What finds user tokens; of two that begin at one place, the longer."""
+    return re.compile("|".join(map(re.escape, sorted(user, key=len, reverse=True))))

@@ -12,6 +12,7 @@ is one that a merge makes and the vocabulary does not keep.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from typing import Any, Literal
 
 from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
 from volt.files.atomic import write_atomic
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
@@ -31,6 +32,7 @@ from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary.file import VocabularyFile, dump
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ROLES = ("unk", "bos", "eos", "pad")
 
 
@@ -128,34 +130,38 @@ class Vocabulary:
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not _is_text(part):
-                    yield "merges", rank, f"{part!r} holds a lone surrogate, which is no text; remove the merge"
+                    yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
                 if part not in made and atom_code(part, marker=self.marker) is None:
                     yield (
                         "merges",
                         rank,
-                        f"no character and no earlier merge makes {part!r}; restore that merge",
+                        f"no character and no earlier merge makes {quoted(part)}; restore that merge",
                     )
             made.add(left + right)
 
     def _token_faults(self) -> Iterator[tuple[str, int, str]]:
-        first, made = dict[str, int](), set(map("".join, self.merges))
+        first, made, reserved = dict[str, int](), set(map("".join, self.merges)), set(self._reserved)
         if self.counts and len(self.counts) != len(self.tokens):
             yield "tokens", len(self.tokens) - 1, f"{len(self.tokens)} tokens but {len(self.counts)} counts"
         for index, token in enumerate(self.tokens):
             if not _is_text(token):
-                yield "tokens", index, f"token {token!r} holds a lone surrogate, which is no text; remove it"
+                yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is no text; remove it"
             elif token in first:
-                yield "tokens", index, f"token {token!r} repeats token {first[token] + 1}; remove one"
-            elif token in self._reserved:
+                yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
+            elif token in reserved:
                 yield (
                     "tokens",
                     index,
-                    f"token {token!r} is spelled like a special token; rename the special token",
+                    f"token {quoted(token)} is spelled like a special token; rename the special token",
                 )
             elif token not in made and atom_code(token, marker=self.marker) is None:
-                yield "tokens", index, f"no merge makes {token!r}; add the merge or remove the token"
+                yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
             elif self.counts and self.counts[index] < 0:
-                yield "tokens", index, f"token {token!r} has the count {self.counts[index]}; give 0 or more"
+                yield (
+                    "tokens",
+                    index,
+                    f"token {quoted(token)} has the count {shown(self.counts[index])}; give 0 or more",
+                )
             first.setdefault(token, index)
 
     @property
@@ -209,8 +215,8 @@ class Vocabulary:
         for token in self.scaffolding:
             if token in self._reserved:
                 raise VocabularyError(
-                    f"scaffolding {token!r} is spelled like a special token, so it cannot be kept as a token; give the "
-                    "special token another spelling"
+                    f"scaffolding {quoted(token)} is spelled like a special token, so it cannot be kept as a token; "
+                    "give the special token another spelling"
                 )
         tokens = self.tokens + self.scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
@@ -252,7 +258,7 @@ class Vocabulary:
             "byte_fallback": self.byte_fallback,
             "provenance": self.provenance,
         }
-        tokens = zip(self.tokens, self.counts, strict=True) if self.counts else ((token,) for token in self.tokens)
+        tokens = list(zip(self.tokens, self.counts, strict=True) if self.counts else zip(self.tokens))
         with write_atomic(arguments.path(path)) as file:
             file.write(dump(head, tokens=tokens, merges=self.merges).encode())
 
@@ -272,7 +278,7 @@ class Vocabulary:
                 f"{file.where(*error.place)}: {error.message}" if error.place else str(error)
             ) from None
         except ConfigError as error:
-            raise VocabularyError(f"{path}: {error}") from None
+            raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
             raise VocabularyError(
                 f"{file.where('fingerprint')}: the fingerprint does not match the content: the file was edited or "
@@ -290,7 +296,7 @@ def _pair(pair: Any, name: str) -> tuple[str, str]:
 
 
 def _is_text(token: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in token)
+    return token.isascii() or not _SURROGATE.search(token)
 
 
 def _arguments(file: VocabularyFile) -> dict[str, Any]:

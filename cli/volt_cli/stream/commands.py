@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
-from volt_cli.console import say, show
+from volt_cli.console import print_json, say, show
 from volt_cli.options import Config, Json, NoUserCode, Rank, Seed, Workers, World
 from volt_cli.places import is_stdout
 from volt_cli.stream.run import open_stream, run
@@ -36,7 +35,7 @@ def preview(
     numbers = range(first, first + samples)
     with open_stream(config, user_code=not no_user_code, seed=seed, n_workers=0) as stream:
         if as_json:
-            typer.echo(json.dumps([trace.to_json() for trace in traces(stream, numbers)], ensure_ascii=False))
+            print_json([trace.to_json() for trace in traces(stream, numbers)])
             return
         for number, trace in enumerate(traces(stream, numbers)):
             show(*[""] * bool(number), *trace_entries(trace, changed=changed))
@@ -60,7 +59,7 @@ def trace(
     with open_stream(config, user_code=not no_user_code, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         found = next(traces(stream, [number]))
     if as_json:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        print_json(found.to_json())
     else:
         show(*trace_entries(found))
 
@@ -89,7 +88,7 @@ def plan(
         found = planning.plan(stream, at=_lines(at), seconds=seconds)
     enough = demand is None or (found.lines_per_second or 0) >= demand
     if as_json:
-        typer.echo(json.dumps({**found.to_json(), "demand": demand, "enough": enough}, ensure_ascii=False))
+        print_json({**found.to_json(), "demand": demand, "enough": enough})
     else:
         show(*plan_parts(found, demand=demand))
     if not enough:
@@ -134,7 +133,7 @@ def audit(
     with open_stream(config, user_code=not no_user_code, rank=0, world=world, n_workers=0) as stream:
         found = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        print_json(found.to_json())
     else:
         show(audit_table(found))
     if not found.exact:
@@ -163,7 +162,7 @@ def schema(
             raise ConfigError(f"no transform {name!r}; {near(name, list(TRANSFORMS))}")
     if as_json:
         schemas = {name: documented.transform_schema(name) for name in names or []} or documented.json_schema()
-        typer.echo(json.dumps(schemas, ensure_ascii=False, indent=1))
+        print_json(schemas, indent=1)
     else:
         show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
 

@@ -160,7 +160,7 @@ def _digests(lines: Iterable[bytes]) -> Iterator[bytes]:
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
     for shard in source.shards:
         first = True
-        for block in read_raw(shard.path):
+        for block in read_raw(shard.path, max_line=source.source.max_line):
             yield from split_lines(block.removeprefix(b"\xef\xbb\xbf") if first else block)
             first = False
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
+from volt.files.long_lines import MAX_LINE
 from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 from volt.stream.transforms.registry import TRANSFORMS
 
@@ -80,6 +81,8 @@ class SourceOptions(_Model):
     """A line with more fields is unfit."""
     max_chars: int | None = None
     """A longer line is unfit."""
+    max_line: int | None = MAX_LINE
+    """The most bytes of a line; a file with a longer one is unreadable, for memory's sake. null allows any length."""
     blank: bool = True
     """false: a line of white space is unfit."""
 

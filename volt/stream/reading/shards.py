@@ -23,18 +23,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import CorpusError, OutputError, StreamError, unreadable
+from volt.errors import CorpusError, OutputError, StreamError, shown_path, unreadable
 from volt.files.atomic import write_atomic
 from volt.files.blocks import is_compressed, read_raw
+from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
 
-VERSION = 1
+VERSION = 2
 SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
-_BOM = b"\xef\xbb\xbf"
 _READ_SIZE = 1 << 20
 
 Packing = Literal["plain", "frames", "whole"]
@@ -51,6 +51,7 @@ class Shard:
     ends: byte offsets in data_path at which pieces end.
     counts: lines per piece.
     n_bytes: bytes of text.
+    longest: bytes of its longest line.
     digest: of the lines.
     stamp: size and time of change of data_path.
     """
@@ -61,6 +62,7 @@ class Shard:
     ends: tuple[int, ...]
     counts: tuple[int, ...]
     n_bytes: int
+    longest: int
     digest: str
     stamp: Stamp
 
@@ -84,21 +86,36 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "stream"
 
 
-def open_shard(path: str, *, split_lines: int | None, cache: Path | None = None) -> Shard:
-    """Index a file, or find its index in the cache. split_lines: lines per piece, or None to leave files whole.
+def open_shard(
+    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+) -> Shard:
+    """Index a file, or find its index in the cache.
 
-    Raises StreamError if the file is missing, damaged or no text, or the cache cannot be written.
+    split_lines: lines per piece, or None to leave files whole.
+    max_line: the most bytes of a line; None for no limit.
+    Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
+    written.
     """
+    job = _Job(path, split_lines, max_line)
     try:
         stamp = stamp_of(path)
         packing = _packing(path, split_lines)
         if packing == "plain" and stamp[0] < SMALL:
-            return _index(path, split_lines, stamp, None)
-        return _cached(path, split_lines, stamp, cache or default_cache(), packing)
+            return _index(job, stamp, None)
+        return _cached(job, stamp, cache or default_cache(), packing)
     except CorpusError as error:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:
-        raise StreamError(f"{path}: no index can be kept ({error}); name another cache folder") from error
+        found = f"{shown_path(path)}: no index can be kept ({error})"
+        raise StreamError(f"{found}; name another cache folder") from error
+
+
+class _Job(NamedTuple):
+    """What is to be indexed, as `open_shard` was told."""
+
+    path: str
+    split_lines: int | None
+    max_line: int | None
 
 
 def stamp_of(path: str | int) -> Stamp:
@@ -116,17 +133,17 @@ def _packing(path: str, split_lines: int | None) -> Packing:
     return "frames" if split_lines else "whole"
 
 
-def _cached(path: str, split_lines: int | None, stamp: Stamp, cache: Path, packing: Packing) -> Shard:
-    name = blake2b(json.dumps([VERSION, os.path.abspath(path), *stamp, split_lines]).encode(), digest_size=12)
+def _cached(job: _Job, stamp: Stamp, cache: Path, packing: Packing) -> Shard:
+    name = blake2b(json.dumps([VERSION, os.path.abspath(job.path), *stamp, job.split_lines]).encode(), digest_size=12)
     index_path = cache / f"{name.hexdigest()}.json"
-    if (shard := _load(index_path, path)) is not None:
+    if (shard := _load(index_path, job)) is not None:
         return shard
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(index_path.with_suffix(".lock")):
-        if (shard := _load(index_path, path)) is not None:  # another process has just made it
+        if (shard := _load(index_path, job)) is not None:  # another process has just made it
             return shard
         copy = index_path.with_suffix(".lines.zst") if packing == "frames" else None
-        shard = _index(path, split_lines, stamp, copy)
+        shard = _index(job, stamp, copy)
         with write_atomic(index_path) as file:
             file.write(json.dumps({"version": VERSION, **asdict(shard)}).encode())
     return shard
@@ -140,48 +157,58 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _load(index_path: Path, path: str) -> Shard | None:
-    """The index, if it is there, whole, and its data is still as it was when the index was made."""
+def _load(index_path: Path, job: _Job) -> Shard | None:
+    """The index, if it is there, whole, and its data is still as it was when the index was made.
+
+    None too if a line is longer than is allowed now: it will be told when the file is read.
+    """
     try:
         stored: dict[str, Any] = json.loads(index_path.read_bytes())
         if stored.pop("version") != VERSION:
             return None
         lists = {name: tuple(stored.pop(name)) for name in ("ends", "counts", "stamp")}
-        shard = Shard(**{**stored, **lists, "path": path})
-        return shard if stamp_of(shard.data_path) == shard.stamp else None
+        shard = Shard(**{**stored, **lists, "path": job.path})
+        fits = job.max_line is None or shard.longest <= job.max_line
+        return shard if fits and stamp_of(shard.data_path) == shard.stamp else None
     except (OSError, ValueError, KeyError, TypeError, StreamError):
         return None
 
 
-def _index(path: str, split_lines: int | None, stamp: Stamp, copy: Path | None) -> Shard:
+def _index(job: _Job, stamp: Stamp, copy: Path | None) -> Shard:
     """One pass over a file: cut it, copy it if it is to be split, and note where its pieces end."""
+    path = job.path
     packing: Packing = "frames" if copy is not None else "whole" if is_compressed(path) else "plain"
     if copy is not None:
         with write_atomic(copy) as file:
-            noted = _note(path, split_lines, file)
+            noted = _note(job, file)
     else:
-        noted = _note(path, split_lines, None)
+        noted = _note(job, None)
     if stamp_of(path) != stamp:
-        raise StreamError(f"{path}: changed while it was being indexed; wait until it is complete")
+        raise StreamError(f"{shown_path(path)}: changed while it was being indexed; wait until it is complete")
     data_path = str(copy or path)
     return Shard(path, data_path, packing, *noted, stamp=stamp_of(data_path))
 
 
-def _note(
-    path: str, split_lines: int | None, copy: BinaryIO | None
-) -> tuple[tuple[int, ...], tuple[int, ...], int, str]:
-    """ends, counts, n_bytes and digest of a file's pieces; each piece is also written to `copy` as a frame."""
-    ends, counts, position, n_bytes, digest = list[int](), list[int](), 0, 0, blake2b(digest_size=16)
-    for piece in _cut(path, split_lines):
+def _note(job: _Job, copy: BinaryIO | None) -> tuple[tuple[int, ...], tuple[int, ...], int, int, str]:
+    """ends, counts, n_bytes, longest and digest of a file's pieces; each piece is also written to `copy` as a frame."""
+    ends, counts, position, n_bytes, longest, digest = list[int](), list[int](), 0, 0, 0, blake2b(digest_size=16)
+    for piece in _cut(job):
         stored = piece if copy is None else _frame(piece)
         position += len(stored)
         n_bytes += len(piece)
         digest.update(piece)
         ends.append(position)
         counts.append(piece.count(b"\n") + (not piece.endswith(b"\n")))
+        longest = max(longest, _longest_line(piece.removeprefix(BYTE_ORDER_MARK) if len(counts) == 1 else piece))
         if copy is not None:
             copy.write(stored)
-    return tuple(ends), tuple(counts), n_bytes, digest.hexdigest()
+    return tuple(ends), tuple(counts), n_bytes, longest, digest.hexdigest()
+
+
+def _longest_line(piece: bytes) -> int:
+    """The bytes of the longest of some lines."""
+    ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == 0x0A)
+    return int(np.diff(ends, prepend=-1, append=len(piece)).max()) - 1
 
 
 def _frame(piece: bytes) -> bytes:
@@ -190,10 +217,10 @@ def _frame(piece: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=1, write_checksum=True).compress(piece)
 
 
-def _cut(path: str, split_lines: int | None) -> Iterator[bytes]:
+def _cut(job: _Job) -> Iterator[bytes]:
     """The bytes of a file's lines, `split_lines` lines at a time."""
-    parts, n_lines, step = list[bytes](), 0, split_lines or 1 << 62
-    for block in read_raw(path, block_size=_READ_SIZE):
+    parts, n_lines, step = list[bytes](), 0, job.split_lines or 1 << 62
+    for block in read_raw(job.path, block_size=_READ_SIZE, max_line=job.max_line):
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == 0x0A) + 1
         start = 0
         for cut in ends[step - n_lines - 1 :: step].tolist():
@@ -208,7 +235,7 @@ def _cut(path: str, split_lines: int | None) -> Iterator[bytes]:
 def read_piece(shard: Shard, piece: int) -> list[bytes]:
     """The lines of a piece, without line ends. Raises StreamError if the file is not what was indexed."""
     data = _decoded(shard, piece, _stored(shard, piece))
-    lines = split_lines(data.removeprefix(_BOM) if piece == 0 else data)
+    lines = split_lines(data.removeprefix(BYTE_ORDER_MARK) if piece == 0 else data)
     if len(lines) != shard.counts[piece]:
         raise _changed(shard)
     return lines
@@ -233,9 +260,12 @@ def _stored(shard: Shard, piece: int) -> bytes:
             if stamp_of(file.fileno()) != shard.stamp:
                 raise _changed(shard)
             if shard.packing == "whole":
-                return b"".join(read_raw(shard.data_path))
+                return b"".join(read_raw(shard.data_path, max_line=None))  # known from the index
             file.seek(start)
-            return file.read(shard.ends[piece] - start)
+            data = file.read(shard.ends[piece] - start)
+            if len(data) < shard.ends[piece] - start:
+                raise _changed(shard)
+            return data
     except OSError as error:
         raise unreadable(
             shard.data_path, error, kind=StreamError, remedy="it could be when it was indexed: restore it"
@@ -252,7 +282,9 @@ def _decoded(shard: Shard, piece: int, stored: bytes) -> bytes:
     try:
         return zstandard.ZstdDecompressor().decompress(stored)
     except zstandard.ZstdError as error:
-        raise StreamError(f"{shard.data_path}: piece {piece} is damaged ({error}); delete this file") from error
+        raise StreamError(
+            f"{shown_path(shard.data_path)}: piece {piece} is damaged ({error}); delete this file"
+        ) from error
 
 
 def check_unchanged(shard: Shard) -> None:
@@ -262,4 +294,4 @@ def check_unchanged(shard: Shard) -> None:
 
 
 def _changed(shard: Shard) -> StreamError:
-    return StreamError(f"{shard.data_path}: changed while the stream was running; start the stream anew")
+    return StreamError(f"{shown_path(shard.data_path)}: changed while the stream was running; start the stream anew")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, StreamError
+from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.reading.checks import Checks
@@ -56,6 +57,7 @@ class Source:
         transforms that join consecutive lines; "none" reads the files in order.
     epochs: how often it is read before it ends; None means for ever.
     checks: what makes a line unfit.
+    max_line: the most bytes of a line, beyond which a file is unreadable; None for no limit.
 
     >>> Source("wmt", ("train.tsv.gz",), epochs=0)
     Traceback (most recent call last):
@@ -73,6 +75,7 @@ class Source:
     shuffle: Shuffle = "lines"
     epochs: int | None = None
     checks: Checks = field(default_factory=Checks)
+    max_line: int | None = MAX_LINE
 
     def __repr__(self) -> str:
         weight = f"weight {self.weight:g}" if isinstance(self.weight, float | int) else "a schedule of weights"
@@ -100,6 +103,7 @@ class Source:
         for name, value in (("paths", told), ("transforms", tuple(steps))):
             object.__setattr__(self, name, value)  # a frozen dataclass takes lists as what was meant in no other way
         check_weight(self.weight, self.name)
+        checked_max_line(self.max_line)
 
 
 class OpenSource:
@@ -248,7 +252,9 @@ def open_source(
     shards, faults = list[Shard](), list[Fault]()
     for path in paths:
         try:
-            shards.append(open_shard(path, split_lines=source.split_lines, cache=cache))
+            shards.append(
+                open_shard(path, split_lines=source.split_lines, cache=cache, max_line=source.max_line or None)
+            )
         except StreamError as error:
             if policy is None or policy.on_fault == "raise":
                 raise StreamError(f"source {source.name!r}: {error}") from error

@@ -1,0 +1,76 @@
+"""Laws of what is printed: nothing of a file, a name or a vocabulary is obeyed by the terminal; data stay exact."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from volt.vocabulary import Vocabulary
+
+EVIL = "\x1b]0;x\x07\x9b31m\u202e"
+VOCABULARY = Vocabulary(
+    (), ("a", "\x1b", "\u202e", "\x9b", "b</w>"), counts=(3, 2, 2, 2, 9),
+    provenance={"signature": EVIL, EVIL: [EVIL], "size": 3, "long": "y" * 100_000},
+)  # fmt: skip
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+
+
+@pytest.fixture
+def model(run):
+    """A vocabulary whose tokens, provenance and name hold what a terminal obeys."""
+    name = f"m{EVIL}\n.volt"
+    VOCABULARY.save(name)
+    return name
+
+
+def test_inspect_prints_no_control_character(run, model):
+    """inspect shows tokens, provenance and the file's name as escapes, cut where they are long."""
+    shown = run("inspect", "-m", model, f"a{EVIL}").stdout.decode()
+    assert not UNSEEN.search(shown)
+    for part in (r"m\x1b]0;x\x07\x9b31m\u202e\n.volt", r"\x1b 2", r"\u202e 2", "(100,000 characters)"):
+        assert part in shown.replace("\n", "") or part in re.sub(r"\s+", "", shown)
+    data = run("inspect", "-m", model, "--json").stdout
+    assert not UNSEEN.search(data.decode())
+    assert json.loads(data)["provenance"] == dict(VOCABULARY.provenance)
+
+
+def test_errors_print_no_control_character(run, model, tmp_path):
+    """Errors show names of files and what stands in them as escapes."""
+    (tmp_path / "a\x1b[2J\n.txt").write_bytes(b"a\xff\n")
+    for arguments in (["encode", "-m", model, "a\x1b[2J\n.txt"], ["decode", "-m", model, f"{EVIL}/none"]):
+        told = run(*arguments, status=1).stderr.decode()
+        assert not UNSEEN.search(told)
+        assert told.startswith("error ")
+    assert r"a\x1b[2J\n.txt:1: invalid UTF-8" in run("encode", "-m", model, "a\x1b[2J\n.txt", status=1).stderr.decode()
+
+
+def test_data_on_stdout_stay_exact(run, model):
+    """Pieces and decoded text are the bytes that they stand for."""
+    text = "a\x1b\u202eb a\0\x9bb\n".encode()
+    pieces = run("encode", "-m", model, stdin=text).stdout
+    assert b"\x1b \xe2\x80\xae b</w>" in pieces
+    assert run("decode", "-m", model, stdin=pieces).stdout == text
+
+
+def test_max_line_of_every_command_that_reads_text(run, model, tmp_path):
+    """--max-line is the longest line in bytes that is read; one more is refused with the line and the option."""
+    (tmp_path / "t.txt").write_text("ab\n" + "ab " * 40 + "\n")
+    for arguments in (
+        ["search", "t.txt", "-o", "o.volt"],
+        ["encode", "-m", model, "t.txt"],
+        ["decode", "-m", model, "t.txt"],
+        ["compare", "t.txt"],
+    ):
+        told = run(*arguments, "--max-line", "119", status=1).stderr.decode()
+        assert (
+            "t.txt:2: the line has more than 119 bytes; cut it, or pass a larger --max-line N, or --max-line none"
+            in " ".join(told.split())
+        )
+    for most in ("120", "1K", "none", "0"):
+        assert run("encode", "-m", model, "t.txt", "--max-line", most).stdout
+    assert (
+        b"--max-line '1.5M': give bytes, such as 1000, 64M or 1G"
+        in run("encode", "-m", model, "t.txt", "--max-line", "1.5M", status=2).stderr
+    )

@@ -1,0 +1,98 @@
+"""Laws of naming files: no circle is walked, nothing is read twice, nothing is waited for, names are safe."""
+
+from __future__ import annotations
+
+import glob
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from volt.count import count_words
+from volt.errors import CorpusError
+from volt.files.paths import expand
+
+NAMES = ["a.txt", "b.tsv", "s/b.txt", "s/t/c.txt", "s/t/t.txt", "[x]/d.txt", ".h/d.txt", "s/.e.txt"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of files, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    for name in NAMES:
+        Path(name).parent.mkdir(exist_ok=True, parents=True)
+        Path(name).write_text("low\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["**/*.txt", "s/**/*.txt", "**/t/*", "**/s/**/*.txt", "s*/**/c.*", "./**/*.txt", "[[]x]/**/*.txt", "*.txt"],
+)
+def test_patterns_match_what_glob_matches(folder, pattern):
+    """Where there are no links, a pattern names the files that Python's glob names, from here or from the root."""
+    assert expand(pattern) == sorted(glob.glob(pattern, recursive=True))
+    whole = f"{glob.escape(str(folder))}/{pattern}"
+    assert sorted(map(os.path.normpath, expand(whole))) == sorted(
+        map(os.path.normpath, glob.glob(whole, recursive=True))
+    )
+
+
+def test_nothing_is_named_twice(folder):
+    """A pattern that matches a folder and what is in it names each file once."""
+    for pattern in ("**", "./**", "**/", "s/**", "s/**/t*"):
+        paths = [os.path.normpath(path) for path in expand(pattern)]
+        assert len(set(paths)) == len(paths)
+        assert paths.count("s/t/t.txt") == 1
+
+
+def test_circles_of_links_are_not_walked(folder):
+    """Links that lead back are not followed, by a folder or by `**`; with two of them, following would never end."""
+    for name in ("one", "two", "s/up"):
+        os.symlink(folder, name)
+    os.symlink("nowhere", "broken.txt")
+    os.symlink("self", "self")
+    os.symlink("a.txt", "linked.txt")
+    texts = ["[x]/d.txt", "a.txt", "linked.txt", "s/b.txt", "s/t/c.txt", "s/t/t.txt"]
+    assert [os.path.relpath(path, folder) for path in expand(folder)] == sorted([*texts, "b.tsv"])
+    assert expand("**/[!b]*.txt") == [text for text in texts if text != "s/b.txt"]
+    for bad in ("self", "broken.txt", "br*"):
+        with pytest.raises(CorpusError, match=r": cannot be read: "):
+            count_words(bad)
+
+
+def test_pipes_and_sockets_in_a_folder_are_left_out(folder):
+    """A pipe or a socket that a folder or a pattern holds is not read, which could wait for ever."""
+    os.mkfifo("pipe.txt")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.txt")
+        assert expand("*.txt") == ["a.txt"]
+        assert not {"pipe.txt", "socket.txt"} & {Path(path).name for path in expand(".")}
+        assert expand("pipe.txt") == ["pipe.txt"]
+        with pytest.raises(CorpusError, match="no file matches this pattern"):
+            expand("p*.txt")
+
+
+@pytest.mark.parametrize("name", [b"a\nerror: b", b"a\x1b]0;x\x07", b"a\xff", "a\u202eb".encode()])
+def test_names_are_printed_safely(folder, name):
+    """Whatever a file is called, it is read, and an error that names it can be printed on one line."""
+    path = os.fsdecode(name)
+    Path(path).write_bytes(b"low\n\xfe\n")
+    assert count_words(path, errors="skip").words == ["low"]
+    for source in (path, f"{path}/none"):
+        with pytest.raises(CorpusError) as caught:
+            count_words(source)
+        assert str(caught.value).isprintable()
+        str(caught.value).encode()
+
+
+def test_thousands_of_empty_files(folder):
+    """Empty files are a corpus without words; one that is not among them is found."""
+    Path("many").mkdir()
+    for number in range(300):
+        Path(f"many/{number}").touch()
+    with pytest.raises(CorpusError, match="and 297 more: no words in 0 lines"):
+        count_words("many")
+    Path("many/7").write_text("low")
+    assert count_words("many").words == ["low"]

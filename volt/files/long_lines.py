@@ -1,0 +1,107 @@
+"""How long a line may be: 64 MB, unless the caller says otherwise, so that no text fills the memory.
+
+A gigabyte of spaces without a line end is a megabyte when it is packed. What counts are the bytes of a line without the
+"\\n" behind it, decompressed; a line of exactly the most is read.
+
+>>> limit = LineLimit(3)
+>>> list(limit.passing([b"low\\nlo", b"wer\\nold\\n"])), limit.is_broken
+([b'low\\nlo', b'w'], True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from volt.errors import ConfigError, CorpusError, quoted, shown_path
+
+MAX_LINE = 64 << 20  # bytes
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
+_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def parse_max_line(text: str) -> int | None:
+    """A number of bytes as the command line takes it: 1000, 64K, 64M, 1G; none or 0 for no limit.
+
+    Raises ConfigError if it is none.
+
+    >>> parse_max_line("64M") == MAX_LINE, parse_max_line("none")
+    (True, None)
+    """
+    number, suffix = text.strip().upper().removesuffix("B"), ""
+    if number[-1:] in _SUFFIXES:
+        number, suffix = number[:-1], number[-1:]
+    if text.strip().lower() == "none":
+        return None
+    if not (number.isascii() and number.isdecimal() and len(number) < 16):
+        raise ConfigError(f"max_line={quoted(text)}: give bytes, such as 1000, 64M or 1G, or none for no limit")
+    return checked_max_line(int(number) * _SUFFIXES[suffix])
+
+
+def checked_max_line(most: int | None) -> int | None:
+    """The most bytes of a line; None, as 0 is read, for no limit. Raises ConfigError if it is negative or no number.
+
+    >>> checked_max_line(0), checked_max_line(100)
+    (None, 100)
+    """
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 0):
+        raise ConfigError(f"max_line={most!r}: give bytes, 1 or more, or None for no limit")
+    return most or None
+
+
+def overlong(text: bytes, most: int, *, before: int = 0) -> int:
+    """Where the first line of more than `most` bytes starts, or −1. before: bytes of the first line that came before.
+
+    >>> overlong(b"old\\nlower\\n", 4), overlong(b"old\\nlower\\n", 5), overlong(b"old\\n", 3, before=1)
+    (4, -1, 0)
+    """
+    start, room = 0, most - before
+    while len(text) - start > room:
+        end = text.rfind(b"\n", start, start + room + 1)
+        if end < 0:
+            return start
+        start, room = end + 1, most
+    return -1
+
+
+def long_line_error(path: str, line: int, most: int) -> CorpusError:
+    """What to raise for a line of more than `most` bytes.
+
+    >>> long_line_error("a.txt", 5, 3)
+    CorpusError('a.txt:5: the line has more than 3 bytes; cut it, or pass a larger max_line=N, or max_line=None')
+    """
+    found = f"{shown_path(path)}:{line}: the line has more than {most:,} bytes"
+    return CorpusError(f"{found}; cut it, or pass a larger max_line=N, or max_line=None")
+
+
+class LineLimit:
+    """Lets the pieces of a text pass until a line is too long.
+
+    most: bytes of a line; None for no limit
+    is_broken: whether a line was too long; it is then the last one that passed, or what passed of it
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self.most, self.is_broken = checked_max_line(most), False
+
+    def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The pieces, up to the first byte of a line that is too long, or more of it, but nothing behind it."""
+        if self.most is None:
+            yield from pieces
+            return
+        length, head = 0, b""  # length: of the line that has not ended yet
+        for piece in pieces:
+            if len(head) < len(BYTE_ORDER_MARK):
+                head += piece[: len(BYTE_ORDER_MARK) - len(head)]
+                length -= len(head) * (head == BYTE_ORDER_MARK)
+            if (start := overlong(piece, self.most, before=length)) >= 0:
+                self.is_broken = True
+                yield piece[: start + 1]
+                return
+            yield piece
+            end = piece.rfind(b"\n")
+            length = length + len(piece) if end < 0 else len(piece) - end - 1
+
+    def refuse(self, path: str, line: int) -> None:
+        """Raise CorpusError if a line was too long. line: its number."""
+        if self.is_broken and self.most is not None:
+            raise long_line_error(path, line, self.most)
