@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
-from volt.formats.huggingface.writing import _remade
+from volt.formats.huggingface.losses import remade
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -205,11 +205,11 @@ def test_merges_that_make_a_token_again_are_named(tmp_path):
     """VOLT merges all occurrences of a pair first, tokenizers one at a time: where that shows, a note says so."""
     merges = (("y", "z"), ("x", "yz"), ("xyz", "xy"), ("x", "y"), ("xy", "z"))
     tokens = ("x", "y", "z", "yz", "xyz", "xy", "xyzxy")
-    assert not list(_remade([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")]))
-    assert list(_remade([("a", "b"), ("x", "y"), ("xy", "x"), ("a", "b")])) == []
+    assert not list(remade([("a", "b"), ("ab", "c"), ("b", "c"), ("a", "bc")]))
+    assert list(remade([("a", "b"), ("x", "y"), ("xy", "x"), ("a", "b")])) == []
     with pytest.raises(VocabularyError):
         Vocabulary(merges, tokens, marker="none")
-    assert list(_remade([("b", "c"), ("a", "bc"), ("a", "b"), ("abc", "ab"), ("ab", "c")])) == [("ab", "c")]
+    assert list(remade([("b", "c"), ("a", "bc"), ("a", "b"), ("abc", "ab"), ("ab", "c")])) == [("ab", "c")]
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

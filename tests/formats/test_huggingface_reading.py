@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
-from exports import LINES, learn
+from exports import LINES, assert_agree, learn
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
@@ -78,6 +79,97 @@ def test_trained_files_are_read_and_agree(kind, tmp_path):
     lines = [line.replace("\x1c ", "").replace("<unk> ", "") for line in LINES] + new[: None if kind == "bytes" else 1]
     for path in (tmp_path, tmp_path / "old.json"):
         assert Encoder(huggingface.read(path)).encode_lines(lines) == peer.pieces(lines)
+
+
+FILES = {
+    "dropout": ("whitespace", {"dropout": 0.3}, "The dropout of the file, 0.3"),
+    "fuse": ("whitespace", {"fuse_unk": True}, "A run of unknown characters is one <unk> there"),
+    "unk": ("whitespace", {"unk_token": None}, "Unknown characters are left out there"),
+    "truncation": ("whitespace", {"truncation": {"max_length": 3}}, "Truncation is not carried"),
+    "padding": ("whitespace", {"padding": {"length": 9}}, "Padding is not carried"),
+    "post": (
+        "whitespace",
+        {"post_processor": {"type": "TemplateProcessing"}},
+        r"post-processor \(TemplateProcessing\)",
+    ),
+    "lstrip": ("bytes", {"lstrip": True}, "<mask> takes the white space in front with it there"),
+    "rstrip": ("bytes", {"rstrip": True}, "<mask> takes the white space behind with it there"),
+    "word": ("bytes", {"single_word": True}, "<mask> is found as a whole word only there"),
+    "normalized": ("bytes", {"normalized": True, "normalizer": {"type": "Lowercase"}}, "<mask> is found in normalised"),
+    "lower": ("bytes", {"normalizer": {"type": "Lowercase"}}, "lowered to 'ς' here"),
+    "space": ("whitespace", {}, "U\\+001C to U\\+001F are white space here"),
+    "start": ("metaspace", {}, "gets one more '▁' in front here"),
+    "role": ("whitespace", {}, "<unk> spelled out in text"),
+    "private": ("whitespace", {}, r"U\+10F000 to U\+10FFFD in text become U\+FFFD"),
+    "orphan": ("whitespace", {"vocab": {"zzz": 999}}, "1 tokens that nothing makes are left out, such as 'zzz'"),
+}
+
+
+@cache
+def foreign(kind):
+    """A tokenizer.json that tokenizers trains, with an unknown and an added token."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    cuts = {"whitespace": pre_tokenizers.WhitespaceSplit(), "metaspace": pre_tokenizers.Metaspace()}
+    real = Tokenizer(models.BPE(unk_token="<unk>"))
+    real.pre_tokenizer = cuts.get(kind) or pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "bytes" else []
+    options = {"special_tokens": ["<unk>", "<mask>"], "initial_alphabet": alphabet, "show_progress": False}
+    real.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=420, **options))
+    return real.to_str()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_file_does_otherwise_is_told(name, tmp_path):
+    """Each thing that the library does with a file and VOLT does not stands in the provenance, and in no other file's;
+    a file of VOLT's own loses nothing."""
+    kind, changes, told = FILES[name]
+    data = json.loads(foreign(kind))
+    plain = tmp_path / "plain.json"
+    plain.write_text(json.dumps(data))
+    for key, value in changes.items():
+        places = data, data["model"], data["added_tokens"][1]
+        place = next(one for one in places if key in one)
+        place[key] = place[key] | value if key == "vocab" else value
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    lost = huggingface.read(tmp_path / "a.json").provenance["lost"]
+    assert sum(bool(re.search(told, sentence)) for sentence in lost) == 1
+    if changes:
+        assert not re.search(told, " ".join(huggingface.read(plain).provenance["lost"]))
+    huggingface.write(learn(LINES, "suffix", "whitespace"), tmp_path / "own.json")
+    assert huggingface.read(tmp_path / "own.json").provenance["lost"] == []
+
+
+def test_some_byte_tokens_are_not_enough(tmp_path):
+    """With byte_fallback and no byte token unknown characters stay unknown; with some, the file is refused."""
+    data = json.loads(foreign("whitespace"))
+    data["model"]["byte_fallback"] = True
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(data))
+    assert not huggingface.read(path).byte_fallback
+    data["model"]["vocab"]["<0x41>"] = 998
+    path.write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=r"only 1 of the 256 byte tokens .*'<0x00>' is not"):
+        huggingface.read(path)
+
+
+def test_a_regex_that_the_library_cannot_read_is_refused(tmp_path):
+    """A file that tokenizers could not load is not written."""
+    with pytest.raises(VocabularyError, match=r"cannot read the regex '\(\?s\)\.'.*Oniguruma"):
+        huggingface.write(learn(LINES, "none", "regex:(?s)."), tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("level", ["metaspace", "unicode"])
+def test_the_first_word_keeps_its_space_beside_user_tokens(level, tmp_path):
+    """With an end marker and user tokens, too, a line starts with "▁", as notes say, unless a space or such a token
+    starts it; the file reads back to an equal fingerprint."""
+    vocabulary = learn(LINES, "suffix", level, user=("<url>",))
+    notes = huggingface.write(vocabulary, tmp_path / "m")
+    assert any("begins with a user token" in note for note in notes)
+    lines = ["the lower", "the newest, the widest", "größe naïve", "x"]
+    assert_agree(Encoder(vocabulary), huggingface.peer(tmp_path / "m"), lines)
+    assert huggingface.read(tmp_path / "m").fingerprint == vocabulary.fingerprint
 
 
 def test_of_equal_merges_the_last_counts(tmp_path):

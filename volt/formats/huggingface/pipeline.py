@@ -142,7 +142,8 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     if name == "whitespace":
         return [split_step(" " if scheme.marker == "prefix" else f"[{_SPACES}]+", "Removed"), *users]
     if name == "metaspace":
-        return [metaspace_step("never", split=True), *users]
+        starts = bool(scheme.users) and not users
+        return [metaspace_step("first" if starts else "never", split=True), *users]
     if name == "unicode":
         return [*first, split_step(pattern, "Isolated")]
     if name == "gpt2":

@@ -195,8 +195,7 @@ def read_scheme(data: Json, model: Json, vocab: Mapping[str, int], *, users: tup
     hidden = dict.fromkeys((users, ()))
     for marker, name, form, lower, found in product(markers, names, _FORMS, (False, True), hidden):
         scheme = Scheme(marker, Normalizer(form, lower).name, name, found)
-        sections = sequence("normalizers", normalizers(scheme)), sequence("pretokenizers", pre_tokenizers(scheme))
-        if sections == (normalizer, cut):
+        if is_written(data, scheme):
             return scheme
     steps = _flat(normalizer, "normalizers")
     if cut is None and [step.get("type") for step in steps[-2:]] == ["Prepend", "Replace"]:
@@ -205,6 +204,16 @@ def read_scheme(data: Json, model: Json, vocab: Mapping[str, int], *, users: tup
 
 
 _FORMS = ("none", "nfc", "nfkc")
+
+
+def is_written(data: Json, scheme: Scheme) -> bool:
+    """Whether the normalizer and pre_tokenizer sections are those that VOLT writes for a scheme.
+
+    >>> is_written({"normalizer": {"type": "NFC"}}, Scheme("suffix", "nfc", "whitespace", users=()))
+    False
+    """
+    sections = sequence("normalizers", normalizers(scheme)), sequence("pretokenizers", pre_tokenizers(scheme))
+    return sections == (data.get("normalizer"), data.get("pre_tokenizer"))
 
 
 def _patterns(cut: Any) -> Iterator[str]:
@@ -294,7 +303,7 @@ def read_tokens(
 ) -> Json:  # fmt: skip
     """The arguments of Vocabulary."""
     made = set(map("".join, merges))
-    fallback = bool(model.get("byte_fallback"))
+    fallback = _falls_back(model, vocab)
     atoms = {token for token in vocab if atom_code(token, marker=scheme.marker) is not None}
     orphans = [token for token in vocab if token not in made and token not in atoms and token not in added]
     special = _special(named, orphans, added, vocab)
@@ -311,6 +320,18 @@ def read_tokens(
         "special": special,
         "byte_fallback": fallback,
     }
+
+
+def _falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
+    """Whether unknown characters become bytes. Raises VocabularyError if only some of the bytes are tokens."""
+    n_bytes = sum(token in vocab for token in BYTE_TOKENS)
+    if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
+        lacking = next(token for token in BYTE_TOKENS if token not in vocab)
+        raise VocabularyError(
+            f"byte_fallback, but only {n_bytes} of the 256 byte tokens are in model.vocab, and {lacking!r} is not; "
+            "restore them, or remove them all and set byte_fallback to false"
+        )
+    return bool(model.get("byte_fallback")) and n_bytes > 0
 
 
 def _special(

@@ -23,12 +23,13 @@ True
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from volt.errors import ConfigError, VocabularyError
 from volt.files.atomic import make_folder, write_atomic
+from volt.formats.huggingface.losses import losses, remade, remade_note
 from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface.reading import (
     CONFIG,
@@ -38,6 +39,7 @@ from volt.formats.huggingface.reading import (
     added_tokens,
     check_whole_words,
     file_users,
+    is_written,
     load,
     model_merges,
     model_section,
@@ -87,6 +89,8 @@ def files_read(path: Path) -> tuple[Path, ...]:
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or the folder that holds one; see the top of this module.
 
+    `provenance["lost"]` says what is not carried and what VOLT does differently.
+
     Raises VocabularyError, with file and place, if it is damaged, of another type, or cuts text in a way VOLT cannot.
     """
     if merges is not None:
@@ -104,7 +108,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         raise VocabularyError(f"{path}: {error}") from None
     if model.get("ignore_merges") and not scheme.takes_users_as_words:
         check_whole_words(path, result)
-    return result
+    lost = losses(data, result, is_own=is_written(data, scheme) and scheme.users == result.special.user)
+    return replace(result, provenance={"format": "huggingface", "lost": list(lost)})
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -142,11 +147,28 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
             f"{path}: merges use {lost[0]!r}, which is no token ({len(lost):,} characters in all), and this format "
             "merges tokens only; add these characters to the tokens, or remove their merges"
         )
+    if cut.name.startswith("regex:"):
+        _refuse_regex(vocabulary, path)
     if marker != "none" and (cut.is_bytes or (marker == "prefix" and cut.keeps_spaces)):
         raise VocabularyError(
             f"{path}: this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; "
             "learn with marker='none'"
         )
+
+
+def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
+    """Raise VocabularyError if the library, where it is installed, cannot read the regex that cuts words."""
+    try:
+        from tokenizers import Regex
+    except ImportError:
+        return
+    try:
+        Regex(vocabulary.pretokenizer.pattern)
+    except Exception as error:  # it raises nothing narrower
+        raise VocabularyError(
+            f"{path}: tokenizers cannot read the regex {vocabulary.pretokenizer.pattern!r} ({error}); count with one "
+            "that Oniguruma reads too"
+        ) from None
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -181,11 +203,8 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
         )
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' in front."
-    for left, right in _remade(vocabulary.merges):
-        yield (
-            f"Where {left!r}, {right!r} occur twice in a row the cut may differ: VOLT merges both before it looks for "
-            "merges of a lower rank, tokenizers does not."
-        )
+    for left, right in remade(vocabulary.merges):
+        yield remade_note(left, right)
         break
 
 
@@ -212,15 +231,15 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
             f"User tokens, such as {example}, cut the words that they touch: the part behind one starts with '▁', "
             "and no lone '▁' piece precedes one that starts a word, as it does in VOLT."
         )
-    elif scheme.cut.dummy_prefix:
-        yield (
-            f"A line that begins with a user token, such as {example}, or with a space gets no further '▁' in front, "
-            "as it does in VOLT: transformers and tokenizers cannot have both user tokens and that."
-        )
-    elif not scheme.cut.is_bytes:
+    elif not scheme.cut.is_bytes and not scheme.cut.dummy_prefix:
         yield (
             f"Text is cut at user tokens, such as {example}, before it is cut into words, where VOLT cuts it into "
             "words with the tokens in it: white space or symbols beside one may fall into other pieces."
+        )
+    if scheme.cut.dummy_prefix and not scheme.takes_users_as_words:
+        yield (
+            f"A line that begins with a user token, such as {example}, or with a space gets no further '▁' in front, "
+            "as it does in VOLT: transformers and tokenizers cannot have both user tokens and that."
         )
 
 
@@ -231,24 +250,6 @@ def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
     unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None
     if unmade is not None:
         yield f"The word {unmade!r} is taken whole, for the sake of user tokens; VOLT's merges do not make it."
-
-
-def _remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Merges whose token an earlier merge makes too, and may by a lower rank take from the next occurrence."""
-    made, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
-    for left, right in merges:
-        reached, waiting = {left + right}, [left + right] * (left + right in made)
-        while waiting:
-            part = waiting.pop()
-            if (part, left) in uses[part]:
-                yield left, right
-                break
-            new = {"".join(pair) for pair in uses[part]} - reached
-            reached |= new
-            waiting += new
-        made.add(left + right)
-        for part in {left, right}:
-            uses[part].append((left, right))
 
 
 def _tokenizer(vocabulary: Vocabulary) -> Json:
