@@ -69,8 +69,14 @@ def test_what_differs_is_noticed() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_it_works_from_top_to_bottom(folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Each command ends with status 0 and prints what is shown below it; each Python session is a doctest."""
+def test_it_works_from_top_to_bottom(
+    folder: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command ends with status 0 and prints what is shown below it; each Python session is a doctest.
+
+    Pictures are drawn by the tests of charts; here they are empty.
+    """
+    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda chart, **options: b"")
     told = list[bytes]()
 
     def volt(arguments: list[str], stdin: bytes) -> bytes:

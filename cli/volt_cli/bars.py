@@ -8,10 +8,12 @@ from rich.text import Text
 
 
 class _Rate(ProgressColumn):
-    """Things per second, in the task's unit."""
+    """Things per second, in the task's unit, once that is known."""
 
     def render(self, task: Task) -> Text:
         speed, unit = task.speed or 0, task.fields["unit"]
+        if not speed or not unit:  # not known yet, or nothing is counted
+            return Text("")
         if unit == "B":
             return Text(f"{speed / 1e6:,.0f} MB/s", style="dim")
         return Text(f"{speed:,.0f} {unit}/s", style="dim")

@@ -250,7 +250,17 @@ def _text(path: Path) -> Path:
     return path
 
 
-def test_write_plots_draws_every_chart_of_the_page(page: Page, tmp_path: Path) -> None:
-    """The pictures are those of the page's own specifications."""
+def test_write_plots_draws_every_chart_of_the_page(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pictures are those of the page's own specifications, each as PNG and as SVG."""
+    drawn: dict[str, list[Any]] = {"png": [], "svg": []}
+    for ending, picture in (("png", b"a picture"), ("svg", "a picture")):
+
+        def draw(chart: Any, ending: str = ending, picture: bytes | str = picture, **options: Any) -> bytes | str:
+            drawn[ending].append(chart)
+            return picture
+
+        monkeypatch.setattr(f"vl_convert.vegalite_to_{ending}", draw)
     names = {path.stem for path in write_plots(topics_comparison(), tmp_path)}
-    assert names == set(page.embedded("charts")["charts"])
+    charts = page.embedded("charts")["charts"]
+    assert names == set(charts)
+    assert json.loads(json.dumps(drawn)) == {ending: list(charts.values()) for ending in drawn}

@@ -89,7 +89,7 @@ def suffixed(*pieces: str, pretokenizer: str = "unicode") -> tuple[Vocabulary, R
     return vocabulary, [[vocabulary.ids[piece] for piece in pieces]]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(case=vocabularies_and_rows(), size=st.sampled_from([1, 40, volt.encode.decoder.BLOCK_SIZE]))
 @example(case=suffixed("<0xC3>", "</w>", "<0xA9>"), size=40)
 @example(case=suffixed("</w>", "▁", "a", "<url>", "</w>"), size=1)
