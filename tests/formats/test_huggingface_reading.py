@@ -140,6 +140,30 @@ def test_what_a_file_does_otherwise_is_told(name, tmp_path):
     assert huggingface.read(tmp_path / "own.json").provenance["lost"] == []
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"vocab": {}, "merges": []}, "model.vocab is missing, empty"),
+        ({"vocab": {"<unk>": 0, "<s>": 1}, "merges": []}, None),
+        ({"added": [(9000, "<x>"), (9000, "<y>")]}, "'<y>' has the id 9000, which '<x>' has"),
+        ({"added": [(2, "<x>")]}, "'<x>' has the id 2, which '.+' has"),
+    ],
+)
+def test_ids_belong_to_one_token(change, said, tmp_path):
+    """An empty vocabulary and an id of two tokens are refused; two tokens are too few to be VOLT's, and are read."""
+    data = json.loads(foreign("whitespace"))
+    data["model"] |= {key: value for key, value in change.items() if key in data["model"]}
+    if "vocab" in change:
+        data["added_tokens"] = []
+    data["added_tokens"] += [{"id": number, "content": token} for number, token in change.get("added", [])]
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    if said is None:
+        assert huggingface.read(tmp_path / "a.json").tokens == ()
+        return
+    with pytest.raises(VocabularyError, match=rf"a\.json: .*{said}"):
+        huggingface.read(tmp_path / "a.json")
+
+
 def test_some_byte_tokens_are_not_enough(tmp_path):
     """With byte_fallback and no byte token unknown characters stay unknown; with some, the file is refused."""
     data = json.loads(foreign("whitespace"))

@@ -152,6 +152,12 @@ def test_unknown_formats_and_files_are_told(tmp_path: Path) -> None:
         read_vocabulary(tmp_path / "x")
     with pytest.raises(VocabularyError, match="cannot be read"):
         read_vocabulary(tmp_path / "nowhere")
+    (tmp_path / "x").write_bytes(b"")
+    with pytest.raises(VocabularyError, match="x: empty; restore"):
+        read_vocabulary(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"#version: 0.2\n")
+    with pytest.raises(VocabularyError, match="x: holds no merge"):
+        read_vocabulary(tmp_path / "x")
 
 
 def test_differences_have_lines_and_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

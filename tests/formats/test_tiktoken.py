@@ -277,6 +277,20 @@ def test_what_the_pattern_leaves_whole_is_no_sign_of_another(text):
     assert gpt2.cut_tokens([word.encode() for word in glued]) == [word.encode() for word in glued]
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [(4, 260, None), (0, 256, "the token of rank 0 has the id 4"), (4, 500, "leave out numbers: tokens are numbered")],
+)
+def test_how_ids_change_is_told(first, last, told, tmp_path):
+    """Where ids are no ranks, because special tokens come first or ranks leave out numbers; else nothing is said."""
+    rows = [(bytes([byte]), first + byte) for byte in range(256)] + [(b"ab", last)]
+    (tmp_path / "r").write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in rows))
+    found = format_.read(tmp_path / "r")
+    lost = [sentence for sentence in found.provenance["lost"] if sentence.startswith("Ids")]
+    assert [told in sentence for sentence in lost] == [True] * (told is not None)
+    assert (told is None) == (found.ids["ab"] == last)
+
+
 def test_what_is_exported_is_imported(tmp_path):
     """Contractions, runs of spaces, user tokens and signs make tokens that pass; a vocabulary with a token that never
     occurs, because the pattern cuts it, is refused before anything is written."""

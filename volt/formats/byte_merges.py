@@ -54,7 +54,7 @@ def is_in_text(token: bytes) -> bool:
 def is_ambiguous(pairs: Sequence[tuple[str, str]]) -> bool:
     """Whether merges may be over bytes or characters: nothing in them tells."""
     tokens = list(map("".join, pairs))
-    return not any(SUFFIX in token for token in tokens) and set("".join(tokens)) <= set(ALPHABET)
+    return bool(tokens) and not any(SUFFIX in token for token in tokens) and set("".join(tokens)) <= set(ALPHABET)
 
 
 def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:

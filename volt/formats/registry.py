@@ -113,6 +113,8 @@ def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str 
         head = _head(path)
         if head.startswith(_OWN):
             return Vocabulary.load(path)
+        if not head and not path.is_dir():
+            raise VocabularyError(f"{path}: empty; restore the file")
         format = guess_format(path, head)
     return _format(format).read(path, merges=found)
 

@@ -117,7 +117,9 @@ def _makeable(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
     parts = line.rstrip("\r").split(" ")
     if len(parts) != 2 or not all(parts):
-        raise CandidateError(f"{path}:{number}: a merge is two parts with one space between them, not {line[:60]!r}")
+        raise CandidateError(
+            f"{path}:{number}: a merge is two parts with one space between them, not {line[:60]!r}; restore it"
+        )
     return parts[0], parts[1]
 
 
@@ -183,6 +185,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         _refuse_01(codes, listing)
         pieces, counts = zip(*_listing(listing), strict=True)
         tokens = _ours(pieces, made=set(map("".join, pairs)))
+    elif not pairs:
+        raise VocabularyError(f"{codes}: holds no merge, and no vocabulary lies beside it; restore the codes")
     else:
         tokens, counts = _all_tokens(pairs), ()
     try:

@@ -77,16 +77,19 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     except VocabularyError as error:
         raise VocabularyError(f"{path}: {error}") from None
     return replace(
-        vocabulary, provenance={"format": "tiktoken", "lost": list(_losses(vocabulary, min(ranks.values())))}
+        vocabulary, provenance={"format": "tiktoken", "lost": list(_losses(vocabulary, sorted(ranks.values())))}
     )
 
 
-def _losses(vocabulary: Vocabulary, first: int) -> Iterator[str]:
-    """What a file does not tell, and how ids change. first: its lowest rank."""
+def _losses(vocabulary: Vocabulary, ranks: Sequence[int]) -> Iterator[str]:
+    """What a file does not tell, and how ids change. ranks: in rising order."""
     yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
     yield "The file names no special tokens: they get VOLT's usual names."
-    if first != len(vocabulary.special.all):
-        yield f"Ids are ranks + {len(vocabulary.special.all) - first}: the special tokens come first."
+    first = len(vocabulary.special.all)
+    if ranks[-1] - ranks[0] >= len(ranks):
+        yield f"Ids differ from ranks, which leave out numbers: tokens are numbered from {first} in their order."
+    elif ranks[0] != first:
+        yield f"Ids differ from ranks: the token of rank {ranks[0]} has the id {first}, behind the special tokens."
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -101,8 +101,8 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
     {'l': 0, 'lo': 1}
     """
     vocab, of_id = model.get("vocab"), dict[int, str]()
-    if not isinstance(vocab, dict):
-        raise VocabularyError(f"{path}: model.vocab is missing or no object; restore the file")
+    if not isinstance(vocab, dict) or not vocab:
+        raise VocabularyError(f"{path}: model.vocab is missing, empty or no object; restore the file")
     for token, number in vocab.items():
         if type(number) is not int or number < 0:
             raise VocabularyError(f"{path}: model.vocab: token {token!r} has the id {number!r}; give 0 or more")
@@ -148,12 +148,17 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     )
     if not shapes:
         raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; restore the file")
+    owners = {number: token for token, number in vocab.items()}
     for row in rows:
         flags = [flag for flag in ("single_word", "lstrip", "rstrip") if row.get(flag) and not row.get("special")]
         if flags:
             raise VocabularyError(f"added token {row['content']!r} has {flags[0]}, which VOLT cannot do; remove it")
         if row["id"] < 0 or vocab.get(row["content"], row["id"]) != row["id"]:
             raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; restore it")
+        if (other := owners.setdefault(row["id"], row["content"])) != row["content"]:
+            raise VocabularyError(
+                f"added token {row['content']!r} has the id {row['id']}, which {other!r} has; restore one"
+            )
     return [row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))]
 
 
@@ -338,7 +343,7 @@ def _special(
     named: dict[str, str], orphans: Sequence[str], added: Sequence[str], vocab: Mapping[str, int]
 ) -> SpecialTokens:
     """Roles: those named; in a file of VOLT's alone ids 0 to 3; otherwise the usual names, or free ones."""
-    if [*vocab][:4] == [*orphans][:4] == [token for token, number in vocab.items() if number < 4]:
+    if len(vocab) > 3 and [*vocab][:4] == [*orphans][:4] == [token for token, number in vocab.items() if number < 4]:
         named = dict(zip(ROLES, orphans[:4], strict=True)) | named
     roles = dict[str, str]()
     for role, usual in zip(ROLES, SpecialTokens().all, strict=True):

@@ -61,7 +61,9 @@ def _rows(path: Path) -> Iterator[lists.Row]:
     for number, line in lines:
         parts = line.split("\t")
         if len(parts) != 2 or not all(parts):
-            raise VocabularyError(f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}")
+            raise VocabularyError(
+                f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; restore it"
+            )
         piece, count = reversed(parts) if swapped > fitting else parts
         yield lists.Row(number, piece, lists.count_of(path, number, count))
 
