@@ -317,3 +317,18 @@ def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> N
     for pretokenizer in ("whitespace", "metaspace"):
         counts = count_words(path, block_size=1 << 20, pretokenizer=pretokenizer)
         assert sorted(counts.counts.tolist())[-2:] == [6, 3_000_000]
+
+
+@given(lines=st.lists(st.sampled_from(["", " ", "low", "low  lower", "\t"]), max_size=30), most=st.integers(1, 20))
+@settings(deadline=None, max_examples=25)
+def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, most):
+    """Cutting a block that has many lines, and leaving out blank ones, changes no count and no number of lines."""
+    path = tmp_path_factory.getbasetemp() / "blanks.txt"
+    path.write_text(text := "\n".join(["low", *lines]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("volt.count.corpus._MOST_LINES", most)
+        for pretokenizer in ("whitespace", "metaspace"):
+            counts = count_words(path, pretokenizer=pretokenizer)
+            marker = "▁" * (pretokenizer == "metaspace")
+            assert dict(counts.table.rows()).get(f"{marker}low") == text.split().count("low")
+            assert (counts.n_lines, counts.n_bytes) == (text.count("\n") + (not text.endswith("\n")), len(text))

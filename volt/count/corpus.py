@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from numbers import Number
 from typing import Any, get_args
 
+import numpy as np
 import polars as pl
 
 from volt import arguments
@@ -41,6 +43,7 @@ Progress = Callable[[str, int, int | None], object]
 Map = Callable[[Callable[[str], "WordCounts"], Iterable[str]], Iterable["WordCounts"]]
 
 _PARQUET_ROWS = 1 << 22  # per step
+_MOST_LINES = 1 << 22  # of a block
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
@@ -172,7 +175,8 @@ def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = os.path.getsize(path) if os.path.isfile(path) else None
     blocks = read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line)
-    for block, texts in prefetch((block, _texts(block, job)) for block in blocks):
+    parts = chain.from_iterable(map(_parts, blocks))
+    for block, texts in prefetch((block, _texts(block, job)) for block in parts):
         table = _table_block(block, job) if job.word_counts else job.counted(texts)
         yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
         if job.progress:
@@ -214,7 +218,30 @@ def _texts(block: Block, job: _Job) -> pl.LazyFrame:
 
 
 def _lines(data: bytes, job: _Job) -> pl.LazyFrame:
-    return pl.scan_lines(data.translate(_SPACES) if job.cuts_first else data, name="text")
+    return pl.scan_lines(_without_blanks(data.translate(_SPACES)) if job.cuts_first else data, name="text")
+
+
+def _without_blanks(data: bytes) -> bytes:
+    """Lines, less empty ones where these are most of the data: each would take more memory than a word."""
+    if 2 * len(data.translate(None, b"\n")) > len(data):
+        return data
+    codes = np.frombuffer(data, np.uint8)
+    kept = codes != ord("\n")
+    kept[1:] |= kept[:-1]  # a line end behind something else
+    return codes[kept].tobytes()
+
+
+def _parts(block: Block) -> Iterator[Block]:
+    """The block, cut into smaller ones where it has so many lines that they would take too much memory."""
+    data, start, first_line = block.data, 0, block.first_line
+    if block.n_lines <= _MOST_LINES or block.bad_lines:
+        yield block
+        return
+    while start < len(data):
+        end = data.rfind(b"\n", start, start + _MOST_LINES) + 1 or data.find(b"\n", start) + 1 or len(data)
+        n_lines = data.count(b"\n", start, end) + (data[end - 1 : end] != b"\n")
+        yield replace(block, first_line=first_line, n_lines=n_lines, data=data[start:end])
+        start, first_line = end, first_line + n_lines
 
 
 def _table_block(block: Block, job: _Job) -> pl.DataFrame:

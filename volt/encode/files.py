@@ -212,7 +212,8 @@ def _write(
         for chunk, part in parts:
             yield part.values
             n_lines, done = n_lines + len(part.ends), done + len(chunk.text)
-            offsets.append(part.ends + (offsets[-1][-1] if len(offsets[-1]) else 0))
+            if not job.is_text and len(part.ends):
+                offsets.append(part.ends + offsets[-1][-1])
             progress(done)
 
     offsets = [np.zeros(1, np.int64)]
