@@ -275,7 +275,7 @@ def _hostile() -> list[bytes]:
 
 
 def _bombs(pack: Callable[[bytes], bytes]) -> list[bytes]:
-    """Much out of little: a line of 300 MB, and 100 MB of empty lines."""
-    return [pack(b" " * 300_000_000), pack(b"\n" * 100_000_000)]
+    """Much out of little, in members of 1 MB, which all of these formats allow: a line of 300 MB, 32 MB of empty lines."""
+    return [pack(b" " * (1 << 20)) * 300, pack(b"\n" * (1 << 20)) * 32]
 
 
