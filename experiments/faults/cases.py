@@ -43,7 +43,7 @@ class Case:
 
 
 def _cases() -> list[Case]:
-    text, model = "corpus.txt", "model.volt"
+    text, packed, model = "corpus.txt", "corpus.txt.gz", "model.volt"
     return [
         Case("search", "search corpus.txt -q -o out.volt", (text,), ("out.volt",)),
         Case("search-gz", "search corpus.txt.gz -q --candidates 200 -o out.volt", ("corpus.txt.gz",), ("out.volt",)),
@@ -51,13 +51,13 @@ def _cases() -> list[Case]:
              (text, "subword-nmt.export"), ("out.volt",)),
         Case("search-stdout", "search corpus.txt -q -o -", (text,), grows=True),
         Case("encode", "encode -m model.volt -q corpus.txt", (text, model), grows=True),
-        Case("encode-file", "encode -m model.volt -q corpus.txt.gz -o out.pieces", ("corpus.txt.gz", model), ("out.pieces",)),
+        Case("encode-file", "encode -m model.volt -q corpus.txt.gz -o out.pieces", (packed, model), ("out.pieces",)),
         Case("encode-npy", "encode -m model.volt -q --form npy corpus.txt -o out.npy", (text, model),
              ("out.npy", "out.offsets.npy")),
         Case("encode-bin", "encode -m model.volt -q --form bin corpus.txt heldout.txt -o out.bin",
              (text, "heldout.txt", model), ("out.bin", "out.offsets.npy")),
         Case("encode-folder", "encode -m model.volt -q --form npy heldout.txt corpus.txt.gz -o out/",
-             ("corpus.txt.gz", "heldout.txt", model),
+             (packed, "heldout.txt", model),
              ("out/corpus.txt.npy", "out/corpus.txt.offsets.npy", "out/heldout.txt.npy", "out/heldout.txt.offsets.npy",
               "out/.volt-encoded.json")),
         Case("decode", "decode -m model.volt heldout.pieces -o out.txt", ("heldout.pieces", model), ("out.txt",)),

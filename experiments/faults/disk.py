@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from experiments.faults.cases import CASES, STDOUT, Case
@@ -80,7 +81,7 @@ def campaign(
         random.Random(seed).shuffle(tasks)
         row.planned = len(tasks)
         found = over(
-            tasks[:most], lambda server, slot, task: inject(server, Stage(slot / "work", inputs), task, known, planted),
+            tasks[:most], partial(_inject_in_slot, inputs=inputs, known=known, planted=planted),
             folder=folder, shim=library, jobs=jobs, until=bounds, name=row.what, bare=injector == "bare",
         )  # fmt: skip
         for task, result in found:
@@ -97,6 +98,7 @@ def _undisturbed(
     cases: Sequence[Case], folder: Path, inputs: Path, shim: Path | None, *, jobs: int, row: Row
 ) -> dict[str, Undisturbed]:
     """Each command's own work. Two runs must agree, or the oracle would know nothing."""
+
     def work(server: Server, slot: Path, case: Case) -> tuple[Undisturbed, Undisturbed, int, str]:
         stage = Stage(slot / "work", inputs)
         runs = []
@@ -113,7 +115,9 @@ def _undisturbed(
             raise result
         first, second, status, told = result
         if status:
-            row.findings.append(Finding("io", "status", case.name, f"fails without a fault: {told[-300:]}", case.command))
+            row.findings.append(
+                Finding("io", "status", case.name, f"fails without a fault: {told[-300:]}", case.command)
+            )
             continue
         differ = [name for name in first.files if first.files[name] != second.files.get(name)]
         if bad := set(differ) - set(case.volatile):
@@ -141,9 +145,8 @@ def _tasks(known: Mapping[str, Undisturbed], injector: str, only: Sequence[str])
 def _run(server: Server, stage: Stage, case: Case, fault: Fault, planted: str = "") -> Ended:
     """Run the command. Where the fault comes at an odd call, Python ends thoroughly, too."""
     return server.run(
-        case.argv, cwd=stage.folder, limit=LIMIT, stdout=stage.folder / STDOUT, stderr=stage.stderr,
-        env=environment(stage.folder), fault=fault, folder=stage.folder, planted=planted,
-        thorough=fault.n % 2 == 1,
+        case.argv, cwd=stage.folder, stdout=stage.folder / STDOUT, stderr=stage.stderr, env=environment(stage.folder),
+        fault=fault, folder=stage.folder, planted=planted, limit=10.0 if planted else LIMIT, thorough=fault.n % 2 == 1,
     )  # fmt: skip
 
 
@@ -168,6 +171,12 @@ def inject(
     return [_finding(task, finding.kind, finding.told) for finding in found]
 
 
+def _inject_in_slot(
+    server: Server, slot: Path, task: Injection, *, inputs: Path, known: Mapping[str, Undisturbed], planted: str
+) -> list[Finding] | None:
+    return inject(server, Stage(slot / "work", inputs), task, known, planted)
+
+
 def judged(
     task: Injection, ended: Ended, before: Files, after: Files, expected: Files, told: str, temporary: Sequence[str]
 ) -> Iterator[Finding]:
@@ -175,7 +184,7 @@ def judged(
     case, is_good = task.case, ended.status == 0
     inputs = {name for name in before if name not in case.outputs and name not in case.volatile}
     if ended.late:
-        yield _finding(task, "hung", f"no end after {LIMIT:.0f} s")
+        yield _finding(task, "hung", f"no end after {ended.seconds:.0f} s")
     elif ended.status < 0:
         yield _finding(task, "crash", f"ended by signal {-ended.status}: {told[-200:]}")
     if "Traceback" in told:
@@ -185,7 +194,9 @@ def judged(
     elif len(told) > LONGEST:
         yield _finding(task, "message", f"{len(told)} characters: {told[:200]}")
     if task.fault.is_harmless and ended.fired and not is_good:
-        yield _finding(task, "status", f"status {ended.status} after a {task.fault.way} {task.fault.kind}: {told[-300:]}")
+        yield _finding(
+            task, "status", f"status {ended.status} after a {task.fault.way} {task.fault.kind}: {told[-300:]}"
+        )
     for name in sorted(inputs):
         if after.get(name) != before[name]:
             yield _finding(task, "lost", f"input {name} was {'changed' if name in after else 'removed'}")
@@ -209,7 +220,7 @@ def _wrong(
     if name == STDOUT:
         is_beginning = found is None or not case.grows or name in case.volatile or expected.startswith(found)
         return "" if is_beginning else "stdout is not the beginning of what belongs there"
-    if found is None and before is None or found == before == OLD or _is_state(name, found):
+    if (found is None and before is None) or found == before == OLD or _is_state(name, found):
         return ""
     return f"{name} is {_described(found, expected)}"
 
@@ -217,7 +228,9 @@ def _wrong(
 def _described(found: bytes | None, expected: bytes) -> str:
     if found is None:
         return "gone"
-    return "what stood there before" if found == OLD else f"neither whole nor old ({len(found)} of {len(expected)} bytes)"
+    return (
+        "what stood there before" if found == OLD else f"neither whole nor old ({len(found)} of {len(expected)} bytes)"
+    )
 
 
 def _is_whole(name: str, found: bytes, expected: bytes) -> bool:

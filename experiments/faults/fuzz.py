@@ -1,9 +1,9 @@
 """Fuzzing: damaged files of every kind that VOLT reads; each is read, or refused by a VoltError that people can read.
 
-A worker reads the files, in 1 GB of memory above what it begins with, and in 5 s each. What else it may do is a finding:
-another exception, no end, more memory, a crash, or a message of more than 2,000 characters. Examples are drawn by
-Hypothesis in portions, each from a seed of its own, so a portion can be drawn again. What was found is made smaller where
-that is cheap, and kept in a folder.
+A worker reads the files, in 1 GB of memory above what it begins with, and in 5 s each. Whatever else it does is a
+finding: another exception, no end, more memory, a crash, or a message of more than 2,000 characters. Examples are drawn
+by Hypothesis in portions, each from a seed of its own, so a portion can be drawn again. What was found is made smaller
+where that is cheap, and kept in a folder.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,7 +40,7 @@ class Worker:
         folder.mkdir(parents=True, exist_ok=True)
         path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         own = {"PYTHONPATH": path, "POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)}
-        self.folder, self._told = folder, tempfile.TemporaryFile()
+        self.folder, self._told = folder, tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "experiments.faults.fuzz_worker", str(folder)], cwd=ROOT,
             env=os.environ | own, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -48,15 +49,17 @@ class Worker:
         if self._reply(STARTING) is None:
             raise SystemExit(f"a worker does not start: {self.last_words()}")
 
-    def ask(self, *request: Any) -> dict[str, Any] | None:
-        """What a portion gave; None if the process has died or hangs."""
+    def ask(self, *request: Any) -> Iterator[dict[str, Any] | None]:
+        """What a portion gives: each finding, then how many examples were read; None if the process dies or hangs."""
         assert self._process.stdin is not None
-        try:
+        with suppress(OSError):
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
-        except OSError:
-            return None
-        return self._reply(STUCK)
+        while True:
+            reply = self._reply(STUCK)
+            yield reply
+            if reply is None or "done" in reply:
+                return
 
     def _reply(self, seconds: float) -> dict[str, Any] | None:
         assert self._process.stdout is not None
@@ -85,11 +88,9 @@ class Worker:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._told):
-            if pipe is not None:
-                try:
+            with suppress(OSError):  # what was not sent is lost with the process
+                if pipe is not None:
                     pipe.close()
-                except OSError:
-                    pass
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +106,9 @@ def campaign(
     """A row for each target. kept: where examples of findings are put;  only: names of targets."""
     from experiments.faults.reading import targets
 
-    names = [name for name in [*targets(folder), *(["planted"] if "planted" in only else [])] if not only or name in only]
+    names = [
+        name for name in [*targets(folder), *(["planted"] if "planted" in only else [])] if not only or name in only
+    ]
     rows, start = {name: Row("fuzz", name) for name in names}, time.monotonic()
     n_portions = -(-most // (portion * len(names)))
     portions: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
@@ -125,16 +128,18 @@ def campaign(
             while not ended.is_set() and time.monotonic() < until:
                 name, drawn = portions.get_nowait()
                 began = time.monotonic()
-                reply = worker.ask(name, drawn, portion)
-                if ended.is_set():
-                    return
-                if reply is None:
-                    rows[name].findings.append(_kept(name, *worker.death(), (place / "example").read_bytes(), kept, drawn))
-                    worker.close()
-                    workers.append(worker := Worker(place))
-                else:
-                    rows[name].done += reply["done"]
-                    rows[name].findings += [_found(name, found, kept, drawn) for found in reply["findings"]]
+                for reply in worker.ask(name, drawn, portion):
+                    if ended.is_set():
+                        return
+                    if reply is None:
+                        data = (place / "example").read_bytes()
+                        rows[name].findings.append(_kept(name, *worker.death(), data, kept, drawn))
+                        worker.close()
+                        workers.append(worker := Worker(place))
+                    elif "done" in reply:
+                        rows[name].done += reply["done"]
+                    else:
+                        rows[name].findings.append(_found(name, reply, kept, drawn))
                 rows[name].seconds += time.monotonic() - began
         except queue.Empty:
             pass
@@ -161,7 +166,9 @@ def campaign(
 
 
 def _found(name: str, found: dict[str, str], kept: Path, seed: int) -> Finding:
-    return _kept(name, found["kind"], found["told"], bytes.fromhex(found["data"]) if found["data"] else None, kept, seed)
+    return _kept(
+        name, found["kind"], found["told"], bytes.fromhex(found["data"]) if found["data"] else None, kept, seed
+    )
 
 
 def _kept(name: str, kind: str, told: str, data: bytes | None, kept: Path, seed: int) -> Finding:

@@ -98,34 +98,33 @@ def smaller(data: bytes, is_same: Callable[[bytes], bool]) -> bytes:
 
 
 class Worker:
-    """Reads examples of one target at a time."""
+    """Reads examples of one target at a time. tell: takes each finding when it comes, and then how many were read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], object]) -> None:
         from experiments.faults.reading import prepare, targets
 
+        self._tell = tell
         self._path, self._seen = folder / "example", Counter[tuple[str, str, str]]()
         prepare(folder)
         os.chdir(folder)
         self._targets, self._seeds = targets(folder), dict[str, Sequence[bytes]]()
         self._targets = {**self._targets, "planted": _planted()}
 
-    def work(self, name: str, seed: int, n: int) -> dict[str, Any]:
-        """So many examples; what was found. seed 0: the examples that are tried as they are."""
-        target, found = self._targets[name], list[dict[str, str]]()
+    def work(self, name: str, seed: int, n: int) -> None:
+        """So many examples. seed 0: those that are tried as they are."""
+        target = self._targets[name]
         seeds = self._seeds.setdefault(name, target.seeds())
-        if seed == 0:
+        if seed:
+            done = self._drawn(name, target.read, seeds, seed, n)
+        else:
             examples = [*seeds, *target.extras()]
             for data in examples:
-                self._look(name, target.read, data, found)
-            return {"done": len(examples), "findings": found}
-        done = self._drawn(name, target.read, seeds, seed, n, found)
+                self._look(name, target.read, data)
+            done = len(examples)
         gc.collect()
-        return {"done": done, "findings": found}
+        self._tell({"done": done})
 
-    def _drawn(
-        self, name: str, read: Callable[[Path], object], seeds: Sequence[bytes], seed: int, n: int,
-        found: list[dict[str, str]],
-    ) -> int:  # fmt: skip
+    def _drawn(self, name: str, read: Callable[[Path], object], seeds: Sequence[bytes], seed: int, n: int) -> int:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis import seed as seeded
 
@@ -142,23 +141,23 @@ class Worker:
         def look(data: bytes) -> None:
             nonlocal done
             done += 1
-            self._look(name, read, data, found)
+            self._look(name, read, data)
 
         look()
         return done
 
-    def _look(self, name: str, read: Callable[[Path], object], data: bytes, found: list[dict[str, str]]) -> None:
+    def _look(self, name: str, read: Callable[[Path], object], data: bytes) -> None:
         kind, told = outcome(read, self._path, data)
         if not kind:
             return
         family = name, kind, re.sub(r"\d+|'.*'", "#", told.partition(" at ")[2] or told)[:60]
         self._seen[family] += 1
         if self._seen[family] > TOLD:
-            found.append({"kind": kind, "told": told, "data": ""})
+            self._tell({"kind": kind, "told": told, "data": ""})
             return
         if kind not in ("hung", "memory") and len(data) < 1 << 16:
             data = smaller(data, lambda less: outcome(read, self._path, less) == (kind, told))
-        found.append({"kind": kind, "told": told, "data": data.hex()})
+        self._tell({"kind": kind, "told": told, "data": data.hex()})
 
 
 def _planted() -> Any:
@@ -194,19 +193,21 @@ def digest(data: bytes) -> str:
 
 def main() -> None:
     """Serve."""
-    replies = os.dup(1)
+    replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    worker = Worker(Path(sys.argv[1]))
+
+    def tell(what: dict[str, Any]) -> None:
+        print(json.dumps(what), file=replies, flush=True)
+
+    worker = Worker(Path(sys.argv[1]), tell)
     import polars as pl
 
     pl.Series(["a"]).str.len_bytes().sum()  # its threads are there
     pl.LazyFrame({"a": ["a"]}).group_by("a").len().collect()
     limit_memory()
-    os.write(replies, b'{"ready": true}\n')
+    tell({"ready": True})
     for line in sys.stdin:
-        reply = json.dumps(worker.work(*json.loads(line))).encode() + b"\n"
-        while reply:
-            reply = reply[os.write(replies, reply) :]
+        worker.work(*json.loads(line))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Kills: a signal at a random moment, then the same command once more; it ends as if nothing had been.
 
-After the signal:  inputs as they were, outputs absent, whole or old, every process gone;  after SIGTERM and SIGHUP, which
-can be heard, no part of a file is left, and nothing in the folder for temporary files.
+After the signal:  inputs as they were, outputs absent, whole or old, every process gone;  after SIGTERM and SIGHUP,
+which can be heard, no part of a file is left, and nothing in the folder for temporary files.
 
 After the second run, which a stream begins where its state says:  the bytes of an undisturbed run, and nothing else in
 the folder, in the folder for temporary files, or in shared memory.
@@ -118,7 +118,9 @@ def campaign(
         row.done += 1
         row.findings += result
     if left := _left_shared(shared):
-        row.findings.append(Finding("kills", "left", "shared memory", " ".join(left), "python -m experiments.faults kills"))
+        row.findings.append(
+            Finding("kills", "left", "shared memory", " ".join(left), "python -m experiments.faults kills")
+        )
     row.seconds = time.monotonic() - start
     yield row
 
@@ -141,7 +143,9 @@ def _undisturbed(
             raise result
         undisturbed, status, told = result
         if status:
-            row.findings.append(Finding("kills", "status", case.name, f"fails undisturbed: {told[-300:]}", case.command))
+            row.findings.append(
+                Finding("kills", "status", case.name, f"fails undisturbed: {told[-300:]}", case.command)
+            )
         else:
             known[case.name] = undisturbed
     return known
@@ -170,7 +174,7 @@ def kill(server: Server, stage: Stage, task: Kill, known: Undisturbed, planted: 
     if case.grows and (fault := _go_back(stage)):
         found.append(_finding(task, "lost", fault))
     stage.stderr.unlink(missing_ok=True)
-    ended = _run(server, stage, case, planted=planted)
+    ended = _run(server, stage, case)
     return found + list(_after_rerun(task, ended, before, stage, known))
 
 

@@ -1,11 +1,11 @@
 """Load: a stream of eight sources with a slow consumer for minutes, and thousands of streams opened and closed.
 
-    slow    `volt stream run` with two workers in a process of its own; its consumer reads a little, waits, and falls
-            behind. The memory of the process and its workers (RSS, summed) is noted four times a second. After a third
-            of the time, which is for warming up, the median of the first quarter of what is left is held against the
-            median of the last: they may differ by 2 %
-    opened  streams are opened, read for a few lines and closed, most of them without workers. Descriptors, threads,
-            processes and temporary files afterwards are those of before; how memory has grown is told
+slow    `volt stream run` with two workers in a process of its own; its consumer reads a little, waits, and falls
+        behind. The memory of the process and its workers (RSS, summed) is noted four times a second. After a third
+        of the time, which is for warming up, the median of the first quarter of what is left is held against the
+        median of the last: they may differ by 2 %
+opened  streams are opened, read for a few lines and closed, most of them without workers. Descriptors, threads,
+        processes and temporary files afterwards are those of before; how memory has grown is told
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORKERS_EVERY = 100  # one of so many streams has a worker
 
 
 def campaign(folder: Path, *, until: float, seconds: float, n_opened: int, planted: str = "") -> Iterator[Row]:
-    """A row for each. seconds: of the slow consumer;  n_opened: streams to open and close;  planted: a fault of ours."""
+    """A row for each. seconds: of the slow consumer;  n_opened: streams to open and close;  planted: one of ours."""
     folder.mkdir(parents=True, exist_ok=True)
     _write_config(folder)
     if seconds:
@@ -87,7 +87,9 @@ def _slow(folder: Path, seconds: float, planted: str) -> Row:
     grown = last / first - 1 if first else 0.0
     _tell(f"load: memory {first / 1e6:.1f} MB, then {last / 1e6:.1f} MB ({grown:+.2%}); {n_lines:,} lines were read")
     if abs(grown) > FLAT:
-        row.findings.append(Finding("load", "memory", "slow", f"{first / 1e6:.1f} MB became {last / 1e6:.1f} MB", again))
+        row.findings.append(
+            Finding("load", "memory", "slow", f"{first / 1e6:.1f} MB became {last / 1e6:.1f} MB", again)
+        )
     return row
 
 

@@ -16,17 +16,49 @@ from hypothesis import strategies as st
 Step = tuple[int, int, int]
 LARGEST = 1 << 18  # bytes of an example
 
-WORDS: tuple[bytes, ...] = (
-    b"\0", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\n\n", b"\t", b" ",
-    b"\x1b[31m", b"\xe2\x80\xa8", b"\xe2\x96\x81", b"\xe2\x80\x8b", b"\xc4\xa0", b"</w>", b"@@", b"<unk>", b"<0x00>",
-    b"<0xZZ>", b"<s>", b"#version: 0.2\n", b'{"volt": 1,\n', b'"', b"\\", b"\\u0000", b"\\ud800", b"{", b"}", b"[", b"]",
-    b"{}", b"[]", b'""', b"null", b"true", b"NaN", b"Infinity", b"-Infinity", b"0", b"-1", b"1", b"1.5", b"1e999", b"-0.0",
-    b"2147483648", b"9223372036854775807", b"9223372036854775808", b"18446744073709551616", b"9" * 400, b"1" + b"0" * 5000,
-    b"[" * 3000, b'{"a":' * 3000, b"a" * 3000, b"\xe2\x96\x81" * 999, b"\xcc\x81" * 500, b": ", b"- ", b"&a [*a]", b"*a",
-    b"<<: *a", b"!!python/object:os.system", b"!!binary x", b"? ", b"|", b"---\n", b"%YAML 9\n", b"seed: ", b"path: ",
-    b"sources: ", b"transforms: ", b"weight: ", b"epochs: ", b"block_lines: ", b"workers: 0", b"/", b"..", b"*", b"-", b"(",
-    b"(a+)+$", b"\\p{L}", b"(?P<", b"\x08\x01", b"\x0a\xff\xff\xff\xff\x0f", b"\x80" * 11,
-)  # fmt: skip
+WORDS = tuple(
+    word.encode("latin-1")
+    for word in (
+        *("\0", "\xff", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xef\xbb\xbf", "\r\n", "\n", "\n\n", "\t", " "),
+        *("\x1b[31m", "\xe2\x80\xa8", "\xe2\x96\x81", "\xe2\x80\x8b", "\xc4\xa0", "</w>", "@@", "<unk>", "<0x00>"),
+        *(
+            "<0xZZ>",
+            "<s>",
+            "#version: 0.2\n",
+            '{"volt": 1,\n',
+            '"',
+            "\\",
+            "\\u0000",
+            "\\ud800",
+            "{",
+            "}",
+            "[",
+            "]",
+            "{}",
+        ),
+        *(
+            "[]",
+            '""',
+            "null",
+            "true",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "0",
+            "-1",
+            "1",
+            "1.5",
+            "1e999",
+            "-0.0",
+            "2147483648",
+        ),
+        *("9223372036854775807", "9223372036854775808", "18446744073709551616", "9" * 400, "1" + "0" * 5000),
+        *("[" * 3000, '{"a":' * 3000, "a" * 3000, "\xe2\x96\x81" * 999, "\xcc\x81" * 500, ": ", "- ", "&a [*a]", "*a"),
+        *("<<: *a", "!!python/object:os.system", "!!binary x", "? ", "|", "---\n", "%YAML 9\n", "seed: ", "path: "),
+        *("sources: ", "transforms: ", "weight: ", "epochs: ", "block_lines: ", "workers: 0", "/", "..", "*", "-", "("),
+        *("(a+)+$", "\\p{L}", "(?P<", "\x08\x01", "\x0a\xff\xff\xff\xff\x0f", "\x80" * 11),
+    )
+)
 
 
 def _flip(data: bytes, at: int, size: int) -> bytes:
@@ -93,7 +125,10 @@ def _again(data: bytes, at: int, size: int) -> bytes:
     return data[:at] + data[start : start + 40] + data[at:]
 
 
-STEPS = (_flip, _set, _cut, _remove, _repeat, _insert, _number, _value, _lines(_swap), _lines(_drop), _lines(_double), _again)  # fmt: skip  # noqa: E501
+STEPS = (
+    *(_flip, _set, _cut, _remove, _repeat, _insert, _number, _value, _again),
+    *(_lines(_swap), _lines(_drop), _lines(_double)),
+)
 CUT = STEPS.index(_cut)
 
 

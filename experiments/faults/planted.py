@@ -1,14 +1,14 @@
 """Faults of our own, put into a command before it runs: a campaign that does not report them finds nothing.
 
-    in place    write_atomic writes where the file belongs
-    ignored     write_atomic takes no notice of errors
-    part        what write_atomic has begun is not removed
-    crash       an error of the disk is not told as an OutputError
-    hang        an error of the disk is waited out
-    input       a command that fails has cut its input short
-    child       a process is left running
-    folder      a temporary folder is left
-    trusting    encode believes that an output is made when it is there
+in place    write_atomic writes where the file belongs
+slow        so too, and takes its time in the middle of the file
+ignored     write_atomic takes no notice of errors
+part        what write_atomic has begun is not removed
+crash       an OutputError is another error
+hang        an error of the disk is waited out
+input       a command that fails has cut its input short
+child       a process is left running
+folder      a temporary folder is left
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ def _around(wrap: Callable[[Any, Any], Any]) -> None:
 
 
 def _ignoring(real: Any, path: Any) -> Iterator[BinaryIO]:
+    began = False
     with suppress(Exception), real(path) as file:
+        began = True
         yield file
-        return
-    with tempfile.TemporaryFile() as lost:
-        yield lost  # nobody will know
+    if not began:
+        with tempfile.TemporaryFile() as lost:
+            yield lost
 
 
 def _cutting_inputs(real: Any, path: Any) -> Iterator[BinaryIO]:
@@ -75,14 +77,22 @@ def _waiting(real: Any, path: Any) -> Iterator[BinaryIO]:
         time.sleep(3600)
 
 
+@contextmanager
+def _slowly_in_place(path: str | Path) -> Iterator[BinaryIO]:
+    with tempfile.TemporaryFile() as whole, open(path, "wb", buffering=0) as file:
+        yield whole
+        whole.seek(0)
+        data = whole.read()
+        file.write(data[: len(data) // 2])
+        time.sleep(30)
+        file.write(data[len(data) // 2 :])
+
+
 def _keep_part() -> None:
-    Path.unlink = lambda *_, **__: None  # type: ignore[method-assign]
+    def kept(*_: object, **__: object) -> None:
+        pass
 
-
-def _raise_through() -> None:
-    import volt.files.atomic as atomic
-
-    atomic._refusal = lambda path, error: ValueError(f"{path}: {error}")  # type: ignore[assignment,return-value]
+    Path.unlink = os.unlink = os.remove = kept  # type: ignore[method-assign,assignment]
 
 
 def _leave_child() -> None:
@@ -91,21 +101,14 @@ def _leave_child() -> None:
         os._exit(0)
 
 
-def _trust() -> None:
-    import volt.encode.files as files
-
-    _everywhere("write_atomic", _in_place)
-    files._is_made = lambda output, *_: output.exists()
-
-
 PLANTED: dict[str, Callable[[], object]] = {
     "in place": lambda: _everywhere("write_atomic", _in_place),
+    "slow": lambda: _everywhere("write_atomic", _slowly_in_place),
     "ignored": lambda: _around(_ignoring),
     "part": _keep_part,
-    "crash": _raise_through,
+    "crash": lambda: _everywhere("OutputError", ZeroDivisionError),
     "hang": lambda: _around(_waiting),
     "input": lambda: _around(_cutting_inputs),
     "child": _leave_child,
     "folder": lambda: tempfile.mkdtemp(),
-    "trusting": _trust,
 }

@@ -34,7 +34,8 @@ def over(
 ) -> Iterator[tuple[T, R | ServerDied]]:  # fmt: skip
     """Do the tasks, in any order; each with a server and a folder that no other task uses meanwhile.
 
-    until: when no more are begun, by time.monotonic();  shim, bare: see `Server`. A server that dies is the result of its task.
+    until: when no more are begun, by time.monotonic();  shim, bare: see `Server`. A server that dies is the
+    result of its task.
     """
     waiting, done = SimpleQueue[T](), SimpleQueue[tuple[T, R | ServerDied] | BaseException]()
     for task in tasks:

@@ -13,12 +13,12 @@ import lzma
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
 
 N_LINES = 20  # of a stream, that are read
 _LINES = "low lower\tx\nnewest wide\ty\nthe cat ▁ sät\tz\n\nslow\n"
@@ -43,7 +43,7 @@ sources:
   a:
     path: lines.tsv
     epochs: 1
-    transforms: [{regex: "l.w"}, {repeat: 2}, {ratio: 3}, {keep_fields: [1, 2]}, {encode: {vocabulary: vocabulary.volt, fields: [1]}}]
+    transforms: [{regex: "l.w"}, {repeat: 2}, {ratio: 3}, {keep_fields: [1, 2]}, encode: {vocabulary: vocabulary.volt}]
 errors: {on_fault: skip}
 """
 Read = Callable[[Path], object]
@@ -159,10 +159,8 @@ def _decode(folder: Path, path: Path) -> None:
 
     vocabulary = Vocabulary.load(folder / "vocabulary.volt")
     for block in read_blocks(str(path), errors="replace"):
-        try:
+        with suppress(VoltError):
             Decoder.of(vocabulary).decode_text(block.data, place=block.place)
-        except VoltError:
-            pass
         for line in block.data.decode().split("\n"):
             decode(vocabulary, [piece for piece in line.split(" ") if piece])
 
@@ -220,7 +218,9 @@ def _exported(name: str) -> list[bytes]:
                 write_vocabulary(vocabulary.closed(order=closing_order(name)), path, to=name)
             except VoltError:
                 continue
-            found += [file.read_bytes() for file in sorted(path.parent.rglob("*")) if file.is_file() and file.name in _MAIN]
+            found += [
+                file.read_bytes() for file in sorted(path.parent.rglob("*")) if file.is_file() and file.name in _MAIN
+            ]
     assert found, f"no vocabulary can be exported to {name}"
     return found
 
@@ -266,16 +266,15 @@ def _packed(pack: Callable[[bytes], bytes]) -> list[bytes]:
 def _hostile() -> list[bytes]:
     """Files of any kind that nobody has made in good faith."""
     return [
-        b"", b"\xef\xbb\xbf", b"\n" * 1000, b"\0" * 100, b"[" * 100_000, b'{"a":' * 100_000, b'{"volt": 1, "a": ' * 9999,
+        b"", b"\xef\xbb\xbf", b"\n" * 1000, b"\0" * 100, b"[" * 100_000, b'{"a":' * 100_000,
+        b'{"volt": 1, "a": ' * 9999,
         b'{"volt": ' + b"9" * 9999 + b"}", b'{"model": {"type": "BPE", "vocab": {}, "merges": ' + b"[" * 99_999,
         b"a: " * 9999, b"- " * 9999, b"{" * 9999, b"&a [*a, *a]", b"x" * 300_000, b"\xff" * 5000,
         b'{"format": "volt.stream", "version": 2, "n": 0, "sources": ' + b"[" * 99_999,
-        b"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" + b"".join(b"d%d: &d%d [*c, *c]\n" % (n, n) for n in range(50)),
+        b"a0: &a0 [x, x]\n" + b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (n, n, n - 1, n - 1) for n in range(1, 50)),
     ]  # fmt: skip
 
 
 def _bombs(pack: Callable[[bytes], bytes]) -> list[bytes]:
-    """Much out of little, in members of 1 MB, which all of these formats allow: a line of 300 MB, 32 MB of empty lines."""
+    """Much out of little, in members of 1 MB, which all of these formats allow: a line of 300 MB, 32 MB of ends."""
     return [pack(b" " * (1 << 20)) * 300, pack(b"\n" * (1 << 20)) * 32]
-
-

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -53,7 +54,7 @@ class Server:
         path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         own |= {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | ({"LD_PRELOAD": str(shim)} if shim else {})
         own["PYTHONUNBUFFERED"] = "1" if bare else ""
-        self._told = tempfile.TemporaryFile()
+        self._told = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "experiments.faults.server"],
             cwd=ROOT, env=os.environ | own, start_new_session=True,
@@ -121,11 +122,9 @@ class Server:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._told):
-            if pipe is not None:
-                try:
+            with suppress(OSError):  # what was not sent is lost with the process
+                if pipe is not None:
                     pipe.close()
-                except OSError:  # what was not sent is lost with the process
-                    pass
 
     def __enter__(self) -> Self:
         return self

@@ -168,7 +168,7 @@ def _commands(group: int) -> list[str]:
 
 
 def _run(request: dict[str, Any]) -> NoReturn:
-    """Be the command. thorough: end as Python ends, which touches all of its memory; else do what can go wrong of it."""
+    """Be the command. thorough: end as Python ends, touching all memory; else do what of it can go wrong."""
     from volt_cli.__main__ import main as volt
 
     if request.get("thorough"):

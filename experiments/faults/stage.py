@@ -10,7 +10,7 @@ import gzip
 import os
 import random
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ sources:
     transforms: [{tag: "[BT]"}, {encode: {vocabulary: model.volt, fields: [1]}}]
 """
 _ENDING = _STREAM.replace("    block_lines", "    epochs: 4\n    block_lines")  # a stream that ends
+_OTHERS = {"bytes.volt": "--level bytes", "spm.volt": "--pretokenizer metaspace --marker none"}
 FORMATS = ("subword-nmt", "sentencepiece", "huggingface", "tiktoken", "fairseq", "marian", "opennmt", "tokens")
 
 
@@ -51,9 +52,9 @@ def words(seed: int, n_lines: int, *, n_words: int = 800) -> str:
     return "".join(" ".join(rng.choices(known, weights, k=rng.randint(3, 9))) + "\n" for _ in range(n_lines))
 
 
-def make_inputs(folder: Path, server: Server, *, n_lines: int) -> None:
-    """Write all that commands read. n_lines: of the corpus."""
-    folder.mkdir()
+def make_inputs(folder: Path, server: Server, *, n_lines: int, formats: Sequence[str] = FORMATS) -> None:
+    """Write all that commands read. n_lines: of the corpus;  formats: of which files are exported."""
+    folder.mkdir(parents=True)
     text = words(1, n_lines)
     lines = text.splitlines()
     (folder / "corpus.txt").write_text(text)
@@ -67,11 +68,10 @@ def make_inputs(folder: Path, server: Server, *, n_lines: int) -> None:
     (folder / "ending.yaml").write_text(f"ends: drop\n{_ENDING}")
     commands = [
         "search corpus.txt -q -o model.volt",
-        "search corpus.txt -q --level bytes -o bytes.volt",
-        "search corpus.txt -q --pretokenizer metaspace --marker none -o spm.volt",
+        *(f"search corpus.txt -q {options} -o {name}" for name, options in _OTHERS.items() if formats),
         "encode -m model.volt heldout.txt -q -o heldout.pieces",
         "encode -m model.volt heldout.txt -q --form ids -o heldout.ids",
-        *(f"{exporting(name)} -o {name}.export" for name in FORMATS),
+        *(f"{exporting(name)} -o {name}.export" for name in formats),
     ]
     for command in commands:
         told = folder.parent / "told"
