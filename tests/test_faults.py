@@ -82,13 +82,13 @@ def test_a_kill_leaves_a_file_whole_or_absent(ground: Ground) -> None:
 
 
 @settings(max_examples=150)
-@given(st.data())
-def test_damaged_files_are_refused_in_words(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(draws=st.data())
+def test_damaged_files_are_refused_in_words(draws: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Codes, tables and packed texts with damage are read, or refused by a VoltError that people can read."""
     folder = tmp_path_factory.getbasetemp()
     readers = targets(folder)
-    target = readers[data.draw(st.sampled_from(["codes", "gz", "table", "zst"]))]
-    assert outcome(target.read, folder / "example", data.draw(damaged(target.seeds()))) == ("", "")
+    target = readers[draws.draw(st.sampled_from(["codes", "gz", "table", "zst"]))]
+    assert outcome(target.read, folder / "example", draws.draw(damaged(target.seeds()))) == ("", "")
 
 
 def test_what_no_reader_may_do_is_told(tmp_path: Path) -> None:
