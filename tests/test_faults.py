@@ -23,7 +23,12 @@ from experiments.faults.runner import Server
 from experiments.faults.stage import Stage, make_inputs
 from experiments.faults.table import Finding
 
-HARMLESS = ("search/write:1:EIO/old", "search/rename:1:ENOSPC/new", "search/read:2:half/new", "search/close:2:EIO/old")
+HARMLESS = (
+    "search/write:1:EIO/old",
+    "search/rename:1:ENOSPC/new",
+    "search/read:2:half/new",
+    "encode-file/close:3:EIO/new",
+)
 PLANTED = {"in place": "lost", "ignored": "lost", "input": "lost", "crash": "traceback", "folder": "left"}
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "faults").glob("[a-z]*.py"))
 

@@ -1,9 +1,9 @@
 """Fuzzing: damaged files of every kind that VOLT reads; each is read, or refused by a VoltError that people can read.
 
 A worker reads the files, in 1 GB of memory above what it begins with, and in 5 s each. Whatever else it does is a
-finding: another exception, no end, more memory, a crash, or a message of more than 2,000 characters. Examples are drawn
-by Hypothesis in portions, each from a seed of its own, so a portion can be drawn again. What was found is made smaller
-where that is cheap, and kept in a folder.
+finding: another exception, no end, more memory, a crash, or a message of long lines or control characters. Examples are
+drawn by Hypothesis in portions, each from a seed of its own, so a portion can be drawn again. What was found is made
+smaller where that is cheap, and kept in a folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from experiments.faults.fuzz_worker import digest
 from experiments.faults.runner import ROOT
-from experiments.faults.table import Finding, Row
+from experiments.faults.table import Finding, Row, as_list, as_table
 
 PORTION = 250
 STUCK = 150.0  # seconds for a portion, after which a worker that answers nothing hangs
@@ -128,7 +128,7 @@ def campaign(
             while not ended.is_set() and time.monotonic() < until:
                 name, drawn = portions.get_nowait()
                 began = time.monotonic()
-                for reply in worker.ask(name, drawn, portion):
+                for reply in worker.ask(name, drawn, portion, max(0.0, until - began)):
                     if ended.is_set():
                         return
                     if reply is None:
@@ -156,6 +156,10 @@ def campaign(
             if time.monotonic() - told > TELL:
                 told, done = time.monotonic(), sum(row.done for row in rows.values())
                 print(f"fuzz: {done:,} of {most:,} after {told - start:,.0f} s", file=sys.stderr, flush=True)
+    except BaseException:
+        print(as_list(finding for row in rows.values() for finding in row.findings))
+        print(as_table(rows.values()), flush=True)
+        raise
     finally:
         ended.set()
         for worker in list(workers):

@@ -15,6 +15,7 @@ import re
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+SLOW = ("hung", "memory")  # findings that cost seconds
 MEMORY = 1 << 30  # bytes above what the process has when it begins
 SECONDS = 5  # of a processor, for an example
-LONGEST = 2_000  # characters of a message
+LONGEST = 2_000  # characters of a line of a message
 TOLD = 2  # examples of a family that are kept
+ENOUGH = 3  # examples of a portion that take all of their seconds or memory; the rest of the portion is left out
 TRIES = 80  # for making an example smaller
 
 
@@ -70,8 +73,12 @@ def outcome(read: Callable[[Path], object], path: Path, data: bytes) -> tuple[st
 
 
 def _message(text: str) -> tuple[str, str]:
-    if len(text) > LONGEST:
-        return "message", f"{len(text):,} characters: {re.sub(r'[^ -~]', '·', text[:100])}…"
+    """What is wrong with a message: a line is too long, or holds what a terminal obeys."""
+    longest = max(text.split("\n"), key=len)
+    if len(longest) > LONGEST or len(text) > 10 * LONGEST:
+        return "message", f"{len(text):,} characters: {re.sub(r'[^ -~]', '·', longest[:100])}…"
+    if not all(line.isprintable() for line in text.split("\n")):
+        return "message", f"control characters: {text[:200]!r}"
     return ("message", "empty") if not text.strip() else ("", "")
 
 
@@ -103,24 +110,22 @@ class Worker:
     def __init__(self, folder: Path, tell: Callable[[dict[str, Any]], object]) -> None:
         from experiments.faults.reading import prepare, targets
 
-        self._tell = tell
+        self._tell, self._until, self._n_slow = tell, 0.0, 0
         self._path, self._seen = folder / "example", Counter[tuple[str, str, str]]()
         prepare(folder)
         os.chdir(folder)
         self._targets, self._seeds = targets(folder), dict[str, Sequence[bytes]]()
         self._targets = {**self._targets, "planted": _planted()}
 
-    def work(self, name: str, seed: int, n: int) -> None:
-        """So many examples. seed 0: those that are tried as they are."""
+    def work(self, name: str, seed: int, n: int, seconds: float) -> None:
+        """So many examples, begun within so many seconds. seed 0: those that are tried as they are."""
+        self._until, self._n_slow = time.monotonic() + seconds, 0
         target = self._targets[name]
         seeds = self._seeds.setdefault(name, target.seeds())
         if seed:
             done = self._drawn(name, target.read, seeds, seed, n)
         else:
-            examples = [*seeds, *target.extras()]
-            for data in examples:
-                self._look(name, target.read, data)
-            done = len(examples)
+            done = sum(self._look(name, target.read, data) for data in [*seeds, *target.extras()])
         gc.collect()
         self._tell({"done": done})
 
@@ -140,22 +145,29 @@ class Worker:
         @given(damaged(seeds))
         def look(data: bytes) -> None:
             nonlocal done
-            done += 1
-            self._look(name, read, data)
+            done += self._look(name, read, data)
 
         look()
         return done
 
-    def _look(self, name: str, read: Callable[[Path], object], data: bytes) -> None:
+    def _look(self, name: str, read: Callable[[Path], object], data: bytes) -> bool:
+        """Try an example, and tell what is found; whether there was time to try it."""
+        if time.monotonic() > self._until or self._n_slow >= ENOUGH:
+            return False
         kind, told = outcome(read, self._path, data)
-        if not kind:
-            return
+        self._n_slow += kind in SLOW
+        if kind:
+            self._report(name, read, data, kind, told)
+        return True
+
+    def _report(self, name: str, read: Callable[[Path], object], data: bytes, kind: str, told: str) -> None:
+        """Tell a finding; the first of a family with its example, made smaller."""
         family = name, kind, re.sub(r"\d+|'.*'", "#", told.partition(" at ")[2] or told)[:60]
         self._seen[family] += 1
         if self._seen[family] > TOLD:
             self._tell({"kind": kind, "told": told, "data": ""})
             return
-        if kind not in ("hung", "memory") and len(data) < 1 << 16:
+        if kind not in SLOW and len(data) < 1 << 16:
             data = smaller(data, lambda less: outcome(read, self._path, less) == (kind, told))
         self._tell({"kind": kind, "told": told, "data": data.hex()})
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
@@ -157,8 +157,11 @@ def _open(path: str) -> Iterator[_CountedFile]:
         file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise unreadable(path, error, kind=CorpusError) from error
-    with file:
+    try:
         yield _CountedFile(path, file)
+    finally:
+        with suppress(OSError):  # what was read is read
+            file.close()
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
