@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage mutants audit bench report notebooks paper clean
+.PHONY: check lint format demo test coverage mutants audit faults faults-load bench report notebooks paper clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -36,6 +36,14 @@ mutants: $(READY)  ## small faults put into the code one by one: which do the te
 
 audit: $(READY)  ## are the dependencies declared, used, met, licensed, and without published faults?
 	$(BIN)/python experiments/audit.py
+
+FAULTS := PYTHONPATH=.:cli $(BIN)/python -m experiments.faults
+
+faults: $(READY)  ## faults of disks, signals, damaged files and long runs under every command: is anything lost? 20 minutes
+	$(FAULTS) --minutes 20 --table build/faults/TABLE.md
+
+faults-load: $(READY)  ## 20 minutes of a stream with eight sources and a slow consumer, and 10,000 streams
+	$(FAULTS) load --minutes 25 --slow 1200
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py

@@ -176,6 +176,25 @@ def test_a_failing_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         joined("-")
 
 
+def test_a_file_that_cannot_be_closed_has_been_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read counts, to the end or in part; that closing fails changes nothing of it."""
+
+    class Unclosable(io.FileIO):
+        def close(self) -> None:
+            was_open = not self.closed
+            super().close()
+            if was_open:
+                raise OSError(5, "Input/output error")
+
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\ntwo\n")
+    monkeypatch.setattr("builtins.open", lambda path, *_, **__: Unclosable(path))
+    assert [block.data for block in read_blocks(str(path))] == [b"one\ntwo\n"]
+    begun = read_blocks(str(path), block_size=4)
+    assert next(begun).data == b"one\n"
+    begun.close()
+
+
 def test_stdin_is_a_file_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """- is read from stdin and may be compressed, even if it comes byte by byte."""
 

@@ -180,6 +180,15 @@ def test_faults_are_told_together_in_the_order_of_lines() -> None:
     assert lines == [1, 7, 8, 9]
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 9999, "- " * 9999, "{" * 9999, "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500))]
+)
+def test_values_within_values_have_an_end(text: str) -> None:
+    """A file that is nested deeper than anybody writes is refused in words."""
+    with pytest.raises(ConfigError, match=r"stream\.yaml.*write it"):
+        parse_config(text)
+
+
 def test_files_are_looked_for(tmp_path: Path) -> None:
     """A source file, model or function that is not there is told with its line before anything runs."""
     (tmp_path / "mine.py").write_text("def one(fields): return fields\n")

@@ -216,7 +216,7 @@ def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None
             make([other]).restore(state)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": "other", "version": 1}', '{"n": 3}'])
+@pytest.mark.parametrize("text", ["{", "[" * 99_999, "[]", '{"format": "other", "version": 1}', '{"n": 3}'])
 def test_what_is_no_state_is_refused(make: Make, tmp_path: Path, text: str) -> None:
     """A file with anything else is told as such."""
     path = tmp_path / "state.json"

@@ -81,6 +81,27 @@ def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_worker
         assert (second.summary().n_read, second.summary().reasons) == (20, summary.reasons)
 
 
+def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make: Make, unfit: Source, tmp_path: Path) -> None:
+    """A block of which no line has been given yet, when the state is taken or the workers end, is counted once."""
+    other = Source("other", numbered(tmp_path, "other", 20), epochs=1, block_lines=4)
+    sources, options = [unfit, other], {"policy": Policy("skip"), "ends": "drop", "recall": 99}
+    whole = make(sources, **options)
+    lines, told = list(whole), whole.state()
+    for stop in range(len(lines) + 1):
+        first, later, closed = (make(sources, **options) for _ in range(3))
+        list(first.blocks(limit=stop))
+        list(later.blocks())
+        list(closed.blocks(limit=stop))
+        closed.close()
+        assert list(closed) == lines[stop:]
+        assert closed.state() == told
+        for state in (first.state(), later.state(at=stop)):
+            second = make(sources, **options)
+            second.restore(state)
+            assert list(second) == lines[stop:]
+            assert second.state() == told
+
+
 def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path) -> None:
     """The file holds place, reason and text of each, once, though the stream was interrupted."""
     policy = Policy("quarantine", quarantine=str(tmp_path / "unfit.jsonl"))

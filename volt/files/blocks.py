@@ -18,7 +18,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
@@ -199,8 +199,11 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
         file = open(path, "rb", buffering=0)  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
-    with file:
+    try:
         yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()))
+    finally:
+        with suppress(OSError):  # what was read is read
+            file.close()
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:

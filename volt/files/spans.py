@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from volt.errors import CorpusError, unreadable
@@ -42,7 +43,8 @@ class _Descriptor:
 
     def __del__(self) -> None:
         if self.number >= 0:
-            os.close(self.number)
+            with suppress(OSError):  # what was read is read
+                os.close(self.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,8 @@ def parse(text: str, *, path: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: {_explained(error)}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: values within values, deeper than can be read; write it flatter") from None
     except yaml.YAMLError as error:  # characters that YAML forbids
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise ConfigError(f"{path}:{line}: no YAML: {getattr(error, 'reason', error)}") from None

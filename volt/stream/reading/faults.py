@@ -88,6 +88,11 @@ class Policy:
             )
 
 
+def kind_of(fault: Fault) -> str:
+    """The kind of reason for which a line is unfit: what stands before the colon."""
+    return fault.reason.partition(":")[0]
+
+
 @dataclass(slots=True)
 class Tally:
     """How many lines a stream has read and how many were unfit; stops the run at the policy's threshold."""
@@ -102,7 +107,7 @@ class Tally:
         self.n_read += n_read
         self.n_faults += len(faults)
         for fault in faults:
-            kind = fault.reason.partition(":")[0]
+            kind = kind_of(fault)
             self.reasons[kind] = self.reasons.get(kind, 0) + 1
         if faults:
             self._quarantine(faults)

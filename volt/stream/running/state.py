@@ -12,8 +12,9 @@ stream that would go on differently refuses it and says what differs.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 from volt import arguments
 from volt.errors import StreamError, unreadable
 from volt.files.atomic import write_atomic
+from volt.stream.reading.faults import kind_of
 
 if TYPE_CHECKING:
     from volt.stream.reading.source import OpenSource
+    from volt.stream.running.blocks import ComputedBlock
 
 FORMAT = "volt.stream"
 VERSION = 2  # in version 1 the fields of transforms counted from 0
@@ -101,6 +104,31 @@ class State:
             raise StreamError(f"no state of a stream ({error}); {_REMEDY}") from error
         _check_numbers(found)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a block was counted as: lines read, and for each kind of reason how many unfit lines."""
+
+    n_read: int
+    reasons: Mapping[str, int]
+
+    @classmethod
+    def of(cls, block: ComputedBlock) -> Charge:
+        """A block's."""
+        return cls(block.n_read, Counter(map(kind_of, block.faults)))
+
+    def taken_from(self, state: State) -> State:
+        """The state as if the block had not been reached.
+
+        >>> Charge(5, {"columns": 2}).taken_from(State(3, {}, {}, n_read=9, n_faults=3, reasons={"columns": 3})).reasons
+        {'columns': 1}
+        """
+        left = {kind: n - self.reasons.get(kind, 0) for kind, n in state.reasons.items()}
+        return replace(
+            state, n_read=state.n_read - self.n_read, n_faults=state.n_faults - sum(self.reasons.values()),
+            reasons={kind: n for kind, n in left.items() if n},
+        )  # fmt: skip
 
 
 def _check_keys(stored: Mapping[str, Any], names: Sequence[str]) -> None:
@@ -198,7 +226,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
         stored = json.loads(Path(arguments.path(path)).read_bytes())
     except OSError as error:
         raise unreadable(path, error, kind=StreamError) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StreamError(f"{path}: not JSON ({error}); take a file that a stream has written") from error
     if not isinstance(stored, dict):
         raise StreamError(f"{path}: no state of a stream; take a file that a stream has written")

@@ -39,7 +39,7 @@ from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.source import OpenSource, Source, check_names, open_source
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import Recall, advanced
-from volt.stream.running.state import Cursor, State, fingerprints, refuse_difference
+from volt.stream.running.state import Charge, Cursor, State, fingerprints, refuse_difference
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import Tap, mixed
@@ -240,11 +240,11 @@ class Stream:
         """
         settled, at = self._state(), None if at is None else arguments.whole(at, "at", low=0)
         if at is not None and at <= settled.n:
-            return (settled if at == settled.n else self._recall.at(at, n=settled.n)).to_json()
+            return (self._recall.at(at, n=settled.n) if at < settled.n else self._advanced(settled, 0)).to_json()
         given = self._given if at is None else at - settled.n
         if given > self._given:
             raise StreamError(f"line {at} is ahead of the stream, which has given {self.n}; ask for an earlier one")
-        return advanced(settled, self._turns[:given]).to_json()
+        return self._advanced(settled, given).to_json()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken, whatever the number of workers then and now.
@@ -320,12 +320,20 @@ class Stream:
             reasons=dict(self._tally.reasons),
         )
 
+    def _advanced(self, settled: State, given: int) -> State:
+        """The state when so many of the next lines have been given."""
+        return advanced(settled, self._turns[:given], self._charges())
+
+    def _charges(self) -> dict[str, Charge]:
+        """What the blocks in use were counted as."""
+        return {tap.name: tap.charge for tap in self._taps if tap.charge is not None}
+
     def _settle(self) -> None:
         """Count the lines given since the last time as taken from their sources."""
         given, self._given = self._given, 0
         if given:
             turns, self._turns = self._turns[:given], self._turns[given:]
-            self._recall.add(self._state(), turns)
+            self._recall.add(self._state(), turns, self._charges())
             self._mixture.advance(turns)
             for tap, n in zip(self._taps, np.bincount(turns, minlength=len(self._taps)).tolist(), strict=True):
                 tap.drain(n)
@@ -374,7 +382,7 @@ class Stream:
         if taken is None:
             return False
         (address, block), tap = taken, self._taps[source]
-        again = tap.block is None and tap.cursor.offset > 0  # what a restored state has begun
+        again = tap.is_counted(address)  # as what a restored state has begun is
         if block.error:
             self._release()
             raise StreamError(block.error)

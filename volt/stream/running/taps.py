@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.blocks import ComputedBlock
-from volt.stream.running.state import Cursor
+from volt.stream.running.state import Charge, Cursor
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Tap:
     name: of the source.
     cursor: how far the source has been read.
     block: the block in use; None at the start, and after the workers have ended.
-    size: how many lines the block in use has, known also while `block` is None.
+    size, charge: how many lines the block in use has, and what it was counted as, known also while `block` is None.
     n_empty: how many blocks without a line came one after the other.
     """
 
@@ -35,6 +35,7 @@ class Tap:
     cursor: Cursor = field(default_factory=Cursor)
     block: ComputedBlock | None = None
     size: int = 0
+    charge: Charge | None = None
     n_empty: int = 0
     _rows: NDArray[Any] | None = None
     _ends: NDArray[np.int64] | None = None
@@ -44,8 +45,18 @@ class Tap:
         """Lines left in the block in use."""
         return 0 if self.block is None else self.block.n_lines - self.cursor.offset
 
+    def is_counted(self, address: tuple[int, int]) -> bool:
+        """Whether a block has been counted: lines of it have been given, or it was in use here when the workers ended.
+
+        >>> Tap("wmt", Cursor(5, 0, 2, 5)).is_counted((0, 2)), Tap("wmt", Cursor(0, 0, 2)).is_counted((0, 2))
+        (True, False)
+        """
+        begun = self.cursor.offset > 0 or self.charge is not None
+        return self.block is None and begun and address == (self.cursor.epoch, self.cursor.block)
+
     def fill(self, address: tuple[int, int], block: ComputedBlock, *, offset: int = 0) -> None:
         """Put a block in use, of which `offset` lines have been given already."""
+        self.charge = Charge.of(block)
         self.cursor = Cursor(self.cursor.lines, *address, offset)
         self.block, self.size = block, block.n_lines
         self._rows = self._ends = None
