@@ -1,4 +1,4 @@
-"""The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`, `stream`.
+"""The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`, `warmup`, `stream`.
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
@@ -15,7 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError
-from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search
+from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, warmup
 from volt_cli.console import messages
 from volt_cli.remedies import in_options
 from volt_cli.stream import commands as stream
@@ -29,6 +29,7 @@ commands.add(app, "export", export.export)
 commands.add(app, "import", imports.import_)
 commands.add(app, "compare", compare.compare)
 commands.add(app, "demo", demo.demo)
+commands.add(app, "warmup", warmup.warmup)
 app.add_typer(stream.app)
 
 
