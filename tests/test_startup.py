@@ -72,7 +72,7 @@ def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     path = tmp_path_factory.mktemp("startup") / "small.volt"
     vocabulary = volt.Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
     vocabulary.save(path)
-    compile_kernels("encode")
+    compile_kernels("encode", "words")
     return modules(*VOLT, "encode", "-m", str(path), text="low low\n")
 
 

@@ -29,7 +29,7 @@ def search() -> None:
     from volt.kernels.ready import compile_kernels
     from volt.stream.mixing.mixture import Mixture
 
-    compile_kernels("search")
+    compile_kernels("learn", "replay", "words")
     Mixture((3.0, 1.0)).turns(2)
 
 
@@ -40,7 +40,7 @@ def encode() -> None:
     from volt.kernels.ready import compile_kernels
     from volt.vocabulary import Vocabulary
 
-    compile_kernels("encode")
+    compile_kernels("encode", "dropout", "decode")
     encoder = Encoder(Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")))
     for dropout, seed in ((0.0, None), (0.5, 1)):
         encoder.encode_text(b"low\n", separator="@@", dropout=dropout, seed=seed)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 
@@ -25,3 +28,16 @@ def bar(console: Console) -> Progress:
         TextColumn("{task.description}"), BarColumn(), _Rate(), TimeElapsedColumn(),
         console=console, transient=True,
     )  # fmt: skip
+
+
+@contextmanager
+def compiling_line(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """A line that moves, with the seconds so far, gone when it ends; what it yields takes which loop of how many."""
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as line:
+        task = line.add_task("compiling", total=None)
+
+        def advance(loop: int, n_loops: int) -> None:
+            line.update(task, description=f"compiling loop {loop} of {n_loops}")
+
+        yield advance

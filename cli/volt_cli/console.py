@@ -97,15 +97,33 @@ class Phases:
     @contextmanager
     def phase(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Callable[..., object]]:
         """Time a phase; what it yields takes the work done so far (and a new total) and moves the bar."""
-        start = time.perf_counter()
-        try:
+        with self.timed(name):
             if self._bar is None:
                 yield _show_nothing
             else:
                 with _row(self._bar, name, total, unit) as advance:
                     yield advance
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Time a phase that shows nothing, or what it shows itself."""
+        start = time.perf_counter()
+        try:
+            yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    @contextmanager
+    def compiling(self) -> Iterator[Callable[[int, int], object]]:
+        """Time compiling, with a line that moves; what it yields takes which loop of how many is being compiled."""
+        with self.timed("compiling"):
+            if self._bar is None:
+                yield _show_nothing
+            else:
+                from volt_cli.bars import compiling_line
+
+                with compiling_line(messages()) as advance:
+                    yield advance
 
 
 def _bar() -> Progress:
@@ -164,5 +182,5 @@ def prepare_kernels(phases: Phases, *jobs: Job) -> None:
             return
         seconds = seconds_for(absent)
         say(f"compiling, once on this machine: about {seconds} second{'s' * (seconds != 1)}")
-        with phases.phase("compiling", total=seconds, unit="") as advance:
+        with phases.compiling() as advance:
             compile_kernels(*jobs, report=advance)

@@ -42,6 +42,10 @@ EXAMPLES = {
         "volt demo",
         "volt demo --select fixed:4000 -o demo.volt",
     ),
+    "warmup": (
+        "volt warmup",
+        "volt warmup --quiet",
+    ),
     "stream": (
         "volt stream example case-noise -o noise",
         "volt stream run noise/stream.yaml --limit 1000 > lines.tsv",

@@ -39,10 +39,10 @@ def doubled(number: int) -> int:
 LOAD = """
 from volt.kernels import loop, ready
 
-ready._kernels = lambda job: [loop.doubled]
+ready.JOBS["words"] = (ready.Loop("loop.doubled", 1),)
 """
 CALL = """
-print(ready.is_compiled("encode"), loop.doubled(5), sum(loop.doubled.stats.cache_hits.values()))
+print(not ready.missing("words"), loop.doubled(5), sum(loop.doubled.stats.cache_hits.values()))
 """
 COMPILED, LOADED = "False 12 0\n", "True 12 1\n"
 
@@ -125,6 +125,17 @@ def test_code_that_was_cut_short_on_disk_is_compiled_anew(kernels: Path) -> None
 
 
 @compiles
+def test_parts_are_compiled_with_their_loops_alone(kernels: Path) -> None:
+    """A part has no code of its own on disk, is compiled once for all whole numbers, and is plain Python for Python."""
+    script = LOAD + (
+        "from volt.kernels.part import more\n"
+        "print(loop.doubled(5), loop.doubled(np.int32(5)), more(2), len(more.overloads), more.signatures)"
+    )
+    assert output(start(kernels, "import numpy as np\n" + script, {})) == "12 12 3 1 [(int64,)]\n"
+    assert not list(kernels.rglob("part.*.nbi"))
+
+
+@compiles
 def test_compiled_code_is_cached_per_user_when_the_package_cannot_be_written_to(kernels: Path) -> None:
     """A second process finds what the first compiled, in the user's folder."""
     make_unwritable(kernels)
@@ -164,7 +175,7 @@ def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
 
 def test_loops_run_as_plain_python(kernels: Path, tmp_path: Path) -> None:
     """With NUMBA_DISABLE_JIT nothing is compiled or kept."""
-    script = LOAD + 'print(ready.is_compiled("encode"), loop.doubled(5))'
+    script = LOAD + 'print(not ready.missing("words"), loop.doubled(5))'
     assert output(start(kernels, script, {"NUMBA_DISABLE_JIT": "1"})) == "True 12\n"
     assert not list(tmp_path.rglob("loops-*"))
 

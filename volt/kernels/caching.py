@@ -63,6 +63,12 @@ def is_on_disk(kernel: Any) -> bool:
     return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
 
 
+def kept_in() -> str | None:
+    """The folder where compiled code is kept, empty where numba chooses it; None if nothing can be kept."""
+    keeping = _keeping()
+    return keeping.folder if keeping.is_kept else None
+
+
 @cache
 def _keeping() -> Keeping:
     if hasattr(sys, "frozen"):  # numba looks at the whole program, which holds all loops

@@ -57,6 +57,8 @@ class _PartCompiler(Compiler):  # type: ignore[misc]
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         """The compiled part, known to the compiler by an entry point that nobody calls."""
         found = super().compile_extra(function)._replace(entry_point=(function, object()))
+        if function.__name__ in __import__("os").environ.get("NOINL", "").split(","):
+            found.library.get_function(found.fndesc.llvm_func_name).add_function_attribute("noinline")
         self.state.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
         return found
 

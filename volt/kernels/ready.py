@@ -36,6 +36,13 @@ class Loop(NamedTuple):
         module, name = self.place.split(".")
         return getattr(import_module(f"volt.kernels.{module}"), name)
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether its code is kept for other processes."""
+        from volt.kernels.caching import is_on_disk
+
+        return is_on_disk(self.kernel)
+
 
 _FILL = Loop("pair_table.fill", 0.4)
 JOBS: dict[Job, tuple[Loop, ...]] = {
@@ -56,12 +63,9 @@ def missing(*jobs: Job) -> list[Loop]:
     """The loops of these jobs that are neither compiled in this process nor kept on disk by an earlier one."""
     from numba import config
 
-    from volt.kernels.caching import is_on_disk
-
     if vars(config)["DISABLE_JIT"]:
         return []
-    loops = dict.fromkeys(loop for job in jobs for loop in JOBS[job])
-    return [loop for loop in loops if not (loop.kernel.signatures or is_on_disk(loop.kernel))]
+    return [loop for loop in _loops(*jobs) if not (loop.kernel.signatures or loop.is_on_disk)]
 
 
 def seconds_for(loops: Iterable[Loop]) -> int:
@@ -69,17 +73,20 @@ def seconds_for(loops: Iterable[Loop]) -> int:
     return round(sum(loop.seconds for loop in loops))
 
 
-def compile_kernels(*jobs: Job, report: Callable[[float], object] | None = None) -> None:
+def compile_kernels(*jobs: Job, report: Callable[[int, int], object] | None = None) -> None:
     """Compile the loops that these jobs run, or load them from the disk.
 
-    report: is called with the seconds' worth that is done, as `Loop.seconds` has them
+    report: is called before each loop that must be compiled, with its number, from 1 on, and how many there are
     """
-    done = 0.0
-    for loop in dict.fromkeys(loop for job in jobs for loop in JOBS[job]):
+    absent = missing(*jobs) if report else []
+    for loop in _loops(*jobs):
+        if report and loop in absent:
+            report(absent.index(loop) + 1, len(absent))
         _SAMPLES[loop.place]()
-        done += loop.seconds
-        if report:
-            report(done)
+
+
+def _loops(*jobs: Job) -> list[Loop]:
+    return list(dict.fromkeys(loop for job in jobs for loop in JOBS[job]))
 
 
 def _ints(*numbers: int) -> Any:

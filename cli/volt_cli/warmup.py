@@ -1,0 +1,45 @@
+"""`volt warmup`: compile all loops ahead, as for an image of a container."""
+
+from __future__ import annotations
+
+import time
+
+from volt.errors import VoltError
+from volt_cli.console import Phases, prepare_kernels, say
+from volt_cli.options import Quiet
+
+
+class CannotKeep(VoltError):
+    """Nothing that is compiled can be kept."""
+
+
+def warmup(quiet: Quiet = False) -> None:
+    """Compile all loops now, so that no command has to later.
+
+    What is compiled is kept beside the package, or in the user's cache where that cannot be written to.
+    NUMBA_CACHE_DIR names another folder, for this command and for all later ones.
+
+    In a Dockerfile, behind the line that installs: RUN volt warmup
+
+    The code is for the processor that it was compiled on: on another kind, the first use compiles anew.
+    """
+    from volt.kernels.caching import kept_in
+    from volt.kernels.ready import JOBS, missing
+
+    place = kept_in()
+    if place is None:
+        raise CannotKeep(
+            "compiled loops cannot be kept: no folder for them can be written to; set NUMBA_CACHE_DIR to one that can"
+        )
+    absent, start = missing(*JOBS), time.perf_counter()
+    prepare_kernels(Phases(quiet=quiet), *JOBS)
+    if missing_still := [loop.place for loop in absent if not loop.is_on_disk]:
+        raise CannotKeep(
+            f"{len(missing_still)} loops were compiled but could not be kept in {place}: is the disk full? "
+            "Make room, or set NUMBA_CACHE_DIR to another folder"
+        )
+    if not quiet:
+        done = (
+            f"compiled {len(absent)} loops in {time.perf_counter() - start:.1f} s" if absent else "was compiled already"
+        )
+        say(f"{done}: {place or 'the folder that numba chooses'}")
