@@ -16,12 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from volt.arguments import shortened
-from volt.display import html_curve, html_note, html_page, html_table
-from volt.encode.encoder import Encoder
+from volt.choose.notebook import cut, sample_cuts
 from volt.errors import MOST_SHOWN, shown
 from volt.text.layout import Entry, Grid, at_bars
-from volt.text.markers import PREFIX, SUFFIX
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from volt.choose.size_steps import SizeStep
     from volt.vocabulary import Vocabulary
 
-LONG_WORD = 8  # letters; shorter words are rarely cut
 Seconds = Mapping[str, float]
 
 
@@ -45,7 +41,7 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "steps": [_step_data(step) for step in result.steps],
         "vocabulary": vocabulary_data(result.vocabulary),
         "warnings": list(result.warnings),
-        "cuts": dict(sample_cuts(result)),
+        "cuts": dict(sample_cuts(result.candidates, result.vocabulary)),
         "seconds": dict(seconds or {}),
     }
 
@@ -70,45 +66,6 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def sample_cuts(result: SearchResult, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
-    """A few long words, from the commonest to the rarest, and how the vocabulary cuts them."""
-    table = result.candidates.counts.table
-    long = table.filter(table["word"].str.contains(rf"^▁?[\p{{L}}\p{{M}}]{{{LONG_WORD},}}$"))
-    words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
-    chosen = dict.fromkeys(words[i * (len(words) - 1) // max(1, n_words - 1)] for i in range(n_words))
-    encoder = Encoder(result.vocabulary)
-    return [(word, list(pieces)) for word, pieces in zip(chosen, encoder.encode_words(list(chosen)), strict=True)]
-
-
-def cut(pieces: Iterable[str]) -> str:
-    """Pieces as people read them, a bar between two and no markers.
-
-    >>> cut(["new", "est</w>"])
-    'new|est'
-    """
-    texts = [piece.removesuffix(SUFFIX) for piece in pieces]
-    return "|".join(text for text in texts if text).removeprefix(PREFIX)
-
-
-def as_html(result: SearchResult) -> str:
-    """What a notebook shows of a search: what every rule picks, the curve of the entropy, words and their pieces."""
-    rules = [(rule, pick.size, pick.why + " (edge of the range)" * pick.on_edge) for rule, pick in result.picks.items()]
-    cuts = [(shortened(word), shortened(cut(pieces))) for word, pieces in sample_cuts(result)]
-    return html_page(
-        f"{result.pick.rule} picks {result.best.size:,} tokens, and keeps {result.vocabulary.size:,}",
-        html_table(["rule", "size", "why"], rules, strong=list(result.picks.values()).index(result.pick)),
-        entropy_curve(result),
-        html_table(["word", "pieces"], cuts),
-        *map(html_note, (*result.warnings, result.signature)),
-    )
-
-
-def entropy_curve(result: SearchResult) -> str:
-    """The entropy over the searched sizes as inline SVG, the chosen one marked."""
-    points = [(step.size, step.entropy) for step in result.steps]
-    return html_curve(points, chosen=points[result.pick.index], across="vocabulary size", upwards="entropy")
-
-
 def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> RenderableType:
     """The report of a search, for a rich console; print it with `crop=False`. seconds: of each phase."""
     from rich.console import Group
@@ -117,7 +74,7 @@ def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> Renderab
     parts: list[RenderableType] = [_steps_table(result), "", _picks_table(result), ""]
     for warning in result.warnings:
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
-    parts += [*_cuts(sample_cuts(result)), ""]
+    parts += [*_cuts(sample_cuts(result.candidates, result.vocabulary)), ""]
     if seconds:
         spent = {**seconds, "total": sum(seconds.values())}
         parts.append(Entry("seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "))

@@ -18,11 +18,12 @@ from itertools import pairwise
 import numpy as np
 
 from volt import arguments
+from volt.choose.notebook import cuts_table, entropy_curve, picks_table
 from volt.choose.rules import Pick, all_picks, as_rule, parse_rule
 from volt.choose.size_steps import Parameters, SizeStep, size_steps
 from volt.choose.sweep import EntropyCurve, muv_search
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
-from volt.display import counted
+from volt.display import counted, html_note, html_page
 from volt.errors import CandidateError
 from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
@@ -68,9 +69,11 @@ class SearchResult:
         return f"<SearchResult: {found}, keeps {counted(self.vocabulary.size, 'token')}>"
 
     def _repr_html_(self) -> str:
-        from volt.choose.report import as_html
-
-        return as_html(self)
+        return html_page(
+            f"{self.pick.rule} picks {self.best.size:,} tokens, and keeps {self.vocabulary.size:,}",
+            picks_table(self.picks, self.pick), entropy_curve(self.steps, self.pick),
+            cuts_table(self.candidates, self.vocabulary), *map(html_note, (*self.warnings, self.signature)),
+        )  # fmt: skip
 
 
 def search(

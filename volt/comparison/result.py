@@ -41,8 +41,8 @@ from typing import Any
 
 import numpy as np
 
+from volt.choose.notebook import entropy_curve
 from volt.choose.report import as_data as search_data
-from volt.choose.report import entropy_curve
 from volt.choose.search import SearchResult
 from volt.comparison.measuring import SystemResult
 from volt.comparison.muv_study import Study
@@ -170,7 +170,7 @@ class Comparison:
                 ["system", "tokens", f"pieces per {text} word", "why"], rows,
                 strong=names.index(self.chosen) if self.chosen in names else -1,
             ),
-            entropy_curve(self.search),
+            entropy_curve(self.search.steps, self.search.pick),
             *map(html_note, (*self.problems, *self.search.warnings)),
         )  # fmt: skip
 
