@@ -196,7 +196,7 @@ def _without_blanks(data: bytes) -> bytes:
     codes = np.frombuffer(data, np.uint8)
     kept = codes != ord("\n")
     kept[1:] |= kept[:-1]  # a line end behind something else
-    return codes[kept].tobytes()
+    return bytes(codes[kept])
 
 
 def _parts(block: Block) -> Iterator[Block]:
