@@ -36,7 +36,7 @@ from experiments.faults.runner import Server
 from experiments.faults.stage import make_inputs
 from experiments.faults.table import Finding, Row, as_list, as_table
 
-SHARES = {"io": 0.36, "kills": 0.36, "fuzz": 0.28}  # of the time that load leaves
+SHARES = {"io": 0.25, "kills": 0.38, "fuzz": 0.37}  # of the time that load leaves
 N_LINES = {"io": 250, "kills": 1500}  # of the corpus
 
 

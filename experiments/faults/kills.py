@@ -27,7 +27,7 @@ from experiments.faults.stage import OLD, Stage, environment, parts
 from experiments.faults.table import Finding, Row
 
 LIMIT = 120.0  # seconds for a command that takes less than ten
-SHARES = {"search": 0.35, "encode-folder": 0.4, "compare": 0.15, "stream-workers": 0.1}
+SHARES = {"search": 0.42, "encode-folder": 0.45, "compare": 0.08, "stream-workers": 0.05}
 SIGNALS = (*(["SIGKILL"] * 6), "SIGTERM", "SIGHUP")
 FRESH = 0.05  # the share of processes that are not forked
 SHARED = Path("/dev/shm")
