@@ -104,14 +104,14 @@ def test_a_short_head_tells_a_binary_file() -> None:
 
 def test_a_moment_is_waited_behind_a_long_read_alone() -> None:
     """Who writes a line wants an answer now; who writes much writes more in a moment."""
-    sizes, asked = iter([3, 5_000, 5_000, 5_000, 9]), list[float | None]()
+    sizes, asked = iter([3, 20_000, 20_000, 20_000, 9]), list[float | None]()
 
     def wait(descriptor: int, seconds: float | None) -> bool:
         asked.append(seconds)
         return seconds is None or len(asked) in (5, 6)
 
     pieces = pieces_as_they_come(lambda: b"x" * next(sizes, 0), 0, wait=wait)
-    assert [len(piece) for piece in pieces] == [0, 3, 0, 5_000, 5_000, 5_000, 0, 9, 0]
+    assert [len(piece) for piece in pieces] == [0, 3, 0, 20_000, 20_000, 20_000, 0, 9, 0]
     assert [seconds if seconds is None else seconds > 0 for seconds in asked[:5]] == [False, None, False, None, True]
     assert asked[8:] == [0.0, None]
 
@@ -120,7 +120,7 @@ def test_moments_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer of long parts that is always a little late is not waited for, over and over, while lines wait."""
     now = iter(range(1_000_000))
     monkeypatch.setattr("time.monotonic", lambda: next(now) / 500)  # every wait takes 2 ms
-    pieces = pieces_as_they_come(lambda: b"x" * 5_000, 0, wait=lambda _, seconds: seconds != 0)
+    pieces = pieces_as_they_come(lambda: b"x" * 20_000, 0, wait=lambda _, seconds: seconds != 0)
     assert 3 <= next(number for number, piece in enumerate(pieces) if number and not piece) <= 20
 
 

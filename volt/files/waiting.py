@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
 
-_MUCH = 1 << 12  # bytes of a read behind which more is about to come: what a writer's buffer holds, at least
-_MOMENT = 0.005  # seconds that are waited for it, so that blocks become long and threads have work
-_LONGEST = 0.02  # seconds of such waiting until what has come is given
+_MUCH = 1 << 14  # bytes of a read behind which more is about to come: more than people and programs ask at once
+_MOMENT = 0.02  # seconds that are waited for it, so that blocks become long and threads have work
+_LONGEST = 0.03  # seconds of such waiting until what has come is given
 
 
 def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
