@@ -87,7 +87,7 @@ def encode(
         )  # fmt: skip
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         encoder = Encoder(load_model(model), cache_words=speed.cache_words)
-        prepare_kernels(phases, "encode", "words", *(["dropout"] if sampling.dropout else []))
+        prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = None if "-" in paths else sum(os.path.getsize(path) for path in paths)
     with phases.phase("encode", total=total, unit="B") as advance:
         _encode(encoder, paths, out, job=job, progress=advance, quiet=quiet)

@@ -39,5 +39,7 @@ def warmup(quiet: Quiet = False) -> None:
             "Make room, or set NUMBA_CACHE_DIR to another folder"
         )
     if not quiet:
-        done = f"compiled {len(absent)} loops in {time.perf_counter() - start:.1f} s" if absent else "was compiled already"
+        done = (
+            f"compiled {len(absent)} loops in {time.perf_counter() - start:.1f} s" if absent else "was compiled already"
+        )
         say(f"{done}: {place or 'the folder that numba chooses'}")
