@@ -94,7 +94,7 @@ def encode(
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
         encoder = Encoder(load_model(model, beside=paths), cache_words=speed.cache_words)
-        prepare_kernels(phases, "encode", "words", *(["dropout"] if sampling.dropout else []))
+        prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = sum(map(os.path.getsize, paths)) if all(map(os.path.isfile, paths)) else None
     shown = Phases(quiet=quiet or is_conversation(paths, out))
     with shown.phase("encode", total=total, unit="B") as advance:

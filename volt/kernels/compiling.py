@@ -39,7 +39,8 @@ def _loop(**options: Any) -> Decorator:
 
     def decorate(function: F) -> F:
         with kept() as cache:
-            decorated: F = njit(cache=cache, no_cfunc_wrapper=True, nogil=True, **options)(function)
+            settings: dict[str, Any] = {"cache": cache, "no_cfunc_wrapper": True, "nogil": True, **options}
+            decorated: F = njit(**settings)(function)
         return decorated
 
     return decorate
@@ -47,9 +48,8 @@ def _loop(**options: Any) -> Decorator:
 
 def _part(**options: Any) -> Decorator:
     """A decorator for parts with these options."""
-    if PARTS_DIFFER and not vars(config)["DISABLE_JIT"]:
-        return part(**options)
-    return njit(**options)
+    made: Decorator = (part if PARTS_DIFFER and not vars(config)["DISABLE_JIT"] else njit)(**options)
+    return made
 
 
 loop = _loop()

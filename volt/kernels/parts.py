@@ -35,7 +35,12 @@ PARTS_DIFFER = all(
 )
 
 
-class _Code(JITCodeLibrary):  # type: ignore[misc]
+def _untyped(thing: Any) -> Any:
+    """numba's functions have no types, which a strict checker minds."""
+    return thing
+
+
+class _Code(JITCodeLibrary):
     """The intermediate code of a part and of the parts that it calls, for loops to link."""
 
     def _optimize_final_module(self) -> None:
@@ -43,27 +48,26 @@ class _Code(JITCodeLibrary):  # type: ignore[misc]
 
     def _finalize_final_module(self) -> None:
         """The loop's code becomes machine code."""
-        self._finalize_dynamic_globals()
+        _untyped(self)._finalize_dynamic_globals()
         self._finalized = True
 
 
-class _PartCompiler(Compiler):  # type: ignore[misc]
+class _PartCompiler(Compiler):
     """numba's compiler up to intermediate code."""
 
     def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, local: Any):
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
-        super().__init__(typing, target, library or _Code(target.codegen(), "part"), arguments, result, flags, local)
+        make, compiler = _untyped(_Code), _untyped(super())
+        compiler.__init__(typing, target, library or make(target.codegen(), "part"), arguments, result, flags, local)
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         """The compiled part, known to the compiler by an entry point that nobody calls."""
-        found = super().compile_extra(function)._replace(entry_point=(function, object()))
-        if function.__name__ in __import__("os").environ.get("NOINL", "").split(","):
-            found.library.get_function(found.fndesc.llvm_func_name).add_function_attribute("noinline")
+        found = _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
         self.state.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
         return found
 
 
-class _Part(CPUDispatcher):  # type: ignore[misc]
+class _Part(CPUDispatcher):
     """A part, for each combination of types that it is called with."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -84,7 +88,7 @@ def _widened(kind: Any) -> Any:
     >>> _widened(types.int32), _widened(types.literal(5)), _widened(types.uint8)
     (int64, int64, uint8)
     """
-    kind = types.unliteral(kind)
+    kind = _untyped(types).unliteral(kind)
     return types.int64 if kind in (types.int16, types.int32) else kind
 
 
