@@ -50,7 +50,7 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
     "replay": (_FILL, Loop("words.trace_each", 0.8)),
     "words": (_FILL, Loop("words.encode_each", 1.4)),
     "encode": (
-        Loop("unit_loop.encode_units", 3.3), Loop("unit_loop.encode_pending", 0.9), Loop("unit_rows.complete", 0.3),
+        Loop("unit_loop.encode_units", 4.0), Loop("unit_loop.encode_pending", 0.9), Loop("unit_rows.complete", 0.3),
         Loop("unit_rows.rebuild", 0.1),
     ),
     "dropout": (Loop("words.sample_each", 0.8), Loop("merging.start_line", 0.1), Loop("expand.expand", 0.4)),
