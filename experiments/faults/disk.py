@@ -73,7 +73,10 @@ def campaign(
     """A row for each injector, filled afterwards. most: injections at most;  only: names of them, or commands."""
     for injector, share in _INJECTORS if shim else [("python", 1.0)]:
         library = None if injector == "python" else shim
-        chosen = [case for case in CASES.values() if not only or any(text.split("/")[0] == case.name for text in only)]
+        asked = [text.split("/")[0] for text in only if "/" not in text or text.endswith(f"/{injector}")]
+        chosen = [case for case in CASES.values() if not only or case.name in asked]
+        if not chosen:
+            continue
         yield (row := Row("io", f"faults ({injector})"))
         start = time.monotonic()
         bounds = start + share * (until - start)
