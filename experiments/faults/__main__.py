@@ -125,14 +125,13 @@ def laid(folder: Path, shim: Path | None, *, n_lines: int) -> Path:
 
 
 def _report(rows: Iterator[Row], options: argparse.Namespace) -> int:
-    """Print each part's findings when it is done, and the table at the end, even of what was broken off."""
+    """Print the findings and the table, even of what was broken off: rows come first, and are filled afterwards."""
     told: list[Row] = []
     try:
         for row in rows:
             told.append(row)
-            if row.findings:
-                print(as_list(row.findings), flush=True)
     finally:
+        print(as_list(finding for row in told for finding in row.findings))
         table = as_table([*_totals(told), *told])
         print(f"\nseed {options.seed}\n\n{table}", flush=True)
         if options.table:

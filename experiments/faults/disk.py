@@ -70,11 +70,15 @@ def campaign(
     folder: Path, inputs: Path, shim: Path | None, *, seed: int, jobs: int, until: float, most: int,
     only: Sequence[str] = (), planted: str = "",
 ) -> Iterator[Row]:  # fmt: skip
-    """A row for each injector. most: injections at most;  only: the names of injections or of commands."""
+    """A row for each injector, filled afterwards. most: injections at most;  only: names of them, or commands."""
     for injector, share in _INJECTORS if shim else [("python", 1.0)]:
         library = None if injector == "python" else shim
-        chosen = [case for case in CASES.values() if not only or any(text.split("/")[0] == case.name for text in only)]
-        row, start = Row("io", f"faults ({injector})"), time.monotonic()
+        asked = [text.split("/")[0] for text in only if "/" not in text or text.endswith(f"/{injector}")]
+        chosen = [case for case in CASES.values() if not only or case.name in asked]
+        if not chosen:
+            continue
+        yield (row := Row("io", f"faults ({injector})"))
+        start = time.monotonic()
         bounds = start + share * (until - start)
         known = _undisturbed(chosen, folder, inputs, library, jobs=jobs, row=row)
         tasks = _tasks(known, injector, only)
@@ -91,7 +95,6 @@ def campaign(
                 row.done += 1
                 row.findings += result
         row.seconds = time.monotonic() - start
-        yield row
 
 
 def _undisturbed(

@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from experiments.faults.fuzz_worker import digest
 from experiments.faults.runner import ROOT
-from experiments.faults.table import Finding, Row, as_list, as_table
+from experiments.faults.table import Finding, Row
 
 PORTION = 250
 STUCK = 150.0  # seconds for a portion, after which a worker that answers nothing hangs
@@ -103,7 +103,7 @@ def campaign(
     folder: Path, kept: Path, *, seed: int, jobs: int, until: float, most: int, only: Sequence[str] = (),
     portion: int = PORTION,
 ) -> Iterator[Row]:  # fmt: skip
-    """A row for each target. kept: where examples of findings are put;  only: names of targets."""
+    """A row for each target, filled afterwards. kept: where examples of findings are put;  only: names of targets."""
     from experiments.faults.reading import targets
 
     names = [
@@ -117,6 +117,7 @@ def campaign(
             portions.put((name, 0 if number == 0 else seed * 100_000 + number))
     for row in rows.values():
         row.planned = n_portions * portion
+    yield from rows.values()
     errors: list[BaseException] = []
     workers: list[Worker] = []
     ended = threading.Event()
@@ -156,17 +157,12 @@ def campaign(
             if time.monotonic() - told > TELL:
                 told, done = time.monotonic(), sum(row.done for row in rows.values())
                 print(f"fuzz: {done:,} of {most:,} after {told - start:,.0f} s", file=sys.stderr, flush=True)
-    except BaseException:
-        print(as_list(finding for row in rows.values() for finding in row.findings))
-        print(as_table(rows.values()), flush=True)
-        raise
     finally:
         ended.set()
         for worker in list(workers):
             worker.close()
     if errors:
         raise errors[0]
-    yield from rows.values()
 
 
 def _found(name: str, found: dict[str, str], kept: Path, seed: int) -> Finding:

@@ -99,8 +99,9 @@ def campaign(
     folder: Path, inputs: Path, *, seed: int, jobs: int, until: float, most: int, only: Sequence[str] = (),
     planted: str = "",
 ) -> Iterator[Row]:  # fmt: skip
-    """One row. most: how many kills;  only: names of kills, or of commands."""
-    row, start, shared = Row("kills", "signals"), time.monotonic(), _shared()
+    """One row, filled afterwards. most: how many kills;  only: names of kills, or of commands."""
+    yield (row := Row("kills", "signals"))
+    start, shared = time.monotonic(), _shared()
     tasks = [Kill.parse(text) for text in only if "/" in text] or [
         kill for kill in drawn(seed, most * (5 if only else 1)) if not only or kill.case.name in only
     ][:most]
@@ -122,7 +123,6 @@ def campaign(
             Finding("kills", "left", "shared memory", " ".join(left), "python -m experiments.faults kills")
         )
     row.seconds = time.monotonic() - start
-    yield row
 
 
 def _undisturbed(

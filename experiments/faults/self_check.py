@@ -86,4 +86,4 @@ def _found(check: Check, folder: Path, jobs: int) -> Iterator[Finding]:
 
 
 def _of(rows: Iterator[Row]) -> list[Finding]:
-    return [finding for row in rows for finding in row.findings]
+    return [finding for row in list(rows) for finding in row.findings]
