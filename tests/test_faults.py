@@ -103,7 +103,9 @@ def test_what_no_reader_may_do_is_told(tmp_path: Path) -> None:
         from volt.errors import VoltError
 
         if content := path.read_bytes():
-            raise {b"k": KeyError("x"), b"v": VoltError("x" * 5000), b"s": VoltError("too short")}[content]
+            raise {b"k": KeyError("x"), b"v": VoltError(("x" * 1900 + "\n") * 100), b"s": VoltError("too short")}[
+                content
+            ]
 
     prepare(tmp_path)
     kinds = [outcome(read, tmp_path / "example", data)[0] for data in (b"", b"k", b"v", b"s")]

@@ -63,7 +63,7 @@ def _ready() -> Any:
 
     import volt
     import volt_cli.__main__
-    from volt.kernels.ready import compile_kernels
+    from volt.kernels.ready import JOBS, compile_kernels
 
     for library in LOADED:
         import_module(library)
@@ -72,8 +72,7 @@ def _ready() -> Any:
             if not module.name.endswith("__main__"):
                 import_module(module.name)
     get_command(volt_cli.__main__.app)
-    compile_kernels("search")
-    compile_kernels("encode")
+    compile_kernels(*JOBS)
     gc.collect()
     gc.freeze()
     return Shim() if Shim.is_loaded() else PythonInjector()

@@ -40,8 +40,8 @@ def test_lines_are_decoded_before_more_is_waited_for(text: str, places: list[int
 
     def answers(path: str, wait: Wait) -> Iterator[bytes]:
         if form == "ids":
-            return _from_ids(VOCABULARY, [path], errors="strict", wait=wait)
-        return _from_pieces(VOCABULARY, [path], separator=separator, errors="strict", wait=wait)
+            return _from_ids(VOCABULARY, [path], errors="strict", max_line=None, wait=wait)
+        return _from_pieces(VOCABULARY, [path], separator=separator, errors="strict", max_line=None, wait=wait)
 
     with writing([encoded] if encoded else []) as writer:
         expected = b"".join(answers(writer.path, writer))

@@ -41,10 +41,10 @@ def test_a_bare_command_shows_its_help(command: list[str], run: Run) -> None:
     [
         (["encod"], "'encode'"),
         (["stream", "previw"], "'preview'"),
-        (["encode", "-m", "m", "--sepaartor", "@@"], "--separator"),
-        (["encode", "-m", "m", "--form", "pices"], "'pieces'"),
+        (["encode", "-m", "corpus.txt", "--sepaartor", "@@"], "--separator"),
+        (["encode", "-m", "corpus.txt", "--form", "pices"], "'pieces'"),
         (["search", "corpus.txt", "--select", "kne"], "knee"),
-        (["export", "-m", "m", "--to", "fairsec", "-o", "x"], "fairseq"),
+        (["export", "-m", "corpus.txt", "--to", "fairsec", "-o", "x"], "fairseq"),
         (["stream", "schema", "uper"], "upper"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
 @pytest.mark.parametrize("command", ["encode", "decode"])
 def test_a_separator_marks_something(command: str, run: Run) -> None:
     """An empty --separator is refused: it would mark nothing."""
-    assert b"marks nothing" in run(command, "-m", "m", "--separator", "", "corpus.txt", status=2).stderr
+    assert b"marks nothing" in run(command, "-m", "corpus.txt", "--separator", "", "corpus.txt", status=2).stderr
 
 
 def test_files_of_a_comparison_are_there_before_it_is_printed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +81,10 @@ def test_files_of_a_comparison_are_there_before_it_is_printed(run: Run, monkeypa
 
         def fileno(self) -> int:
             return nothing.fileno()
+
+        @property
+        def buffer(self) -> Closed:
+            return self
 
     monkeypatch.setattr("volt.comparison.page.page.write_page", lambda comparison, path: path.write_text("a page"))
     arguments = ["compare", "corpus.txt", "--with", "bpe:15", "--sizes", "15:20:1", "--json"]

@@ -99,7 +99,7 @@ def test_a_short_head_tells_a_binary_file() -> None:
     """A first line is enough to refuse what is no text, and the head of a format, though it holds a line end."""
     for data in (b"PK\x03\x04\n", b"\x89PNG\r\n\x1a\n"):
         with writing([data]) as writer, pytest.raises(CorpusError, match="not UTF-8 text but"):
-            next(read_blocks(writer.path, wait=writer))
+            assert not b"".join(block.data for block in read_blocks(writer.path, wait=writer))
 
 
 def test_a_moment_is_waited_behind_a_long_read_alone() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError, VoltError
+from volt.errors import CandidateError, ConfigError, CorpusError, VoltError
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
 from volt.files.spans import file_spans
@@ -48,5 +48,5 @@ def test_what_is_no_path_is_told_as_a_file_that_cannot_be_read(path: str) -> Non
             read()
     with pytest.raises(CorpusError, match="cannot be read"):
         next(file_spans(path, size=9))
-    with pytest.raises(VocabularyError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="holds a character that no path can hold"):
         read_vocabulary(path)

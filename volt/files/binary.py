@@ -66,7 +66,7 @@ def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         if waiting:
             head += piece[: HEAD_SIZE - len(head)]
             waiting = len(head) < HEAD_SIZE
-            if not waiting or len(head) >= _LONGEST_SIGNATURE:
+            if not waiting or not piece or len(head) >= _LONGEST_SIGNATURE:
                 _refuse(path, _signature(head) if waiting else foreign(head))
         yield piece
     if waiting:
