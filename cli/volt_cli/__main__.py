@@ -19,6 +19,7 @@ from volt_cli import commands, compare, decode, demo, encode, export, imports, i
 from volt_cli.console import messages, say
 from volt_cli.ending import Ended, ended_by_signals
 from volt_cli.remedies import in_options
+from volt_cli.standard_files import prepare_standard_files
 from volt_cli.stream import commands as stream
 
 app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
@@ -49,6 +50,7 @@ def top(
 def main() -> None:
     """Run a command; every failure that people can mend ends in one message, never in a traceback."""
     gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
+    prepare_standard_files()
     try:
         with ended_by_signals():
             status = app(prog_name="volt", standalone_mode=False)

@@ -104,7 +104,9 @@ def encode(
 def _encode(
     encoder: Encoder, paths: list[str], out: str, *, job: Job, progress: Callable[[float], object], quiet: bool
 ) -> None:
+    from volt.display import counted
     from volt.encode.files import encode_each, encode_one, encode_stream
+    from volt.errors import shown_path
 
     if is_stdout(out):
         texts = encode_stream(encoder, paths, job=job, progress=progress, wait=waiting_beside(out))
@@ -112,8 +114,8 @@ def _encode(
     elif _is_folder(out):
         for outcome in encode_each(encoder, paths, Path(out), job=job, progress=progress):
             if not quiet:
-                done = "was there already" if outcome.n_lines is None else f"{outcome.n_lines:,} lines"
-                say(f"{outcome.output}: {done}")
+                done = "was there already" if outcome.n_lines is None else counted(outcome.n_lines, "line")
+                say(f"{shown_path(outcome.output)}: {done}")
     else:
         encode_one(encoder, paths, Path(out), job=job, progress=progress)
 

@@ -65,7 +65,7 @@ EncodingErrors = Annotated[
 MaxLine = Annotated[
     str,
     typer.Option(
-        metavar="BYTES", help="Longest line that is read, such as 1G; none: any. Default: 64M.", show_default=False
+        metavar="BYTES", help="Longest line that is read, such as 1G; 0 or none: any. Default: 64M.", show_default=False
     ),
 ]
 Separator = Annotated[

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volt.errors import ConfigError, VoltError
+from volt.errors import ConfigError, VoltError, shown_path
 from volt_cli.console import messages, output, say
 
 if TYPE_CHECKING:
@@ -121,4 +121,4 @@ def check_one_for_stdout(**claims: bool) -> None:
 
 def say_written(place: Path, what: str = "") -> None:
     """Tell what was written where, on stderr."""
-    say(f"wrote {'stdout' if is_stdout(place) else place}{what and f': {what}'}")
+    say(f"wrote {'stdout' if is_stdout(place) else shown_path(place)}{what and f': {what}'}")

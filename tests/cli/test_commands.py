@@ -75,7 +75,7 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     (tmp_path / "more.txt").write_text("low lower\n")
     done = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
-    assert "more.txt.npy: 1 lines" in " ".join(done.split())
+    assert "more.txt.npy: 1 line" in " ".join(done.split())
     assert listed(tmp_path / "out") == [
         ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.offsets.npy", "more.txt.npy", "more.txt.offsets.npy"
     ]  # fmt: skip

@@ -333,6 +333,15 @@ def test_damage_is_named(tmp_path, change, named):
     assert str(path) in str(caught.value)
 
 
+def test_pieces_that_are_no_text_are_named(tmp_path):
+    """A piece, or a name among the settings, that is no UTF-8 makes a model a damaged one."""
+    whole = damaged(lambda model: setattr(model.normalizer_spec, "name", "qqqq"))
+    for text in ("▁".encode(), b"qqqq"):
+        (tmp_path / "a.model").write_bytes(whole.replace(text, b"\xff" * len(text), 1))
+        with pytest.raises(VocabularyError, match=r"a\.model: a damaged sentencepiece model"):
+            module.read(tmp_path / "a.model")
+
+
 def test_a_truncated_model_is_named(tmp_path):
     """Cut anywhere, a model is refused."""
     path = tmp_path / "a.model"

@@ -214,6 +214,7 @@ def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
         (lambda rows: [rows[0], b"IQ", *rows[2:]], ":2: found 'IQ'"),
         (lambda rows: [rows[0], b"IQ== -3", *rows[2:]], ":2: found 'IQ== -3'"),
         (lambda rows: [rows[0], b"\xff\xfe", *rows[2:]], ":2: found"),
+        (lambda rows: [rows[0], b"IQ== " + b"9" * 5000, *rows[2:]], ":2: found"),
         (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999"], "not made of two"),
     ],
 )

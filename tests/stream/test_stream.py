@@ -240,6 +240,9 @@ def test_a_state_counts_from_0_up(make: Make, value: object) -> None:
     with pytest.raises(StreamError, match=f"the state's n is {value!r}, no whole number from 0 up; take one"):
         make().restore(state | {"n": value})
     source, cursor = next(iter(state["sources"].items()))
+    for counted in ("base", "reasons"):
+        with pytest.raises(StreamError, match=f"the state's {counted}.{source} is {value!r}, no whole number"):
+            make().restore(state | {counted: {source: value}})
     with pytest.raises(StreamError, match=f"the state's sources.{source}.lines is {value!r}, no whole number"):
         make().restore(state | {"sources": {**state["sources"], source: cursor | {"lines": value}}})
 

@@ -93,6 +93,13 @@ def test_what_could_not_be_read_is_not_saved(tmp_path, monkeypatch):
     assert not (tmp_path / "b").exists()
 
 
+def test_provenance_that_is_no_text_is_not_saved(tmp_path):
+    """A lone surrogate among it is refused, as it is in tokens, and no file appears."""
+    with pytest.raises(VocabularyError, match="the provenance holds a lone surrogate"):
+        Vocabulary((), ("a",), provenance={"by": "\ud800"}).save(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
 def test_the_most_and_the_longest_user_tokens_work():
     """So many user tokens of the most characters are taken, and found in a text."""
     user = (*(f"<{i}>" for i in range(MOST_USER - 1)), "x" * LONGEST)

@@ -140,7 +140,7 @@ def encode_each(
     parts = _encoded(encoder, missing, job, restart=True)
     for path in missing:
         n_lines, done = _write(outputs[path], _of_one_file(parts), job, progress or (lambda _: None), done)
-        made[outputs[path].name] = wanted[path] | {"sizes": _sizes(outputs[path], job)}
+        made[outputs[path].name] = wanted[path] | {"files": _marks(outputs[path], job)}
         _write_manifest(folder, made)
         yield Outcome(path, outputs[path], n_lines)
 
@@ -268,7 +268,9 @@ def _outputs(paths: Iterable[str], folder: Path, job: Job) -> dict[str, Path]:
         for ending in _COMPRESSED:
             name = name.removesuffix(ending)
         output = folder / f"{name}.{job.form}"
-        if path == "-" or output in outputs.values():
+        if path == "-":
+            raise ConfigError("stdin has no name for an output in a folder; name a file to write to")
+        if output in outputs.values():
             raise ConfigError(f"{path}: would be written to {output}, as another file; give the files other names")
         outputs[path] = output
     return outputs
@@ -303,10 +305,12 @@ def _write_manifest(folder: Path, made: dict[str, Any]) -> None:
 
 def _is_made(output: Path, made: dict[str, Any], origin: dict[str, Any], job: Job) -> bool:
     """Whether an output, and what lies beside it, is there as it was made."""
-    return (sizes := _sizes(output, job)) is not None and made.get(output.name) == origin | {"sizes": sizes}
+    return (marks := _marks(output, job)) is not None and made.get(output.name) == origin | {"files": marks}
 
 
-def _sizes(output: Path, job: Job) -> list[int] | None:
-    """The bytes of an output and of what lies beside it; None if one is missing or no file."""
+def _marks(output: Path, job: Job) -> list[list[int]] | None:
+    """Bytes and time of writing of an output and of what lies beside it; None if one is missing or no file."""
     files = _files_of(output, job)
-    return [file.stat().st_size for file in files] if all(file.is_file() for file in files) else None
+    if not all(file.is_file() for file in files):
+        return None
+    return [[found.st_size, found.st_mtime_ns] for found in (file.stat() for file in files)]

@@ -104,7 +104,7 @@ def read_blocks(
             limit.refuse(file.path, first_line + data.count(b"\n"))
             text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
             n_lines = text.count(b"\n") + bool(text and not text.endswith(b"\n"))
-            block = Block(path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
+            block = Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
             yield _checked(block, errors) if checked else block
             first_line += n_lines
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 USUAL = SpecialTokens()
 HEAD_SIZE = 4096  # bytes that `recognises` is shown
+MOST_DIGITS = 1000  # of an id, a rank or a count
 
 
 class Format(Protocol):

@@ -21,7 +21,7 @@ from volt.errors import VocabularyError, missing
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_bytes
 from volt.formats.byte_merges import other_pattern
-from volt.formats.protocol import USUAL, Peer
+from volt.formats.protocol import MOST_DIGITS, USUAL, Peer
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.gpt2 import cut_tokens
 from volt.text.pretokenizer import PreTokenizer
@@ -284,7 +284,7 @@ def _row(path: Path, number: int, line: bytes) -> tuple[bytes, int]:
         token, rank = base64.b64decode(parts[0], validate=True), parts[1].decode("ascii")
     except (ValueError, IndexError):
         token, rank = b"", ""
-    if len(parts) != 2 or not token or not rank.isdigit():
+    if len(parts) != 2 or not token or not rank.isdigit() or len(rank) > MOST_DIGITS:
         shown = line[:60].decode(errors="replace")
         raise VocabularyError(f"{path}:{number}: found {shown!r} where a token in base64 and a rank, 0 or more, belong")
     return token, int(rank)

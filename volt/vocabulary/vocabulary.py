@@ -239,7 +239,7 @@ class Vocabulary:
 
         path: where to
 
-        Raises OutputError if it cannot be written.
+        Raises OutputError if it cannot be written, VocabularyError if its provenance is no text.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
@@ -259,8 +259,12 @@ class Vocabulary:
             "provenance": self.provenance,
         }
         tokens = list(zip(self.tokens, self.counts, strict=True) if self.counts else zip(self.tokens))
+        try:
+            data = dump(head, tokens=tokens, merges=self.merges).encode()
+        except UnicodeEncodeError:
+            raise VocabularyError("the provenance holds a lone surrogate, which is no text; leave it out") from None
         with write_atomic(arguments.path(path)) as file:
-            file.write(dump(head, tokens=tokens, merges=self.merges).encode())
+            file.write(data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:

@@ -122,6 +122,8 @@ def _entries(path: Path) -> Iterator[tuple[int, str, int]]:
             piece = unquoted(match[1])
         except (KeyError, ValueError):
             raise VocabularyError(f"{path}:{line}: {match[1][:60]!r} is no YAML string; restore the line") from None
+        if not lists.is_number(match[2]):
+            raise VocabularyError(f"{path}:{line}: {match[2][:40]!r} is no id; give a whole number from 0 up")
         yield line, piece, int(match[2])
 
 

@@ -17,7 +17,7 @@ from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_text
 from volt.formats.merges import read_merges
-from volt.formats.protocol import HEAD_SIZE
+from volt.formats.protocol import HEAD_SIZE, MOST_DIGITS
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.pretokenizer import PreTokenizer
@@ -215,9 +215,18 @@ def count_of(path: Path, line: int, text: str) -> int:
     >>> count_of(Path("dict.txt"), 1, "17")
     17
     """
-    if not (text.isascii() and text.isdecimal()):
+    if not is_number(text):
         raise VocabularyError(f"{path}:{line}: {text[:40]!r} is no count; give a whole number from 0 up")
     return int(text)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a whole number from 0 up, of 1,000 digits at most.
+
+    >>> is_number("17"), is_number("-1"), is_number("9" * 5000)
+    (True, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
 def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:

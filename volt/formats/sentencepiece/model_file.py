@@ -292,6 +292,18 @@ def _model(path: str | Path, data: bytes) -> Any:
     from google.protobuf.message import DecodeError
 
     try:
-        return proto.FromString(data)
+        model = proto.FromString(data)
     except DecodeError:
-        raise CandidateError(f"{path}: a damaged sentencepiece model, or none; copy or train it again") from None
+        model = None
+    if model is None or not all(isinstance(text, str) for text in _texts(model)):
+        raise CandidateError(f"{path}: a damaged sentencepiece model, or none; copy or train it again")
+    return model
+
+
+def _texts(model: Any) -> Iterator[object]:
+    """What should be text; protobuf gives bytes where it is no UTF-8."""
+    yield from (piece.piece for piece in model.pieces)
+    for part in (model.normalizer_spec, model.trainer_spec):
+        found = [value for field, value in part.ListFields() if field.type == field.TYPE_STRING]
+        for value in found:
+            yield from [value] if isinstance(value, str | bytes) else value

@@ -21,6 +21,8 @@ from volt.stream.config.yaml import Document, Place
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+_MOST = 30  # problems that are told
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -34,7 +36,8 @@ def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
     """All problems as one error, in the order of their lines."""
     first = {problem.place: problem for problem in reversed(list(problems))}  # where two are at one place, the first
     listed = sorted(first.values(), key=lambda problem: document.line(problem.place))
-    return ConfigError("\n".join(_told(problem, document) for problem in listed))
+    more = [f"and {len(listed) - _MOST:,} more like these"] * (len(listed) > _MOST)
+    return ConfigError("\n".join([*(_told(problem, document) for problem in listed[:_MOST]), *more]))
 
 
 def _told(problem: Problem, document: Document) -> str:

@@ -170,6 +170,9 @@ def _check_numbers(state: State) -> None:
     numbers: dict[str, object] = {name: getattr(state, name) for name in ("n", "since", "n_read", "n_faults")}
     for source, cursor in state.cursors.items():
         numbers |= {f"sources.{source}.{name}": value for name, value in asdict(cursor).items()}
+    for counted in ("base", "reasons"):
+        found = _mapping(getattr(state, counted), counted)
+        numbers |= {f"{counted}.{name}": value for name, value in found.items()}
     for name, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise StreamError(f"the state's {name} is {value!r}, no whole number from 0 up; {_REMEDY}")
