@@ -318,6 +318,17 @@ def test_other_processes_give_the_same(method: str) -> None:
         assert pool.apply_async(_encode_elsewhere, (encoder, lines)).get(timeout=120) == expected
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_that_cannot_read_new_words_says_so() -> None:
+    """Polars' threads stay behind when a process is forked: there is an error, not a wait for them without end."""
+    import multiprocessing
+
+    encoder = Encoder(ENCODERS[0].vocabulary)
+    encoder.encode("low")
+    with multiprocessing.get_context("fork").Pool(1) as pool, pytest.raises(ConfigError, match="processes by 'spawn'"):
+        pool.apply_async(encoder.encode, ("new words",)).get(timeout=120)
+
+
 def _encode_elsewhere(encoder: Encoder, lines: list[str]) -> list[int]:
     return encoder.encode_batch(lines, n_threads=1).ids.tolist()
 

@@ -178,7 +178,7 @@ def test_faults_are_told_together_in_the_order_of_lines() -> None:
         parse_config(text)
     lines = [int(row.split(":")[1]) for row in str(error.value).split("\n")]
     assert lines == [1, 7, 8, 9]
-    with pytest.raises(ConfigError, match=r":30: k29: unknown key.*\nand 12 more like these$"):
+    with pytest.raises(ConfigError, match=r":29: k28: unknown key.*\nand 13 more like these$"):
         parse_config("".join(f"k{number}: 1\n" for number in range(42)))
 
 

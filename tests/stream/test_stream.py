@@ -233,12 +233,27 @@ def test_a_state_that_lacks_something_is_refused(make: Make, name: str) -> None:
         make().restore(state)
 
 
+@pytest.mark.parametrize("place", [{"offset": 50_000}, {"block": 99, "offset": 0}])
+def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
+    """A place that a source does not have is refused, when a stream is restored or when the block is read."""
+    stream = make()
+    list(islice(stream, 1))
+    state = stream.state()
+    source = next(name for name, cursor in state["sources"].items() if cursor["lines"])
+    other = make()
+    damaged = state | {"sources": {**state["sources"], source: state["sources"][source] | place}}
+    with pytest.raises(StreamError, match=f"the state's sources.{source}.* take one that a stream has written"):
+        other.restore(damaged) or list(islice(other, 1000))
+
+
 @pytest.mark.parametrize("value", [-5, 1.5, "3", None, True])
 def test_a_state_counts_from_0_up(make: Make, value: object) -> None:
     """A number that no stream would write is refused by its name, the stream's as a source's."""
     state = make().state()
     with pytest.raises(StreamError, match=f"the state's n is {value!r}, no whole number from 0 up; take one"):
         make().restore(state | {"n": value})
+    with pytest.raises(StreamError, match=r"the state's n, 7, is not the sum of its sources' lines; take one"):
+        make().restore(state | {"n": 7})
     source, cursor = next(iter(state["sources"].items()))
     for counted in ("base", "reasons"):
         with pytest.raises(StreamError, match=f"the state's {counted}.{source} is {value!r}, no whole number"):

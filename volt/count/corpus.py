@@ -33,6 +33,7 @@ from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
 from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.paths import Sources, expand
 from volt.files.threads import prefetch
+from volt.forks import about_to_use_polars
 from volt.text.markers import SPACE
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
@@ -90,6 +91,7 @@ def count_words(
     ['hello', 'world']
     """
     sources = _paths(sources)
+    about_to_use_polars()
     arguments.choice(errors, "errors", get_args(Errors))
     min_count, block_size = arguments.whole(min_count, "min_count"), arguments.whole(block_size, "block_size", low=1)
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)

@@ -22,6 +22,7 @@ import polars as pl
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
+from volt.forks import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 
@@ -110,6 +111,7 @@ class WordCounts:
         >>> WordCounts.from_pairs([("a", 1), ("b", 2), ("a", 1)]).table.rows()
         [('a', 2), ('b', 2)]
         """
+        about_to_use_polars()
         rows = list(map(_row, pairs.items() if isinstance(pairs, Mapping) else arguments.several(pairs, "pairs")))
         check_total(sum(int(count) for _, count in rows))
         try:

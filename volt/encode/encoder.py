@@ -52,7 +52,7 @@ class HasVocabulary(Protocol):
 
 
 class Encoder:
-    """Applies one vocabulary. Safe to share between threads, to pickle and to fork.
+    """Applies one vocabulary. Safe to share between threads and to pickle.
 
     vocabulary: the vocabulary, the path of its file, or what has one, such as the result of a search
     cache_words: the most words whose pieces each thread remembers, at about 200 bytes each; a thread that has more

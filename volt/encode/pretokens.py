@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from volt.forks import about_to_use_polars
 from volt.text.normalizer import check_text
 from volt.vocabulary import Vocabulary
 
@@ -33,6 +34,7 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
 def _pretokens(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     import polars as pl
 
+    about_to_use_polars()
     texts = pl.DataFrame({"text": lines}, schema={"text": pl.String})
     normal = vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))
     return texts.select(vocabulary.pretokenizer.extract(normal)).to_series()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.forks import about_to_use_polars
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
 from volt.text.pretokenizer import PreTokenizer
@@ -116,6 +117,7 @@ def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which code points are letters, as the pattern's own engine says. (n,)"""
     import polars as pl
 
+    about_to_use_polars()
     met, places = np.unique(codes, return_inverse=True)
     letters = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()
     return np.asarray(letters[places], bool)
@@ -151,6 +153,7 @@ def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) 
 def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:
     import polars as pl
 
+    about_to_use_polars()
     rule = UnitRule.of(vocabulary.pretokenizer)
     frame = pl.DataFrame(
         {"unit": units, "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}

@@ -29,6 +29,7 @@ from volt.files.binary import HEAD_SIZE, refusing_binary
 from volt.files.decompression import decompress, find_decoder
 from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE, LineLimit
 from volt.files.waiting import Wait, is_ready, pieces_as_they_come
+from volt.forks import about_to_use_polars
 
 Errors = Literal["strict", "replace", "skip"]
 
@@ -267,8 +268,11 @@ def is_utf8(data: bytes) -> bool:
     """
     import polars as pl
 
+    if data.isascii():
+        return True
+    about_to_use_polars()
     try:
-        return data.isascii() or not pl.Series([data]).cast(pl.String).has_nulls()
+        return not pl.Series([data]).cast(pl.String).has_nulls()
     except pl.exceptions.PolarsError:
         return False
 

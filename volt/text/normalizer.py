@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from volt import arguments
 from volt.errors import ConfigError, CorpusError
+from volt.forks import about_to_use_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -119,6 +120,7 @@ def as_normalizer(value: str | Normalizer) -> Normalizer:
 def _over_series(make: Callable[[pl.Expr], pl.Expr], series: pl.Series) -> pl.Series:
     import polars as pl
 
+    about_to_use_polars()
     return series.to_frame("text").select(make(pl.col("text"))).to_series().alias(series.name)
 
 

@@ -176,6 +176,27 @@ def _check_numbers(state: State) -> None:
     for name, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise StreamError(f"the state's {name} is {value!r}, no whole number from 0 up; {_REMEDY}")
+    if state.n != sum(cursor.lines for cursor in state.cursors.values()):
+        raise StreamError(f"the state's n, {state.n:,}, is not the sum of its sources' lines; {_REMEDY}")
+
+
+def check_cursor(cursor: Cursor, name: str, *, n_blocks: int, epochs: int | None) -> None:
+    """Raise StreamError if a source has no such place. epochs: that it has; None for any number.
+
+    >>> check_cursor(Cursor(9, 0, 2, 1), "wmt", n_blocks=2, epochs=1)
+    """
+    if cursor.block > n_blocks or (epochs is not None and cursor.epoch > epochs):
+        raise StreamError(f"the state's sources.{name} is beyond the end of the source; {_REMEDY}")
+
+
+def check_offset(cursor: Cursor, name: str, *, n_lines: int) -> None:
+    """Raise StreamError if more lines of a block have been given than it has.
+
+    >>> check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=9)
+    """
+    if cursor.offset > n_lines:
+        found = f"the state's sources.{name}.offset is {cursor.offset:,}, in a block of {n_lines:,} lines"
+        raise StreamError(f"{found}; {_REMEDY}")
 
 
 def _check_version(kind: object, version: object) -> None:

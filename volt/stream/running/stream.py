@@ -39,7 +39,15 @@ from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.source import OpenSource, Source, check_names, open_source
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import Recall, advanced
-from volt.stream.running.state import Charge, Cursor, State, fingerprints, refuse_difference
+from volt.stream.running.state import (
+    Charge,
+    Cursor,
+    State,
+    check_cursor,
+    check_offset,
+    fingerprints,
+    refuse_difference,
+)
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import Tap, mixed
@@ -294,6 +302,9 @@ class Stream:
         """Go to a state; blocks that are being computed are dropped."""
         self._release()
         names = [source.name for source in self.sources]
+        for source in self.sources:
+            cursor = state.cursors.get(source.name, Cursor())
+            check_cursor(cursor, source.name, n_blocks=source.n_blocks, epochs=source.source.epochs)
         self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
         weights, counts = self._mixture.weights, np.array([tap.cursor.lines for tap in self._taps])
         ended = frozenset(map(names.index, state.ended))
@@ -386,6 +397,8 @@ class Stream:
         if block.error:
             self._release()
             raise StreamError(block.error)
+        if again:
+            check_offset(tap.cursor, tap.name, n_lines=block.n_lines)
         tap.fill(address, block, offset=tap.cursor.offset if again else 0)
         if not again:
             self._tally.charge(n_read=block.n_read, faults=block.faults)

@@ -1,0 +1,28 @@
+"""Polars after a fork: an error instead of a wait that never ends.
+
+Polars works in threads, which a forked process does not have: it would wait for them for ever. What uses Polars
+says so here first.
+
+>>> about_to_use_polars()
+"""
+
+from __future__ import annotations
+
+import os
+
+from volt.errors import ConfigError
+
+_users: set[int] = set()  # the process in which Polars was used first
+
+
+def about_to_use_polars() -> None:
+    """Raise ConfigError in a process that was forked from one where Polars was used."""
+    process = os.getpid()
+    if process in _users:
+        return
+    if _users:
+        raise ConfigError(
+            "this process was forked from one where Polars had read text, and Polars' threads stayed behind; start "
+            "processes by 'spawn', as multiprocessing.get_context('spawn') does, or before any text is read"
+        )
+    _users.add(process)
