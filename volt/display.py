@@ -9,11 +9,22 @@ stands out on both. Every text is escaped: a token that looks like markup is sho
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
+
+from volt.errors import visible
 
 _WIDTH, _HEIGHT, _MARGIN = 480, 160, 34
 _COLOR = "#3f7fd0"  # 3:1 on white and on black
+
+
+def escape(text: str) -> str:
+    r"""A text as HTML, with what a terminal obeys or nobody sees written out.
+
+    >>> escape("<b>\x1b")
+    '&lt;b&gt;\\x1b'
+    """
+    return html.escape(visible(text))
 
 
 def counted(n: int, one: str, many: str = "") -> str:

@@ -96,3 +96,19 @@ def test_thousands_of_empty_files(folder):
         count_words("many")
     Path("many/7").write_text("low")
     assert count_words("many").words == ["low"]
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder below the one that is named is not passed over in silence."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.txt").write_text("a")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(CorpusError, match="closed: cannot be read: permission denied; name the files that can be read"):
+        expand(tmp_path)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from volt.errors import CorpusError, shown_path
+from volt.errors import CorpusError, shown_path, unreadable
 
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -68,7 +68,13 @@ def _is_no_pipe(path: str) -> bool:
 
 
 def _files_below(folder: str) -> list[str]:
-    def hidden(path: Path) -> bool:
-        return any(part.startswith(".") for part in path.relative_to(folder).parts)
+    """The files of a folder and of those below it. Raises CorpusError if one of these cannot be read."""
+    found = list[str]()
+    for place, inner, names in os.walk(folder, onerror=_refuse):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        found += (str(Path(place, name)) for name in names if not name.startswith("."))
+    return sorted(filter(os.path.isfile, found))
 
-    return sorted(str(path) for path in Path(folder).rglob("*") if path.is_file() and not hidden(path))
+
+def _refuse(error: OSError) -> None:
+    raise unreadable(error.filename, error, kind=CorpusError, remedy="name the files that can be read") from error
