@@ -288,3 +288,10 @@ def test_the_json_schema_takes_what_the_program_takes(tmp_path: Path) -> None:
     documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"]["feilds"] = [1]
     with pytest.raises(jsonschema.ValidationError):
         validate(documents[0])
+
+
+def test_what_would_fill_the_memory_is_refused() -> None:
+    """Transforms that repeat repeated lines, also within a choice, have an end."""
+    for steps in ("{repeat: }, " * 3000, "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}"):
+        with pytest.raises(ConfigError, match=r"more than 10,000 lines of one"):
+            parse_config(f"sources: {{a: {{path: a, transforms: [{steps}]}}}}")

@@ -246,7 +246,7 @@ def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) ->
         other.restore(damaged) or list(islice(other, 1000))
 
 
-@pytest.mark.parametrize("value", [-5, 1.5, "3", None, True])
+@pytest.mark.parametrize("value", [-5, 1.5, "3", None, True, 1 << 62])
 def test_a_state_counts_from_0_up(make: Make, value: object) -> None:
     """A number that no stream would write is refused by its name, the stream's as a source's."""
     state = make().state()

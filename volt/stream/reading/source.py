@@ -29,8 +29,9 @@ from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.order import Slice, n_blocks, permutation, read_order
 from volt.stream.reading.shards import Shard, Stamp, check_unchanged, open_shard, read_piece, stamp_of
-from volt.stream.transforms.batch import Transform, signature
+from volt.stream.transforms.batch import MOST_COPIES, Transform, signature
 from volt.stream.transforms.batch import files as files_of
+from volt.stream.transforms.choice import most_copies
 from volt.stream.transforms.opening import Kept, LoadedFiles, opened
 
 BLOCK_LINES = 1 << 17
@@ -98,6 +99,9 @@ class Source:
         for place, step in enumerate(steps):
             if not isinstance(step, Transform) or isinstance(step, type):
                 raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
+        if most_copies(steps) > MOST_COPIES:
+            found = f"its transforms make more than {MOST_COPIES:,} lines of one"
+            raise ConfigError(f"source {self.name!r}: {found}; leave some of repeat out")
         arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
         told = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
         for name, value in (("paths", told), ("transforms", tuple(steps))):

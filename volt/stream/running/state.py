@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volt import arguments
-from volt.errors import StreamError, unreadable
+from volt.errors import StreamError, shown, unreadable
 from volt.files.atomic import write_atomic
 from volt.stream.reading.faults import kind_of
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "volt.stream"
 VERSION = 2  # in version 1 the fields of transforms counted from 0
+_MOST = 1 << 62  # of what is counted
 _REMEDY = "take one that a stream has written, or start the stream anew"
 
 
@@ -174,8 +175,8 @@ def _check_numbers(state: State) -> None:
         found = _mapping(getattr(state, counted), counted)
         numbers |= {f"{counted}.{name}": value for name, value in found.items()}
     for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise StreamError(f"the state's {name} is {value!r}, no whole number from 0 up; {_REMEDY}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
+            raise StreamError(f"the state's {name} is {shown(repr(value))}, no whole number from 0 up; {_REMEDY}")
     if state.n != sum(cursor.lines for cursor in state.cursors.values()):
         raise StreamError(f"the state's n, {state.n:,}, is not the sum of its sources' lines; {_REMEDY}")
 

@@ -29,6 +29,8 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 
+MOST_COPIES = 10_000  # of a line, or of a field
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

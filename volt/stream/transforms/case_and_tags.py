@@ -19,7 +19,7 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.batch import MOST_COPIES, Batch, LineFault
 from volt.stream.transforms.fields import Fields, index_of, indices_of, joined, map_fields, rows_of
 from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
 
@@ -237,5 +237,5 @@ class KeepFields(ConfiguredTransform):
 
 
 def _check_number(n: int) -> None:
-    if arguments.whole(n, "n") < 1:
-        raise ConfigError(f"n: {n}; give 1 or more")
+    if not 1 <= arguments.whole(n, "n") <= MOST_COPIES:
+        raise ConfigError(f"n: {n}; give 1 or more, and {MOST_COPIES:,} at most")

@@ -11,6 +11,7 @@ Lines stay in their order, whatever the variants drop, repeat or join.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -105,3 +106,19 @@ def _merged(batch: Batch, stays: NDArray[np.bool_], parts: list[Batch]) -> Batch
     origins = np.concatenate([kept, *(part.origins for part in parts)])
     order = np.argsort(origins, kind="stable")
     return Batch([pool[index] for index in order.tolist()], batch.origins[origins[order]])
+
+
+def most_copies(transforms: Sequence[Transform]) -> int:
+    """How many lines these can make of one, at most, by repeating it.
+
+    >>> from volt.stream.transforms.case_and_tags import Repeat
+    >>> most_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))])
+    12
+    """
+    return math.prod(_copies(transform) for transform in transforms)
+
+
+def _copies(transform: Transform) -> int:
+    if isinstance(transform, Choice):
+        return max(most_copies(variant.transforms) for variant in transform.variants)
+    return getattr(transform, "n", 1) if transform.name == "repeat" else 1
