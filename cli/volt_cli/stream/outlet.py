@@ -40,11 +40,13 @@ class Signals:
     def _asked(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGUSR1:
             self.report = True
+        elif self.stop and number == signal.SIGHUP:
+            return  # the second one must not break into what ends the run
         elif not self.running:
+            self.stop = number
             raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
         elif self.stop:
-            if number != signal.SIGHUP:
-                os._exit(128 + number)
+            os._exit(128 + number)
         else:
             self.stop = number
 
