@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +22,65 @@ from volt.stream.running.state import Charge, State
 from volt.stream.running.taps import moved
 
 Charges = Mapping[str, Charge]
-_MOST_RUNS = 1 << 14
+_MOST_CURSORS = 1 << 13  # in all states that are kept: some 200 bytes each
+
+
+@dataclass(slots=True)
+class _Run:
+    """A state and the turns taken from it, all within the blocks that were in use then."""
+
+    state: State
+    charges: Charges
+    turns: bytearray  # of unsigned integers that are as small as the number of sources allows
+
+    @property
+    def _kind(self) -> np.dtype[np.unsignedinteger[Any]]:
+        return np.min_scalar_type(len(self.state.cursors))
+
+    def __len__(self) -> int:
+        return len(self.turns) // self._kind.itemsize
+
+    def extend(self, turns: NDArray[np.int64]) -> None:
+        """Note turns that follow."""
+        self.turns += turns.astype(self._kind).tobytes()
+
+    def after(self, n: int) -> State:
+        """The state after the first n of the turns."""
+        return advanced(self.state, np.frombuffer(bytes(self.turns), self._kind, n), self.charges)
+
+    def goes_on_at(self, state: State) -> bool:
+        """Whether the turns end at a state in which the same blocks are in use."""
+        return self.state.n + len(self) == state.n and _blocks(state) == _blocks(self.state)
+
+
+def _blocks(state: State) -> tuple[Any, ...]:
+    """What stays the same until a block is put in use or a source ends."""
+    began = [(cursor.epoch, cursor.block, cursor.lines - cursor.offset) for cursor in state.cursors.values()]
+    return state.n_read, state.n_faults, state.since, state.ended, began
 
 
 class Recall:
-    """Keeps the turns of the last `n_lines` lines or a few more, and now and then the state before them."""
+    """Keeps the turns of the last `n_lines` lines or a few more, and now and then the state before them.
+
+    There is a state for each time that a block was put in use, and where blocks are small, only the latest thousands of
+    them are kept.
+    """
 
     def __init__(self, n_lines: int) -> None:
         self._n_lines, self._held = n_lines, 0
-        self._runs = deque[tuple[State, NDArray[np.uint32], Charges]]()
+        self._runs = deque[_Run]()
 
     def add(self, state: State, turns: NDArray[np.int64], charges: Charges | None = None) -> None:
         """Note the state before these turns were taken. charges: as of `advanced`."""
-        self._runs.append((state, turns.astype(np.uint32), charges or {}))
+        if not self._n_lines:
+            return
+        if not self._runs or not self._runs[-1].goes_on_at(state):
+            self._runs.append(_Run(state, charges or {}, bytearray()))
+        self._runs[-1].extend(turns)
         self._held += len(turns)
-        while self._runs and (self._held - len(self._runs[0][1]) >= self._n_lines or len(self._runs) > _MOST_RUNS):
-            self._held -= len(self._runs.popleft()[1])
+        most = max(1, _MOST_CURSORS // max(1, len(state.cursors)))
+        while self._held - len(self._runs[0]) >= self._n_lines or len(self._runs) > most:
+            self._held -= len(self._runs.popleft())
 
     def clear(self) -> None:
         """Forget all."""
@@ -45,17 +89,15 @@ class Recall:
 
     def at(self, sample: int, *, n: int) -> State:
         """The state after `sample` lines, of n given. Raises StreamError if that is ahead or too long ago."""
-        for state, turns, charges in reversed(self._runs):
-            if state.n < sample <= state.n + len(turns):
-                return advanced(state, turns[: sample - state.n], charges)
-        if self._runs and self._runs[0][0].n == sample:
-            state, turns, charges = self._runs[0]
-            return advanced(state, turns[:0], charges)
-        oldest = self._runs[0][0].n if self._runs else n
+        for run in reversed(self._runs):
+            first = run.state.n
+            if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):
+                return run.after(sample - first)
+        oldest = self._runs[0].state.n if self._runs else n
         raise StreamError(f"line {sample} is not within the lines {oldest} to {n} that can be recalled; raise recall")
 
 
-def advanced(state: State, turns: NDArray[np.uint32] | NDArray[np.int64], charges: Charges | None = None) -> State:
+def advanced(state: State, turns: NDArray[np.integer[Any]], charges: Charges | None = None) -> State:
     """The state after some more turns, all within the blocks in use.
 
     charges: what blocks in use were counted as, by source. Whoever goes on from the state counts a block again of which
