@@ -174,13 +174,19 @@ def loading() -> Iterator[None]:
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
     """Load the compiled loops of jobs; the first time on a machine, say that they are being compiled."""
     with loading():
-        from volt.kernels.ready import compile_kernels, missing, seconds_for
+        from volt.kernels.ready import compile_kernels, compile_loop, missing
 
         absent = missing(*jobs)
         if not absent:
             compile_kernels(*jobs)  # loads them
             return
+        from volt.kernels.beside import helping, seconds_for
+
         seconds = seconds_for(absent)
         say(f"compiling, once on this machine: about {seconds} second{'s' * (seconds != 1)}")
         with phases.compiling() as advance:
-            compile_kernels(*jobs, report=advance)
+            with helping(absent) as left:
+                for number, loop in enumerate(left, 1):
+                    advance(number, len(left))
+                    compile_loop(loop.place)
+            compile_kernels(*jobs)
