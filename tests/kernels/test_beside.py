@@ -58,7 +58,8 @@ def test_an_error_does_not_wait_for_the_second_process(monkeypatch: pytest.Monke
     monkeypatch.setattr(beside, "_can_help", lambda: True)
     monkeypatch.setattr(beside, "_THERE", "import sys; sys.stdin.close(); import time; time.sleep(600)")
     process = beside._started([THERE])
-    assert process is not None and process.poll() is None
+    assert process is not None
+    assert process.poll() is None
     monkeypatch.setattr(beside, "_started", lambda loops: process)
     with pytest.raises(KeyboardInterrupt), helping([HERE, THERE]):
         raise KeyboardInterrupt
