@@ -75,7 +75,9 @@ class LearningOptions:
 
     PANEL = "Learning"
 
-    candidates: Annotated[int, typer.Option(metavar="N", help="Merges to learn.")] = 30_000
+    candidates: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Merges to learn; default: enough to pick.")
+    ] = None
     temperature: Annotated[
         float, typer.Option(metavar="T", help="Rescale the texts' totals n to n^(1/T) for learning.")
     ] = 1.0

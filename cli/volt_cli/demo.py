@@ -17,7 +17,7 @@ def demo(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Also write the vocabulary here, or to - (stdout)."),
     ] = None,
-    select: Select = "knee",
+    select: Select = "balanced",
 ) -> None:
     """Search a text that ships with Python: its documentation."""
     from pydoc_data.topics import topics

@@ -60,9 +60,18 @@ def readable_candidates(asked: str) -> str:
     >>> readable_candidates("30000")
     '30000'
     """
-    if asked and not asked.isdecimal():
+    if asked and not is_number(asked):
         _check(Path(asked), CandidateError)
     return asked
+
+
+def is_number(asked: str) -> bool:
+    """Whether this is a whole number, with a sign or without.
+
+    >>> is_number("30000"), is_number("-5"), is_number("merges.txt")
+    (True, True, False)
+    """
+    return asked.isascii() and asked.removeprefix("-").removeprefix("+").isdecimal()
 
 
 def _check(path: str | Path | None, kind: type[VoltError]) -> Path | None:

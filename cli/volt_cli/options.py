@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, shown
 from volt.formats import registry
-from volt_cli.inputs import readable_candidates, readable_config, readable_model, readable_texts
+from volt_cli.inputs import is_number, readable_candidates, readable_config, readable_model, readable_texts
 
 if TYPE_CHECKING:
     from volt.choose.size_steps import Parameters
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
 
 MAX_LINE = "64M"
+MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-RULES = ("knee", "muv", "f95", "renyi", "tokens")
+RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi", "tokens")
 
 
 def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
@@ -78,11 +79,14 @@ Select = Annotated[
     typer.Option(
         metavar="RULE",
         autocompletion=starting(RULES),
-        help="What picks the size: knee, muv, f95, renyi, tokens, fixed:N.",
+        help="What picks the size: balanced, utility, fed, knee, f95, muv, renyi, tokens, fixed:N.",
     ),
 ]
 Sizes = Annotated[
-    str, typer.Option(metavar="START:STOP:STEP", help="Sizes to try, in tokens; default: about thirty round ones.")
+    str,
+    typer.Option(
+        metavar="START:STOP:STEP", help="Sizes to measure beside those picked; default: some twenty round ones."
+    ),
 ]
 Config = Annotated[
     Path,
@@ -121,7 +125,10 @@ class SizeOptions:
     PANEL = "Sizes"
 
     sizes: Sizes = ""
-    select: Select = "knee"
+    select: Select = "balanced"
+    multiple_of: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Round the number of ids up to a multiple, such as 64.")
+    ] = 1
 
 
 @dataclass(frozen=True)
@@ -171,7 +178,7 @@ class CandidateOptions:
         typer.Option(
             metavar="N|FILE",
             callback=readable_candidates,
-            help="Merges to learn, or a file of them: subword-nmt codes, sentencepiece .model; default: up to 30,000.",
+            help="Merges to learn, or a file of them: subword-nmt codes, sentencepiece .model; default: enough.",
         ),
     ] = ""
     marker: Annotated[
@@ -186,7 +193,17 @@ class CandidateOptions:
     @property
     def file(self) -> str | None:
         """The file of merges, if candidates are not learned."""
-        return None if not self.candidates or self.candidates.isdecimal() else self.candidates
+        return None if not self.candidates or is_number(self.candidates) else self.candidates
+
+    @property
+    def n_merges(self) -> int | None:
+        """How many merges to learn, if that is told. Raises ConfigError if it is no number from 1 up."""
+        if not self.candidates or self.file:
+            return None
+        number = self.candidates.lstrip("+")
+        if len(number) > len(str(MOST_ASKED)) or not 1 <= int(number) <= MOST_ASKED:
+            raise ConfigError(f"--candidates {shown(self.candidates)}: give 1 to {MOST_ASKED:,} merges, or a file")
+        return int(number)
 
 
 @dataclass(frozen=True)

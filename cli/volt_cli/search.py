@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from volt.display import counted
 from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.inputs import readable_texts
@@ -23,14 +24,10 @@ from volt_cli.places import (
 from volt_cli.standing import standing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
     from volt.text.special_tokens import SpecialTokens
-
-N_CANDIDATES = 30_000
 
 
 def search(
@@ -69,7 +66,8 @@ def search(
 
     target = out or default_output(corpus)
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
-    parameters, fixed = transport.parameters(), parse_rule(sizing.select)
+    parameters = transport.parameters()
+    parse_rule(sizing.select)
     check_one_for_stdout(json=as_json, output=is_stdout(target))
     check_places([target], [*expand(corpus), learning.file])
     check_place(target)
@@ -81,11 +79,9 @@ def search(
         replaced.refuse_other(counts)
     candidates = _candidates(counts, learning, phases)
     with phases.phase("search", unit="sizes") as advance:
-        grid = _grid(candidates, asked, fixed)
-        advance(0, len(grid))
         result = run_search(
-            candidates, sizes=grid, select=sizing.select, parameters=parameters, special=tokens,
-            byte_fallback=special.byte_fallback, report=advance,
+            candidates, sizes=asked, select=sizing.select, parameters=parameters, special=tokens,
+            byte_fallback=special.byte_fallback, multiple_of=sizing.multiple_of, report=advance,
         )  # fmt: skip
     with phases.phase("save"):
         save(result.vocabulary, target)
@@ -93,13 +89,6 @@ def search(
         _print_json(result, phases, target)
     elif not quiet:
         _print_report(result, phases, target)
-
-
-def _grid(candidates: Candidates, asked: range | None, fixed: int | None) -> Sequence[int]:
-    """The sizes to search."""
-    from volt.choose.search import checked_sizes, default_sizes
-
-    return checked_sizes(candidates, asked or default_sizes(candidates), fixed=fixed)
 
 
 def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
@@ -169,18 +158,21 @@ def _count(corpus: list[str], asked: CountOptions, special: SpecialTokens, phase
 
 
 def _candidates(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Candidates:
-    """Learned merges, or those of a file; asking for more than exist is an error."""
+    """Learned merges, as many as are asked for or as the rules need, or those of a file."""
+    from volt.choose.enough import learn_enough
     from volt.learn.bpe import learn_bpe
 
     if asked.file:
         return _replayed(counts, asked, phases)
-    n_merges = int(asked.candidates or N_CANDIDATES)
-    with phases.phase("learn", total=n_merges, unit="merges") as advance:
-        found = learn_bpe(counts, n_merges, marker=asked.marker, min_pair_count=asked.min_pair_count, report=advance)
-    if asked.candidates and found.n_merges < n_merges:
-        raise CandidateError(
-            f"--candidates {n_merges}: this corpus gives only {found.n_merges} merges whose pair occurs "
-            f"{asked.min_pair_count} times; ask for {found.n_merges} or fewer, or leave the option out"
+    options: dict[str, Any] = {"marker": asked.marker, "min_pair_count": asked.min_pair_count}
+    with phases.phase("learn", total=asked.n_merges, unit="merges") as advance:
+        if asked.n_merges is None:
+            return learn_enough(counts, report=advance, **options)
+        found = learn_bpe(counts, asked.n_merges, report=advance, **options)
+    if found.n_merges < asked.n_merges:
+        say(
+            f"note: --candidates {asked.n_merges}: this corpus gives only {counted(found.n_merges, 'merge')} whose "
+            f"pair occurs {counted(asked.min_pair_count, 'time')}; all of them are taken"
         )
     return found
 

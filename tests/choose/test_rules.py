@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose.rules import RULES, all_picks, parse_rule
+from volt.choose.exact import Reading
+from volt.choose.rules import AMONG_STEPS, EXACT, RULES, Pick, all_picks, parse_rule
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
 
@@ -46,14 +47,19 @@ def make_steps(entropies, *, f95s=None, renyis=None, n_pieces=None, start=100, g
 entropies_ = st.lists(st.floats(0.01, 10), min_size=1, max_size=12)
 
 
+def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
+    """What rules pick that choose among steps."""
+    return all_picks(steps, {}, searched=[step.size for step in steps], **options)
+
+
 @given(entropies_)
 @FEW
 def test_each_rule_picks_a_step_and_says_why(entropies):
     """Every rule picks one of the steps, gives its size and a reason, and calls the first or last that it could pick
     an edge."""
     steps = make_steps(entropies)
-    picks = all_picks(steps)
-    assert list(picks) == list(RULES)
+    picks = picked(steps)
+    assert list(picks) == list(AMONG_STEPS)
     for rule, pick in picks.items():
         assert pick.rule == rule
         assert pick.size == steps[pick.index].size
@@ -62,12 +68,28 @@ def test_each_rule_picks_a_step_and_says_why(entropies):
         assert pick.on_edge == (pick.index in (first, len(steps) - 1))
 
 
+@given(st.lists(st.floats(0.01, 10), min_size=3, max_size=12), st.data())
+@FEW
+def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
+    """Who chooses among steps looks at the searched sizes alone, though others have been measured."""
+    steps = make_steps(entropies)
+    searched = data.draw(st.lists(st.sampled_from(steps), min_size=1, unique_by=lambda step: step.size))
+    sizes = sorted(step.size for step in searched)
+    alone = picked([step for step in steps if step.size in sizes])
+    readings = dict.fromkeys(EXACT, Reading(steps[0].size, "as read"))
+    beside = all_picks(steps, readings, searched=sizes)
+    assert list(beside) == list(RULES)
+    for rule, pick in alone.items():
+        assert (pick.size, pick.why, pick.on_edge) == (beside[rule].size, beside[rule].why, beside[rule].on_edge)
+        assert steps[beside[rule].index].size == pick.size
+
+
 @given(entropies_)
 @FEW
 def test_muv_picks_the_steepest_step(entropies):
     """muv picks the step with the greatest fall of entropy per token; with one step, that."""
     steps = make_steps(entropies)
-    pick = all_picks(steps)["muv"]
+    pick = picked(steps)["muv"]
     if len(steps) == 1:
         assert pick.index == 0
     else:
@@ -76,33 +98,15 @@ def test_muv_picks_the_steepest_step(entropies):
 
 def test_muv_on_a_convex_curve_is_on_the_edge():
     """On a curve that falls ever more slowly, muv is the first step that has one, and is said to be on the edge."""
-    pick = all_picks(make_steps([5.0, 3.0, 2.0, 1.5, 1.4]))["muv"]
+    pick = picked(make_steps([5.0, 3.0, 2.0, 1.5, 1.4]))["muv"]
     assert (pick.index, pick.on_edge) == (1, True)
-
-
-def test_knee_inside_the_range():
-    """On a curve with a bend the knee is the bend, and no edge; on a straight line it is on an edge."""
-    pick = all_picks(make_steps([5.0, 2.0, 1.9, 1.8, 1.7]))["knee"]
-    assert (pick.index, pick.on_edge) == (1, False)
-    assert all_picks(make_steps([5.0, 4.0, 3.0, 2.0]))["knee"].on_edge
-
-
-@pytest.mark.parametrize(
-    ("f95s", "index"), [([500, 200, 100, 99], 2), ([500, 99, 100, 99], 2), ([99, 50, 2, 1], 0), ([100] * 4, 3)]
-)
-def test_f95_picks_the_largest_size_with_100_occurrences(f95s, index):
-    """f95 picks the largest size whose 95th-percentile type occurs 100 times; the first, and says so, if none does."""
-    pick = all_picks(make_steps([4.0, 3.0, 2.5, 2.4], f95s=f95s))["f95"]
-    assert pick.index == index
-    assert ("no size reaches 100" in pick.why) == (max(f95s) < 100)
-    assert pick.on_edge == (index in (0, 3))
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 @FEW
 def test_renyi_picks_the_greatest_efficiency(renyis):
     """renyi picks a step of the greatest efficiency."""
-    pick = all_picks(make_steps([1.0] * len(renyis), renyis=renyis))["renyi"]
+    pick = picked(make_steps([1.0] * len(renyis), renyis=renyis))["renyi"]
     assert renyis[pick.index] == max(renyis)
 
 
@@ -110,14 +114,14 @@ def test_renyi_picks_the_greatest_efficiency(renyis):
 @FEW
 def test_tokens_picks_the_fewest(n_pieces):
     """tokens picks a step with the fewest tokens."""
-    pick = all_picks(make_steps([1.0] * len(n_pieces), n_pieces=n_pieces))["tokens"]
+    pick = picked(make_steps([1.0] * len(n_pieces), n_pieces=n_pieces))["tokens"]
     assert n_pieces[pick.index] == min(n_pieces)
 
 
 def test_fixed_is_what_was_asked():
     """fixed:N stands beside the others and is never called an edge."""
-    picks = all_picks(make_steps([4.0, 3.0, 2.5]), fixed=100)
-    assert list(picks) == [*RULES, "fixed:100"]
+    picks = picked(make_steps([4.0, 3.0, 2.5]), fixed=100)
+    assert list(picks) == [*AMONG_STEPS, "fixed:100"]
     assert (picks["fixed:100"].index, picks["fixed:100"].size, picks["fixed:100"].on_edge) == (0, 100, False)
 
 

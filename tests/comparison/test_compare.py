@@ -11,6 +11,7 @@ from screens import printed, words
 
 import volt
 from volt.choose.criteria import entropy
+from volt.choose.rules import RULES
 from volt.comparison.compare import compare
 from volt.comparison.named_texts import NamedText
 from volt.comparison.report import as_markdown, as_text, report_tables, warnings
@@ -57,16 +58,16 @@ def both(files) -> Comparison:
 def test_all_systems_stand_side_by_side(both):
     """VOLT under every rule, what was asked for, and the separate vocabularies, each on every text and source."""
     names = [system.name for system in both.systems]
-    assert names[:5] == ["volt knee", "volt muv", "volt f95", "volt renyi", "volt tokens"]
-    assert names[5:7] == ["bpe 50", "bpe 90"]
-    assert names[-1] == "volt knee, separate"
+    assert names[:8] == [f"volt {rule}" for rule in RULES]
+    assert names[8:10] == ["bpe 50", "bpe 90"]
+    assert names[-1] == "volt balanced, separate"
     assert {system.family for system in both.systems} >= {"sentencepiece bpe", "sentencepiece unigram", "wordpiece"}
     for system in both.systems:
         assert list(system.by_source) == list(system.heldout_by_source) == ["en", "xx"]
         assert sum(system.shares.values()) == pytest.approx(1)
         assert sum(one.n_pieces for one in system.by_source.values()) == system.training.n_pieces
         assert system.seconds > 0
-    assert both.chosen == "volt knee"
+    assert both.chosen == "volt balanced"
     assert both.systems[0].size == both.search.vocabulary.size
     assert any(problem.startswith("muv-search: ") for problem in both.problems)
 
@@ -187,7 +188,7 @@ def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monke
     ):
         assert expected in told
     assert [system.name for system in found.systems][-1] == "bpe 50"
-    assert len(found.systems) == 6
+    assert len(found.systems) == 9
     greek = found.systems[0].heldout_by_source["el"]
     assert greek.unknown_rate == 1
     assert greek.entropy is None
@@ -201,7 +202,7 @@ def test_a_source_too_small_for_its_own_vocabulary_is_told():
     sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
     found = compare(sources, systems=(), separate=True)
     assert found.problems[0].startswith("separate vocabularies: x: nothing to merge")
-    assert [system.family for system in found.systems] == ["volt"] * 5
+    assert [system.family for system in found.systems] == ["volt"] * len(RULES)
 
 
 def test_wrong_use_is_refused_at_once(files):

@@ -94,7 +94,7 @@ def test_costs_are_those_that_were_measured_beside_those_of_the_paper(result):
     """Rows of this run come first and are marked as measured; the paper's are quoted, and never mixed with them."""
     costs = muv_study(result, volt_cost=Cost(2.0, 30.0), sweep_cost=Cost(1.0, None), grid=SIZES).costs
     assert [(row.approach, row.seconds, row.memory_mb) for row in costs if row.measured] == [
-        ("VOLT, knee", 2.0, 30.0),
+        ("VOLT, balanced", 2.0, 30.0),
         ("MUV-search", 1.0, None),
     ]
     assert [row.size for row in costs if not row.measured] == [12_600, 9_700, 11_600]

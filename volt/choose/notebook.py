@@ -22,7 +22,7 @@ LONG_WORD = 8  # letters; shorter words are rarely cut
 
 def picks_table(picks: Mapping[str, Pick], chosen: Pick) -> str:
     """What every rule picks, and why, the chosen one in bold."""
-    rows = [(rule, pick.size, pick.why + " (edge of the range)" * pick.on_edge) for rule, pick in picks.items()]
+    rows = [(rule, pick.told, pick.reason) for rule, pick in picks.items()]
     return html_table(["rule", "size", "why"], rows, strong=list(picks.values()).index(chosen))
 
 

@@ -7,7 +7,7 @@
 >>> result = search(learn_bpe(counts, n_merges=9), sizes=[14, 16, 18])
 >>> data = as_data(result)
 >>> data["pick"]["rule"], data["best"]["size"], [step["n_kept"] for step in data["steps"]]
-('knee', 14, [13, 15, 15])
+('balanced', 20, [11, 13, 15, 14, 15, 16])
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "fingerprint": result.vocabulary.fingerprint,
         "best": _step_data(result.best),
         "pick": asdict(result.pick),
+        "range": list(result.range),
+        "support": result.support,
         "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
         "steps": [_step_data(step) for step in result.steps],
         "vocabulary": vocabulary_data(result.vocabulary),
@@ -72,6 +74,7 @@ def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> Renderab
     from rich.text import Text
 
     parts: list[RenderableType] = [_steps_table(result), "", _picks_table(result), ""]
+    parts += [_answer(result), ""]
     for warning in result.warnings:
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
     parts += [*_cuts(sample_cuts(result.candidates, result.vocabulary)), ""]
@@ -103,13 +106,18 @@ def _steps_table(result: SearchResult) -> Grid:
     return Grid(heads, rows, numbers, strong=result.pick.index, spare=spare)
 
 
+def _answer(result: SearchResult) -> str:
+    """The pick, the range around it, and what supports it."""
+    low, high = (f"{size:,}" for size in result.range)
+    sentences = [f"{result.pick.rule} picks {result.pick.told} tokens", result.rounded_up, result.support]
+    between = f"utility and fed are {low} and {high}" if low != high else f"utility and fed agree on {low}"
+    return "; ".join(filter(None, [*sentences, between])) + "."
+
+
 def _picks_table(result: SearchResult) -> Grid:
     """What every rule would pick, and why."""
     picks = list(result.picks.values())
-    rows = [
-        (rule, f"{pick.size:,}", pick.why + (" (edge of the range)" if pick.on_edge else ""))
-        for rule, pick in result.picks.items()
-    ]
+    rows = [(rule, pick.told, pick.reason) for rule, pick in result.picks.items()]
     return Grid(("rule", "size", "why"), rows, numbers=[1], strong=picks.index(result.pick))
 
 

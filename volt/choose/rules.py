@@ -1,27 +1,32 @@
-"""Size steps → the size that each rule picks, why, and whether the choice lies on the edge of the range.
+"""Candidates and size steps → the size that each rule picks, why, and how far the pick can be trusted.
 
-muv      the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
-knee     where the entropy lies farthest below the chord, the straight line from the first size to the last; the
-         marginal utility falls to its mean there
-f95      the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
-renyi    the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
-tokens   the fewest pieces in the corpus, so always the largest size
-fixed:N  N tokens
+balanced  the larger of utility and fed (the default)
+utility   the first size at which the marginal utility of the last doubling falls below 1/8
+fed       the largest size whose median type occurs at least 500 times
+knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
+f95       the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
+muv       the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
+renyi     the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
+tokens    the fewest pieces in the corpus, so always the largest size
+fixed:N   N tokens
+
+The first five are read off the exact curve (volt.choose.exact); the next three choose among the sizes searched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from volt import arguments
-from volt.choose.criteria import knee
+from volt.choose.exact import Reading, Readings
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
 
-F95_COUNT = 100
+DEFAULT = "balanced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,8 @@ class Pick:
 
     index, size: of the step
     why: the reason
-    on_edge: whether it is the first or the last step that the rule could pick
+    on_edge: whether it is the first or the last size that the rule could pick
+    at_least: whether the candidates end before the rule is decided, so that the size may be greater
     """
 
     rule: str
@@ -38,29 +44,30 @@ class Pick:
     size: int
     why: str
     on_edge: bool
+    at_least: bool = False
+
+    @property
+    def told(self) -> str:
+        """The size as reports show it.
+
+        >>> Pick("utility", 3, 5000, "", on_edge=True, at_least=True).told
+        'at least 5,000'
+        """
+        return "at least " * self.at_least + f"{self.size:,}"
+
+    @property
+    def reason(self) -> str:
+        """Why, and whether the searched range decides."""
+        return self.why + " (edge of the range)" * (self.on_edge and not self.at_least)
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
     """The index of the greatest MUV, and why. A single step is picked as it is."""
-    values = [step.muv for step in steps[1:] if step.muv is not None]
+    values = [(before.entropy - step.entropy) / (step.size - before.size) for before, step in pairwise(steps)]
     if not values:
         return 0, "the only size"
     index = int(np.argmax(values)) + 1
     return index, f"greatest marginal utility, {values[index - 1]:.2e} nats per character and token"
-
-
-def pick_knee(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the greatest distance below the chord, and why."""
-    index = knee(np.array([step.entropy for step in steps]), np.array([step.size for step in steps]))
-    return index, f"entropy {steps[index].entropy:.3f} lies farthest below the chord over the range"
-
-
-def pick_f95(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the largest size with F95 ≥ 100, or of the first size if there is none, and why."""
-    fits = [index for index, step in enumerate(steps) if step.f95 >= F95_COUNT]
-    index = fits[-1] if fits else 0
-    found = f"95 % of its types occur at least {steps[index].f95:,.0f} times"
-    return index, found if fits else f"no size reaches {F95_COUNT}: even here {found}"
 
 
 def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
@@ -75,13 +82,19 @@ def pick_tokens(steps: Sequence[SizeStep]) -> tuple[int, str]:
     return index, f"fewest pieces, {steps[index].n_pieces:,}"
 
 
-RULES: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
-    "knee": pick_knee,
+EXACT: dict[str, Callable[[Readings], Reading]] = {
+    "balanced": Readings.balanced,
+    "utility": Readings.utility,
+    "fed": Readings.fed,
+    "knee": Readings.knee,
+    "f95": Readings.f95,
+}
+AMONG_STEPS: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
     "muv": pick_muv,
-    "f95": pick_f95,
     "renyi": pick_renyi,
     "tokens": pick_tokens,
 }
+RULES = (*EXACT, *AMONG_STEPS)
 
 
 def as_rule(rule: str | int) -> str:
@@ -111,15 +124,34 @@ def parse_rule(rule: str) -> int | None:
     return None
 
 
-def all_picks(steps: Sequence[SizeStep], *, fixed: int | None = None) -> dict[str, Pick]:
-    """What every rule picks from these steps. fixed: a size among them, picked by a rule of its own."""
-    picks = {rule: _pick(rule, steps, *choose(steps)) for rule, choose in RULES.items()}
+def exact_readings(readings: Readings) -> dict[str, Reading]:
+    """What every rule reads that looks at the exact curve."""
+    return {rule: read(readings) for rule, read in EXACT.items()}
+
+
+def all_picks(
+    steps: Sequence[SizeStep], readings: dict[str, Reading], *, searched: Sequence[int], fixed: int | None = None
+) -> dict[str, Pick]:
+    """What every rule picks.
+
+    steps: among them the sizes of all readings, and `fixed`
+    searched: the sizes that rules choose from which choose among steps
+    fixed: a size that is picked by a rule of its own
+    """
+    at = {step.size: index for index, step in enumerate(steps)}
+    picks = {rule: _read(rule, one, at) for rule, one in readings.items()}
+    offered = [steps[at[size]] for size in searched]
+    picks |= {rule: _chosen(rule, offered, at, *choose(offered)) for rule, choose in AMONG_STEPS.items()}
     if fixed is not None:
-        index = [step.size for step in steps].index(fixed)
-        picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", index, fixed, "as asked", on_edge=False)
+        picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", at[fixed], fixed, "as asked", on_edge=False)
     return picks
 
 
-def _pick(rule: str, steps: Sequence[SizeStep], index: int, why: str) -> Pick:
-    first = min(1, len(steps) - 1) if rule == "muv" else 0
-    return Pick(rule, index, steps[index].size, why, on_edge=index in (first, len(steps) - 1))
+def _read(rule: str, found: Reading, at: dict[int, int]) -> Pick:
+    return Pick(rule, at[found.size], found.size, found.why, on_edge=found.at_least, at_least=found.at_least)
+
+
+def _chosen(rule: str, offered: Sequence[SizeStep], at: dict[int, int], index: int, why: str) -> Pick:
+    first = min(1, len(offered) - 1) if rule == "muv" else 0
+    size = offered[index].size
+    return Pick(rule, at[size], size, why, on_edge=index in (first, len(offered) - 1))

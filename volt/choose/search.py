@@ -5,22 +5,25 @@
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
 >>> result = search(candidates, sizes=range(13, 21), select="knee")
 >>> result.best.size, result.vocabulary.size, result.pick.why
-(17, 14, 'entropy 1.276 lies farthest below the chord over the range')
+(17, 14, 'entropy 1.194 lies farthest below the chord from 11 to 20')
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
-from itertools import pairwise
 
 import numpy as np
 
 from volt import arguments
+from volt.choose.exact import Readings
 from volt.choose.notebook import cuts_table, entropy_curve, picks_table
-from volt.choose.rules import Pick, all_picks, as_rule, parse_rule
-from volt.choose.size_steps import Parameters, SizeStep, size_steps
+from volt.choose.rules import DEFAULT, Pick, all_picks, as_rule, exact_readings, parse_rule
+from volt.choose.searched_sizes import as_text, checked_size, checked_sizes, default_sizes
+from volt.choose.size_steps import Parameters, SizeStep, size_steps, step_with
+from volt.choose.support import caveats, supported
 from volt.choose.sweep import EntropyCurve, muv_search
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
 from volt.display import counted, html_note, html_page
@@ -29,48 +32,66 @@ from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
     """What a search found.
 
-    best: the step that the rule chose
+    best: the step of the vocabulary: the one that the rule chose, or a larger one if it is rounded up
     pick: the rule's choice, and why
     picks: what every rule would choose, by the rule's name
-    steps: all searched sizes
+    steps: all sizes that were measured: those searched, and those that rules pick
+    searched: the sizes that were asked for
     curve: the BPE sweep at every size
-    vocabulary: that of the chosen size
+    vocabulary: that of the best step
     warnings: sentences on what to know before trusting this result
     signature: what reproduces it
     candidates: what was searched
 
     >>> from volt.learn.bpe import learn_bpe
     >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
-    >>> result, result.best.size, sorted(result.picks)
-    (<SearchResult: knee picks 14 of 3 sizes from 14 to 18, keeps 13 tokens>, 14,
-    ['f95', 'knee', 'muv', 'renyi', 'tokens'])
+    >>> result, result.best.size
+    (<SearchResult: balanced picks at least 20, keeps 16 tokens>, 20)
+    >>> list(result.picks), result.range
+    (['balanced', 'utility', 'fed', 'knee', 'f95', 'muv', 'renyi', 'tokens'], (11, 20))
     """
 
     best: SizeStep
     pick: Pick
     picks: dict[str, Pick]
     steps: tuple[SizeStep, ...]
+    searched: tuple[int, ...]
     curve: EntropyCurve
     vocabulary: Vocabulary
     warnings: tuple[str, ...]
     signature: str
     candidates: Candidates = field(repr=False)
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The sizes between `utility` and `fed`, which are the answers of two reasonable rules."""
+        sizes = sorted(self.picks[rule].size for rule in ("utility", "fed"))
+        return sizes[0], sizes[-1]
+
+    @property
+    def support(self) -> str:
+        """How far the corpus supports the best size, in words."""
+        return supported(self.candidates, self.best.size)
+
+    @property
+    def rounded_up(self) -> str:
+        """A sentence on how the pick became the best size, empty where it is the same."""
+        if self.best.size == self.pick.size:
+            return ""
+        return f"rounded up to {self.best.size:,} tokens, which have {len(self.vocabulary.pieces):,} ids"
+
     def __repr__(self) -> str:
-        sizes = f"{counted(len(self.steps), 'size')} from {self.steps[0].size:,} to {self.steps[-1].size:,}"
-        found = f"{self.pick.rule} picks {self.best.size:,} of {sizes}"
-        return f"<SearchResult: {found}, keeps {counted(self.vocabulary.size, 'token')}>"
+        kept = counted(self.vocabulary.size, "token")
+        return f"<SearchResult: {self.pick.rule} picks {self.pick.told}, keeps {kept}>"
 
     def _repr_html_(self) -> str:
         return html_page(
-            f"{self.pick.rule} picks {self.best.size:,} tokens, and keeps {self.vocabulary.size:,}",
+            f"{self.pick.rule} picks {self.pick.told} tokens, and keeps {self.vocabulary.size:,}",
             picks_table(self.picks, self.pick), entropy_curve(self.steps, self.pick),
             cuts_table(self.candidates, self.vocabulary), *map(html_note, (*self.warnings, self.signature)),
         )  # fmt: skip
@@ -80,20 +101,24 @@ def search(
     candidates: Candidates,
     *,
     sizes: Sequence[int] | None = None,
-    select: str | int = "knee",
+    select: str | int = DEFAULT,
     parameters: Parameters | None = None,
     special: SpecialTokens | None = None,
     byte_fallback: bool = False,
+    multiple_of: int = 1,
     report: Callable[[int], object] | None = None,
 ) -> SearchResult:
     """Find the vocabulary that a rule chooses among sizes.
 
     candidates: what `learn_bpe` or `replay_bpe` returns
-    sizes: rising numbers of tokens, atoms included and special tokens not; by default some thirty round ones
-    select: the rule: knee, muv, f95, renyi, tokens, or a size such as 8000, which is "fixed:8000" (volt.choose.rules)
+    sizes: rising numbers of tokens, atoms included and special tokens not, to measure beside the sizes that rules pick;
+        by default some twenty round ones
+    select: the rule: balanced, utility, fed, knee, f95, muv, renyi, tokens, or a size such as 8000, which is
+        "fixed:8000" (volt.choose.rules)
     parameters: of the criteria and the transport; by default those of `Parameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
+    multiple_of: what the number of the vocabulary's ids is rounded up to a multiple of, with further merges
     report: called with the number of sizes done
     Raises CandidateError if there are no merges.
     Raises CandidateError if a size is below the number of atoms, above what the candidates offer, or not above the
@@ -108,24 +133,51 @@ def search(
     _refuse_no_merges(arguments.instance(candidates, Candidates, "candidates", call="volt.search({})"))
     parameters, special = _parameters(parameters), _special(special)
     select, report = as_rule(select), arguments.function(report, "report")
-    fixed = parse_rule(select)
-    sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=fixed)
-    steps = tuple(size_steps(candidates, sizes, parameters=parameters, report=report))
-    picks = all_picks(steps, fixed=fixed)
+    fixed, multiple_of = parse_rule(select), arguments.whole(multiple_of, "multiple_of", low=1)
+    searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
+    asked = [] if fixed is None else [checked_size(candidates, fixed)]
+    curve = muv_search(candidates)
+    readings = exact_readings(Readings.of(candidates, curve))
+    measured = sorted({*searched, *asked, *(one.size for one in readings.values())})
+    steps = tuple(size_steps(candidates, measured, parameters=parameters, report=report))
+    picks = all_picks(steps, readings, searched=searched, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
-    best, signature = steps[pick.index], _signature(candidates, sizes, select, parameters)
-    vocabulary = _vocabulary(candidates, best, signature=signature, special=special, byte_fallback=byte_fallback)
+    signature = _signature(candidates, searched, select, parameters, multiple_of)
+    make = partial(_vocabulary, candidates, signature=signature, special=special, byte_fallback=byte_fallback)
+    best, vocabulary = _rounded_up(candidates, steps[pick.index], make, multiple_of, parameters)
     return SearchResult(
         best=best,
         pick=pick,
         picks=picks,
         steps=steps,
-        curve=muv_search(candidates, length=parameters.length),
+        searched=tuple(searched),
+        curve=curve if parameters.length == "type" else muv_search(candidates, length=parameters.length),
         vocabulary=vocabulary,
-        warnings=tuple(_warnings(candidates, steps, pick)),
+        warnings=tuple(caveats(candidates, steps, searched, pick)),
         signature=signature,
         candidates=candidates,
     )
+
+
+def _rounded_up(
+    candidates: Candidates, best: SizeStep, make: Callable[[SizeStep], Vocabulary], multiple_of: int,
+    parameters: Parameters,
+) -> tuple[SizeStep, Vocabulary]:  # fmt: skip
+    """The step with as many more merges as make the number of ids a multiple, all of them kept, and its vocabulary.
+
+    Raises CandidateError if the candidates do not offer that many.
+    """
+    vocabulary = make(best)
+    while missing := -len(vocabulary.pieces) % multiple_of:
+        if best.size + missing > candidates.n_tokens:
+            raise CandidateError(
+                f"multiple_of={multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
+                f"candidates end {candidates.n_tokens - best.size:,} behind them; raise n_merges, or leave it out"
+            )
+        kept = np.concatenate([best.kept, np.ones(missing, bool)])
+        best = step_with(candidates, kept, parameters)
+        vocabulary = make(best)
+    return best, vocabulary
 
 
 def _parameters(parameters: Parameters | None) -> Parameters:
@@ -157,75 +209,13 @@ def _vocabulary(
     )
 
 
-def default_sizes(candidates: Candidates) -> list[int]:
-    """At most 32 round sizes that the candidates reach.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> from volt.learn.bpe import learn_bpe
-    >>> default_sizes(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
-    [6, 7, 8, 9]
-    """
-    low, high = candidates.n_atoms, candidates.n_tokens
-    step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= 32)
-    return [size for size in range(step, high + 1, step) if size >= low] or [high]
-
-
-def checked_sizes(candidates: Candidates, sizes: Sequence[int], *, fixed: int | None = None) -> list[int]:
-    """The sizes and the fixed size, in order. Raises CandidateError if one is out of range or they do not increase."""
-    if isinstance(sizes, int | float):
-        raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
-    sizes = arguments.wholes(sizes, "sizes")
-    wanted = sizes if fixed is None else [fixed]
-    for size, following in pairwise(sizes):
-        if following <= size:
-            raise CandidateError(f"sizes must increase, but {following} follows {size}")
-    if not sizes:
-        raise CandidateError("no sizes: give at least one, such as sizes=range(1000, 10000, 1000)")
-    for size in (*sizes, *wanted):
-        if size < candidates.n_atoms:
-            raise CandidateError(
-                f"size {size} is below the {candidates.n_atoms} atoms of this corpus, which every vocabulary holds; "
-                f"start at {candidates.n_atoms} or more, or drop rare characters with min_count"
-            )
-        if size > candidates.n_tokens:
-            raise CandidateError(
-                f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; "
-                f"stop at {candidates.n_tokens} or less, or raise n_merges"
-            )
-    return sorted({*sizes, *wanted})
-
-
-def _signature(candidates: Candidates, sizes: Sequence[int], select: str, parameters: Parameters) -> str:
+def _signature(
+    candidates: Candidates, sizes: Sequence[int], select: str, parameters: Parameters, multiple_of: int
+) -> str:
     """What a result depends on, in one line."""
     counts = candidates.counts
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
-        f"|marker:{candidates.marker}|merges:{candidates.n_merges}|sizes:{_range(sizes)}|select:{select}"
-        f"|{parameters.signature}|version:{version('volt-vocab')}"
+        f"|marker:{candidates.marker}|merges:{candidates.n_merges}|sizes:{as_text(sizes)}|select:{select}"
+        f"{f'|multiple:{multiple_of}' * (multiple_of > 1)}|{parameters.signature}|version:{version('volt-vocab')}"
     )
-
-
-def _range(sizes: Sequence[int]) -> str:
-    """FIRST:LAST:STEP where sizes are evenly spaced, otherwise their list."""
-    steps = set(np.diff(sizes).tolist())
-    return f"{sizes[0]}:{sizes[-1]}:{steps.pop()}" if len(steps) == 1 else ",".join(map(str, sizes))
-
-
-def _warnings(candidates: Candidates, steps: Sequence[SizeStep], pick: Pick) -> Iterator[str]:
-    """Sentences on what to know before trusting the result, and on what to do about it."""
-    if pick.on_edge and len(steps) > 1:
-        yield (
-            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {steps[0].size:,} to "
-            f"{steps[-1].size:,}: the range decides, not the corpus. Widen it, or choose another rule"
-        )
-    failed = [step for step in steps if not step.converged]
-    if failed:
-        found = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
-        yield f"{found}: {failed[0].remedy}"
-    if candidates.counts.total < SMALL_CORPUS:
-        yield (
-            f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
-            "Expect another choice from more text"
-        )
-    if candidates.counts.n_bad_lines:
-        yield f"{candidates.counts.n_bad_lines:,} lines were not UTF-8 and were repaired or skipped"

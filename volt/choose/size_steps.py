@@ -147,19 +147,31 @@ def size_steps(
     report: Callable[[int], object] | None = None,
 ) -> Iterator[SizeStep]:
     """Measure each size in turn, smallest first. report: called with the number of sizes done."""
-    parameters = parameters or Parameters()
+    for number, step in enumerate(_steps(candidates, sizes, parameters or Parameters())):
+        if report:
+            report(number + 1)
+        yield step
+
+
+def _steps(
+    candidates: Candidates, sizes: Sequence[int], parameters: Parameters, *, kept: NDArray[np.bool_] | None = None
+) -> Iterator[SizeStep]:
     costs, characters = transport_costs(candidates), character_mass(candidates)
     previous, start = None, None
-    for number, size in enumerate(sizes):
+    for size in sizes:
         counts = candidates.counts_at(size)
         problem = _problem(costs[:, :size].tocsr(), characters, counts, candidates.lengths[:size], parameters)
         plan = SOLVERS[parameters.solver](threshold=parameters.threshold, max_iters=parameters.max_iters)(
             problem, start
         )
-        previous, start = _step(candidates, counts, plan, previous, parameters), plan.potentials
-        if report:
-            report(number + 1)
+        previous, start = _step(candidates, counts, plan, previous, parameters, kept), plan.potentials
         yield previous
+
+
+def step_with(candidates: Candidates, kept: NDArray[np.bool_], parameters: Parameters) -> SizeStep:
+    """The size of these flags, measured with the tokens that they keep. kept: (size,) bool"""
+    [step] = _steps(candidates, [len(kept)], parameters, kept=kept)
+    return step
 
 
 def transport_costs(candidates: Candidates) -> csc_array:
@@ -217,9 +229,10 @@ def _step(
     plan: TransportPlan,
     previous: SizeStep | None,
     parameters: Parameters,
+    kept: NDArray[np.bool_] | None,
 ) -> SizeStep:
     size, lengths = len(counts), candidates.lengths[: len(counts)]
-    kept = _kept(plan, candidates.n_atoms, min_share=parameters.min_share)
+    kept = _kept(plan, candidates.n_atoms, min_share=parameters.min_share) if kept is None else kept
     transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
     swept = entropy(counts, lengths, length=parameters.length)
     span = size - previous.size if previous else 0

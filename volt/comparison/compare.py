@@ -6,8 +6,10 @@ a sentence on each of them, and everything else is made.
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}{d}": 5 for a in "lst" for b in "aeiou" for c in "nrdw" for d in ("", "er", "est")}
 >>> comparison = compare([NamedText("en", WordCounts.from_pairs(words))], systems=["bpe:30", "bpe:9000"])
->>> [system.name for system in comparison.systems][:2], comparison.systems[-1].name, comparison.problems[-1]
-(['volt knee', 'volt muv'], 'bpe 30', 'bpe:9000: the corpus gives only 223 tokens; give more text, or ask for fewer')
+>>> [system.name for system in comparison.systems][:2]
+['volt balanced', 'volt utility']
+>>> comparison.systems[-1].name, comparison.problems[-1]
+('bpe 30', 'bpe:9000: the corpus gives only 223 tokens; give more text, or ask for fewer')
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from functools import reduce
 from operator import add
 
 from volt import arguments
+from volt.choose.enough import learn_enough
 from volt.choose.notebook import sample_cuts as long_words
-from volt.choose.rules import as_rule, parse_rule
-from volt.choose.search import SearchResult, default_sizes, search
+from volt.choose.rules import DEFAULT, as_rule, parse_rule
+from volt.choose.search import SearchResult, search
+from volt.choose.searched_sizes import default_sizes
 from volt.choose.size_steps import Parameters
 from volt.choose.sweep import muv_search
 from volt.comparison import Comparison as Comparison
@@ -53,7 +57,6 @@ from volt.files.long_lines import MAX_LINE
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
-N_CANDIDATES = 30_000
 Report = Callable[[str], object]
 Text = str | os.PathLike[str] | NamedText
 Given = Text | Iterable[Text]
@@ -64,20 +67,21 @@ class _Options:
     """How to compare; see `compare`."""
 
     sizes: Sequence[int] | None = None
-    select: str = "knee"
-    n_candidates: int = N_CANDIDATES
+    select: str = DEFAULT
+    n_candidates: int | None = None
     parameters: Parameters = field(default_factory=Parameters)
 
     @classmethod
     def of(
-        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int, parameters: Parameters | None
+        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None, parameters: Parameters | None
     ) -> _Options:
         """The options, checked."""
         parse_rule(select := as_rule(select))
         remedy = "give volt.Parameters(epsilon=0.5), say"
         found = arguments.instance(parameters or Parameters(), Parameters, "parameters", remedy=remedy)
         wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
-        return cls(wanted, select, arguments.whole(n_candidates, "n_candidates", low=0), found)
+        n_merges = None if n_candidates is None else arguments.whole(n_candidates, "n_candidates", low=0)
+        return cls(wanted, select, n_merges, found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,8 +132,8 @@ def compare(
     heldout: Given = (),
     systems: str | Iterable[str] = DEFAULT_SYSTEMS,
     sizes: Iterable[int] | None = None,
-    select: str | int = "knee",
-    n_candidates: int = N_CANDIDATES,
+    select: str | int = DEFAULT,
+    n_candidates: int | None = None,
     temperature: float = 1.0,
     separate: bool = False,
     samples: str | Iterable[str] = (),
@@ -142,9 +146,9 @@ def compare(
     sources: the training texts, each as NAME=FILE, as FILE, or as a NamedText, whose words are counted already
     heldout: the held-out texts, given in the same way
     systems: what stands beside VOLT (see volt.comparison.systems)
-    sizes: the sizes to search, on all sources together (default: some thirty round ones)
+    sizes: the sizes to search, on all sources together (default: some twenty round ones)
     select: the rule that chooses among the sizes (see volt.choose.rules)
-    n_candidates: how many merges to learn; fewer are learned where the corpus offers no more
+    n_candidates: how many merges to learn, fewer where the corpus offers no more; None is as many as rules need
     temperature: rescales the sources for learning; all measures are of the texts as they are
     separate: whether to add a system in which each source has a vocabulary of its own
     samples: lines to show at every size (default: some lines of the sources)
@@ -157,7 +161,7 @@ def compare(
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     >>> compare(NamedText("en", WordCounts.from_pairs(words)), systems="bpe:30")
-    <Comparison: 6 systems on 1 source of 300 words, volt knee chosen, 44 tokens>
+    <Comparison: 9 systems on 1 source of 300 words, volt balanced chosen, 73 tokens>
     """
     work = _Work(arguments.function(report, "report"))
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
@@ -206,7 +210,7 @@ def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedTex
 def _load_kernels() -> None:
     """Run a tiny search, so that the time of loading the compiled loops is in no system's cost."""
     tiny = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
-    search(tiny, select="knee")
+    search(tiny)
 
 
 def _read_both(
@@ -232,7 +236,8 @@ def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[Named
 def _searched(counts: WordCounts, options: _Options, work: _Work, *, label: str = "") -> _Found:
     """Learn and search. Sizes, and a rule, that the corpus does not reach are left out and become problems."""
     with work.phase("learn"), measured() as learning:
-        candidates = learn_bpe(counts, options.n_candidates)
+        n_merges = options.n_candidates
+        candidates = learn_enough(counts) if n_merges is None else learn_bpe(counts, n_merges)
     sizes, select, notes = _reached(candidates, options)
     work.problems += [label + note for note in notes]
     with work.phase("search"), measured() as searching:
@@ -248,8 +253,8 @@ def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] |
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, select, notes = parse_rule(options.select), options.select, []
     if fixed is not None and not low <= fixed <= high:
-        notes.append(f"select {select}: {offer}; knee chooses instead")
-        select = "knee"
+        notes.append(f"select {select}: {offer}; {DEFAULT} chooses instead")
+        select = DEFAULT
     if options.sizes is None or not candidates.n_merges:
         return None, select, notes
     fitting = [size for size in options.sizes if low <= size <= high]

@@ -130,7 +130,7 @@ class Comparison:
     >>> counts = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
     >>> comparison = volt.compare(NamedText("en", counts), systems=[])
     >>> comparison.chosen, comparison.as_data()["corpus"]["words"]
-    ('volt knee', 16)
+    ('volt balanced', 16)
     """
 
     signature: str

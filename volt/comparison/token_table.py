@@ -10,7 +10,7 @@
 (16, 16, 5)
 >>> cuts = sample_cuts(result, [("en", "low newer")])
 >>> [[table.tokens[piece] for piece in word] for word in cuts.cuts[0][0]]
-[['lo', 'w</w>'], ['n', 'e', 'we', 'r</w>']]
+[['l', 'o', 'w</w>'], ['n', 'e', 'w', 'e', 'r</w>']]
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ has gone through the same merges wherever it stands. Hence every merge makes a n
 new, and their lists are complete, and from left to right, once the merge is done.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown_ints, int_table, ints, long_table
@@ -265,52 +267,69 @@ def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: Texts) ->
     return heap, size
 
 
-def learn(
-    words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray,
-    n_merges: int, min_count: int, progress: LongArray,
-) -> tuple[IntArray, LongArray]:  # fmt: skip
-    """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times.
+class Until(NamedTuple):
+    """When learning ends.
 
-    texts: the atoms' strings, with room for n_merges + 1 more starts
+    n_merges: the most merges
+    min_count: how often a pair must occur to be merged
+    n_sure: so many merges are made if there are pairs for them; for more, the best pair must occur `common` times
+    """
+
+    n_merges: int
+    min_count: int
+    n_sure: int
+    common: int
+
+
+def learn(
+    words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray, until: Until, progress: LongArray
+) -> tuple[IntArray, LongArray, int]:
+    """Learn merges until one of the ends is reached.
+
+    texts: the atoms' strings, with room for until.n_merges + 1 more starts
     final_atoms: (n_atoms,) which atoms carry the end-of-word marker, whose code points are `marker`; a merge that
         would make a token without the mark read as if it carried it is never made
     progress: (2,) int64: [0] counts merges for a watching thread, [1] is set by it to stop the loop
-    Returns the left and right token of each merge (n, 2) int32, of which merge k makes token n_atoms + k, and the
-    replacements weighted by word count (n,) int64.
+    Returns the left and right token of each merge (n, 2) int32, of which merge k makes token n_atoms + k, the
+    replacements weighted by word count (n,) int64, and how often the best pair left occurs, 0 if none is left.
     """
+    n_merges = until.n_merges
     merges, replacements = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64)
     known = np.zeros((4, len(final_atoms) + n_merges + 1), np.int64)
     final = np.concatenate([final_atoms, np.zeros(n_merges + 1, np.uint8)])
-    n_done = learn_merges(
-        words, texts, len(final_atoms), final, marker, min_count, known, merges, replacements, progress
+    n_done, left = learn_merges(
+        words, texts, len(final_atoms), final, marker, until, known, merges, replacements, progress
     )
-    return merges[:n_done], replacements[:n_done]
+    return merges[:n_done].copy(), replacements[:n_done].copy(), left
 
 
 @loop
 def learn_merges(
-    words: Words, texts: Texts, n_atoms: int, final: FlagArray, marker: IntArray, min_count: int,
+    words: Words, texts: Texts, n_atoms: int, final: FlagArray, marker: IntArray, until: Until,
     known: LongArray, merges: IntArray, replacements: LongArray, progress: LongArray,
-) -> int:  # fmt: skip
-    """Fill `merges` and `replacements`. Returns how many there are.
+) -> tuple[int, int]:  # fmt: skip
+    """Fill `merges` and `replacements`. Returns how many there are, and how often the best pair left occurs.
 
-    final: which tokens carry the end-of-word marker, with room for n_merges + 1 more than the atoms
+    final: which tokens carry the end-of-word marker, with room for until.n_merges + 1 more than the atoms
     known: see _merge
     """
-    n_done, n_merges = 0, len(merges)
+    n_done = left_count = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
     slots, found = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
-    heap, size = _first_heap(n_pairs, min_count, pairs, texts)
+    heap, size = _first_heap(n_pairs, until.min_count, pairs, texts)
 
-    while n_done < n_merges and progress[1] == 0:
+    while progress[1] == 0:
         pair, size = _best(heap, size, pairs, texts)
-        if pair < 0 or pairs[pair, COUNT] < min_count:
+        if pair < 0 or pairs[pair, COUNT] < until.min_count:
             break
         left, right, new = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT, n_atoms + n_done
         texts = append_text(texts, new, left, right)
         if final[right] == 0 and ends_with(texts, new, marker):
             continue
+        if n_done == until.n_merges or (n_done >= until.n_sure and pairs[pair, COUNT] < until.common):
+            left_count = pairs[pair, COUNT]
+            break
         final[new] = final[right]
         n_positions = pairs[pair, SIZE]
         positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
@@ -325,8 +344,8 @@ def learn_merges(
         if pool_end + n_found > len(pool):
             pool = grown_ints(pool, 2 * (pool_end + n_found))
         pool_end = _place(found, n_found, pool_end, pool, pairs)
-        heap, size = _push_found(found, n_found, min_count, heap, size, pairs, texts)
+        heap, size = _push_found(found, n_found, until.min_count, heap, size, pairs, texts)
         merges[n_done, 0], merges[n_done, 1], replacements[n_done] = left, right, replaced
         n_done += 1
         progress[0] = n_done
-    return n_done
+    return n_done, left_count

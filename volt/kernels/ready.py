@@ -104,11 +104,11 @@ def _merges() -> Any:
 
 def _learn() -> None:
     from volt.kernels.arrays import Words
-    from volt.kernels.learn import learn
+    from volt.kernels.learn import Until, learn
     from volt.kernels.texts import Texts
 
     texts = Texts(_ints(97, 98), _longs(0, 1, 2, 0, 0))
-    learn(Words(_ints(0, 1), _longs(2), _longs(2)), texts, _bytes(2), _ints(), 1, 2, _longs(0, 0))
+    learn(Words(_ints(0, 1), _longs(2), _longs(2)), texts, _bytes(2), _ints(), Until(1, 2, 1, 1), _longs(0, 0))
 
 
 def _trace() -> None:

@@ -37,22 +37,27 @@ from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
     from volt.kernels.arrays import Words
+    from volt.kernels.learn import Until
 
 Report = Callable[[int], object]
+
+N_SURE = 30_000  # merges that are learned where no number is asked
+COMMON = 500  # occurrences of the best pair beyond them
+MOST_ASKED = 10**9
 
 
 def learn_bpe(
     counts: WordCounts | Mapping[str, int],
-    n_merges: int = 30_000,
+    n_merges: int | None = None,
     *,
     marker: Marker | None = None,
     min_pair_count: int = 2,
     report: Report | None = None,
 ) -> Candidates:
-    """Learn up to `n_merges` merges; fewer where no pair is left that occurs `min_pair_count` times.
+    """Learn merges, as many as asked, or fewer where no pair is left that occurs `min_pair_count` times.
 
     counts: what `count_words` returns, or a mapping of words to their counts
-    n_merges: how many merges to learn, 0 or more
+    n_merges: how many merges to learn, 0 or more; None is 30,000, and on as long as the best pair occurs 500 times
     min_pair_count: how often a pair must occur to be merged, 1 or more
     marker: "suffix", "prefix" or "none"; None is "suffix" for pre-tokens without spaces and "none" for those with.
     report: called with the number of merges done, several times a second.
@@ -62,23 +67,43 @@ def learn_bpe(
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
     from volt.kernels.learn import learn
-    from volt.kernels.pair_table import MOST
     from volt.kernels.texts import Texts
 
     counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
-    n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST, kind=CandidateError)
+    if n_merges is not None:
+        n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
     min_pair_count = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
     marker = _marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
-    atoms = [atom_text(code) for code in atom_numbers]
-    texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, n_merges))
+    atoms, until = [atom_text(code) for code in atom_numbers], _until(n_merges, min_pair_count, words)
+    texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, until.n_merges))
     final = np.array([code & 1 for code in atom_numbers], np.uint8)
     ending = _code_points(SUFFIX if marker == "suffix" else "")
-    parts, replaced = run_watched(
-        lambda progress: learn(words, texts, final, ending, n_merges, min_pair_count, progress), report=report
+    parts, replaced, left = run_watched(
+        lambda progress: learn(words, texts, final, ending, until, progress), report=report
     )
+    _refuse_too_many(len(parts), n_merges, left)
     steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
-    return _candidates(counts, words, atoms, parts, results, _Replacements(steps, steps, replaced), marker)
+    return _candidates(counts, words, atoms, parts, results, _Replacements(steps, steps, replaced), marker, left)
+
+
+def _until(n_merges: int | None, min_pair_count: int, words: Words) -> Until:
+    """When to stop. Each merge takes a symbol from some word, so there are never more than leave one in each."""
+    from volt.kernels.learn import Until
+    from volt.kernels.pair_table import MOST
+
+    most = min(MOST, len(words.symbols) - len(words.ends))
+    if n_merges is None:
+        return Until(most, min_pair_count, N_SURE, COMMON)
+    return Until(min(n_merges, most), min_pair_count, n_merges, min_pair_count)
+
+
+def _refuse_too_many(n_found: int, n_merges: int | None, left: int) -> None:
+    """Raise CandidateError if a table that is full has ended the learning, not what was asked."""
+    from volt.kernels.pair_table import MOST
+
+    if n_merges is not None and n_merges > n_found == MOST and left:
+        raise CandidateError(f"n_merges is {n_merges:,}; at most {MOST:,} merges can be learned; ask for fewer")
 
 
 def replay_bpe(
@@ -207,17 +232,18 @@ def _candidates(
     results: Ints,
     changes: _Replacements,
     marker: Marker,
+    left: int | None = None,
 ) -> Candidates:
     tokens = list(atoms)
-    for (left, right), result in zip(parts.tolist(), results.tolist(), strict=True):
+    for (first, second), result in zip(parts.tolist(), results.tolist(), strict=True):
         if result == len(tokens):
-            tokens.append(tokens[left] + tokens[right])
+            tokens.append(tokens[first] + tokens[second])
     occurrences = np.repeat(words.counts, np.diff(words.ends, prepend=0))
     atom_counts = np.zeros(len(atoms), np.int64)
     np.add.at(atom_counts, words.symbols, occurrences)
     trajectory = _trajectory(atom_counts, parts, results, changes)
     lengths = token_lengths(tokens, marker=marker)
-    return Candidates(tuple(tokens), lengths, atom_counts, parts, results, trajectory, marker, counts)
+    return Candidates(tuple(tokens), lengths, atom_counts, parts, results, trajectory, marker, counts, left)
 
 
 def _trajectory(atom_counts: Longs, parts: Ints, results: Ints, changes: _Replacements) -> Trajectory:

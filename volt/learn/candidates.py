@@ -58,6 +58,7 @@ class Candidates:
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
+    left: how often the best pair that was not merged occurs; 0 if no pair was left, None if that is not known
 
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
 
@@ -75,6 +76,7 @@ class Candidates:
     trajectory: Trajectory = field(repr=False)
     marker: Marker
     counts: WordCounts = field(repr=False)
+    left: int | None = None
 
     def __repr__(self) -> str:
         sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
@@ -145,6 +147,14 @@ class Candidates:
         counts[: self.n_atoms] = self.atom_counts
         counts[change.tokens[made]] = change.after[made]  # the last change of a token comes last, and stays
         return counts[: int(size)]
+
+    def gains(self) -> Longs:
+        """(n_merges,) int64: how often each merge makes its token when it is added."""
+        change = self.trajectory
+        made = change.tokens == self.results[change.merges]
+        gains = np.zeros(self.n_merges, np.int64)
+        gains[change.merges[made]] = change.after[made] - change.before[made]
+        return gains
 
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
         """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.

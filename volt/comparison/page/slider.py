@@ -10,7 +10,7 @@ from which the script rebuilds the exact counts of every size.
 >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
 >>> data = slider_data(search(learn_bpe(counts, n_merges=9), sizes=[13, 16]), ["a low  widest"])
 >>> data["sizes"], data["n_merges"], data["dropped"], data["samples"]
-([13, 16], [2, 5], [[11], [11]], [['a', 'low', 'widest']])
+([11, 13, 16, 17, 20], [0, 2, 5, 6, 9], [[], [11], [11], [11, 14, 15], [11, 14, 15, 18]], [['a', 'low', 'widest']])
 """
 
 from __future__ import annotations

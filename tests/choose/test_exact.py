@@ -1,0 +1,185 @@
+"""Rules that are read off the exact curve: what they find by encoding the text, and what never moves them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.choose import exact
+from volt.choose.criteria import entropy, f95
+from volt.choose.enough import learn_enough
+from volt.choose.exact import Readings
+from volt.choose.rules import EXACT, exact_readings
+from volt.choose.search import search
+from volt.choose.vocabulary_at import vocabulary_at
+from volt.count.word_counts import WordCounts
+from volt.encode.encoder import Encoder
+from volt.learn.bpe import learn_bpe
+from volt.learn.candidates import Candidates
+
+FEW = settings(deadline=None, max_examples=60)
+WORDS = st.dictionaries(st.text("abcd", min_size=1, max_size=9), st.integers(1, 40), min_size=3, max_size=25)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules at the scale of a few words."""
+    monkeypatch.setattr(exact, "LEAST", 10)
+    monkeypatch.setattr(exact, "FED_COUNT", 12)
+    monkeypatch.setattr(exact, "F95_COUNT", 4)
+    monkeypatch.setattr(exact, "KNEE_RANGE", (8, 24))
+
+
+def learned(words: dict[str, int], n_merges: int = 999) -> Candidates:
+    """Merges until no pair is left, or as many as asked."""
+    return learn_bpe(WordCounts.from_pairs(words), n_merges, min_pair_count=1)
+
+
+def encoded_counts(candidates: Candidates, size: int) -> list[int]:
+    """How often each token of a size occurs, by encoding every word with the size's vocabulary."""
+    encoder, found = Encoder(vocabulary_at(candidates, size)), Counter[str]()
+    for word, count in zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True):
+        for piece in encoder.encode(word):
+            found[piece] += count
+    return [found[token] for token in candidates.tokens_at(size)]
+
+
+def naive_entropies(candidates: Candidates) -> dict[int, float]:
+    """Eq. 2 with lengths by type, of every size, from counts of encoded text."""
+    return {
+        size: entropy(np.array(encoded_counts(candidates, size)), candidates.lengths[:size])
+        for size in range(candidates.n_atoms, candidates.n_tokens + 1)
+    }
+
+
+@given(WORDS)
+@FEW
+def test_utility_is_what_encoding_the_text_at_each_size_tells(words):
+    """The first size whose half has an entropy that is less than 8/7 of its own."""
+    candidates = learned(words)
+    entropies = naive_entropies(candidates)
+    start = max(exact.LEAST, 2 * candidates.n_atoms)
+    fell = [
+        size
+        for size in range(start, candidates.n_tokens + 1)
+        if (entropies[size // 2] - entropies[size]) < entropies[size // 2] / 8 - 1e-12
+    ]
+    found = Readings.of(candidates).utility()
+    assert (found.size, found.at_least) == ((fell[0], False) if fell else (candidates.n_tokens, True))
+
+
+@given(WORDS)
+@FEW
+def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
+    """A median type of those that occur, and the type at the 95th percentile, from counts of encoded text."""
+    candidates = learned(words)
+    counts = [np.array(encoded_counts(candidates, size)) for size in range(candidates.n_atoms, candidates.n_tokens + 1)]
+    medians = [np.sort(one[one > 0])[::-1][int(np.ceil(0.5 * (one > 0).sum())) - 1] for one in counts]
+    readings = Readings.of(candidates)
+    for found, enough in (
+        (readings.fed(), [median >= exact.FED_COUNT for median in medians]),
+        (readings.f95(), [f95(one) >= exact.F95_COUNT for one in counts]),
+    ):
+        if any(enough) and "no size" not in found.why and "closest" not in found.why:
+            assert enough[found.size - candidates.n_atoms]
+            later = enough[found.size - candidates.n_atoms + 1 :]
+            assert not (later and all(later))
+        if not any(enough):
+            assert "no size" in found.why
+        assert not found.at_least
+
+
+@given(WORDS, st.data())
+@FEW
+def test_nothing_beyond_the_pick_moves_it(words, data):
+    """Any number of candidates from the pick on gives the same size and reason; with fewer, the pick is at least so."""
+    whole = learned(words)
+    readings = exact_readings(Readings.of(whole))
+    for rule in ("balanced", "utility", "fed"):
+        size = readings[rule].size
+        n_merges = data.draw(st.integers(1, whole.n_merges)) if whole.n_merges else 0
+        capped = learned(words, n_merges)
+        found = exact_readings(Readings.of(capped))[rule]
+        if capped.n_tokens > size:
+            assert (found.size, found.why) == (size, readings[rule].why)
+        elif capped.n_tokens < size:
+            assert found.at_least
+            assert found.size <= size
+
+
+@given(WORDS, st.data())
+@settings(deadline=None, max_examples=15)
+def test_no_size_that_is_asked_for_moves_a_pick(words, data):
+    """Whatever sizes are searched, every rule that is read off the curve picks the same, with the same vocabulary."""
+    candidates = learned(words)
+    if not candidates.n_merges:
+        return
+    sizes = range(candidates.n_atoms, candidates.n_tokens + 1)
+    whole = search(candidates)
+    for _ in range(2):
+        asked = sorted(data.draw(st.sets(st.sampled_from(sizes), min_size=1)))
+        found = search(candidates, sizes=asked)
+        for rule in EXACT:
+            assert (found.picks[rule].size, found.picks[rule].why) == (whole.picks[rule].size, whole.picks[rule].why)
+        assert found.vocabulary.tokens == whole.vocabulary.tokens
+        assert found.vocabulary.merges == whole.vocabulary.merges
+
+
+@given(WORDS)
+@FEW
+def test_balanced_is_the_larger_and_names_both(words):
+    """It picks what one of the two picks, and says why of both."""
+    readings = Readings.of(learned(words))
+    utility, fed, found = readings.utility(), readings.fed(), readings.balanced()
+    assert found.size == max(utility.size, fed.size)
+    assert fed.why in found.why
+    assert "marginal utility" in found.why or "where the rule begins" in found.why
+
+
+def test_learning_goes_on_until_the_pick_is_decided(monkeypatch):
+    """From a few sure merges, learning doubles until the rule is decided; with fewer, the pick is at least that."""
+    monkeypatch.setattr("volt.learn.bpe.N_SURE", 3)
+    monkeypatch.setattr("volt.learn.bpe.COMMON", 10**9)
+    syllables = [a + b for a in "klmnprst" for b in "aeiou"]
+    words = {first + second: 1 + i % 7 for i, (first, second) in enumerate(pairwise(syllables * 5))}
+    whole, grown = learned(words), learn_enough(words, min_pair_count=1)
+    assert 3 < grown.n_merges <= whole.n_merges
+    picked, decided = Readings.of(grown).balanced(), Readings.of(whole).balanced()
+    assert picked == decided
+    short = Readings.of(learned(words, 3)).balanced()
+    assert short.at_least
+    assert short.size < decided.size
+
+
+def test_more_merges_than_there_are_take_no_room():
+    """A billion merges of a few words are learned as what they are, and what is left is told."""
+    found = learn_bpe({"low": 5, "lower": 2}, 10**9)
+    assert (found.n_merges, found.left) == (5, 0)
+    assert learn_bpe({"low": 5, "lower": 2}, 2).left == 2
+    assert learn_bpe({"low": 5, "lower": 2}, 0).left == 7
+
+
+def test_a_corpus_with_many_rare_characters_is_fed_later(monkeypatch):
+    """Half of the types occur once at first; frequent merges outnumber them, and the last size that is fed counts."""
+    monkeypatch.setattr(exact, "FED_COUNT", 50)
+    words = {f"{chr(0x4E00 + i)}": 1 for i in range(40)}
+    words |= {f"{a}{b}{c}": 60 for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx"}
+    candidates = learned(words)
+    found, counts = Readings.of(candidates).fed(), candidates.counts_at(candidates.n_atoms)
+    assert np.median(counts[counts > 0]) < 50
+    assert found.size > candidates.n_atoms
+    at = candidates.counts_at(found.size)
+    assert np.sort(at[at > 0])[::-1][int(np.ceil((at > 0).sum() / 2)) - 1] >= 50
+
+
+def test_the_knee_is_over_a_range_that_is_said():
+    """From and to the same sizes, whatever is searched; where the candidates end before, it may be greater."""
+    words = {f"{a}{b}{c}": 9 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
+    whole, short = Readings.of(learned(words)).knee(), Readings.of(learned(words, 5)).knee()
+    assert "from 13 to 24" in whole.why
+    assert (whole.at_least, short.at_least) == (False, True)

@@ -1,0 +1,64 @@
+"""How far a corpus supports the size that was picked, in words, and what to know before trusting a search.
+
+>>> from volt.count.word_counts import WordCounts
+>>> from volt.learn.bpe import learn_bpe
+>>> supported(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), 8)
+'weak support: at 8 tokens the median type occurs 2 times'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from volt.choose.exact import FED_COUNT
+from volt.choose.rules import Pick
+from volt.choose.size_steps import SizeStep
+from volt.learn.candidates import Candidates
+
+FAIR_COUNT = 50
+SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
+
+
+def supported(candidates: Candidates, size: int) -> str:
+    """How often the median type of a size occurs, of those that occur, and what that means."""
+    counts = candidates.counts_at(size)
+    median = float(np.median(counts[counts > 0])) if counts.any() else 0.0
+    degree = "good" if median >= FED_COUNT else "fair" if median >= FAIR_COUNT else "weak"
+    return f"{degree} support: at {size:,} tokens the median type occurs {median:,.0f} times"
+
+
+def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
+    """Sentences on what to know before trusting the result, and on what to do about it.
+
+    searched: the sizes that were asked for
+    """
+    if pick.at_least:
+        yield f"{pick.rule} picks {pick.told}: {_undecided(candidates, pick)}"
+    elif pick.on_edge and len(searched) > 1:
+        yield (
+            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
+            f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
+        )
+    failed = [step for step in steps if not step.converged]
+    if failed:
+        found = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
+        yield f"{found}: {failed[0].remedy}"
+    if candidates.counts.total < SMALL_CORPUS:
+        yield (
+            f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
+            "Expect another choice from more text"
+        )
+    if candidates.counts.n_bad_lines:
+        yield f"{candidates.counts.n_bad_lines:,} lines were not UTF-8 and were repaired or skipped"
+
+
+def _undecided(candidates: Candidates, pick: Pick) -> str:
+    """Why a pick may be greater."""
+    if candidates.left == 0:
+        return (
+            f"no pair is left to merge behind {candidates.n_tokens:,} tokens. Give more text, or, if words are not "
+            "parted by spaces, another pretokenizer"
+        )
+    return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"
