@@ -21,6 +21,7 @@ from scipy import sparse
 import volt
 from volt import errors
 from volt.comparison import NamedText
+from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VocabularyError, VoltError
 from volt.stream import Batch, Checks, LineFault, Mixture, Policy, Schedule, Source
 from volt.stream.running.state import Cursor, State
@@ -75,6 +76,14 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ENCODER.encode("low", dropout=0.1, seed=1.5), "seed is 1.5 (float); give a whole number"),
     (lambda: ENCODER.encode_bytes("low"), "text is 'low' (str); did you mean encode_bytes(text.encode())?"),
     (lambda: ENCODER.encode_text(None), "text is None; give bytes"),
+    (lambda: ENCODER.encode_batch(["low"], dropout="0.1"), "dropout is '0.1' (str); give a number"),
+    (lambda: ENCODER.encode_text(b"low", first=2**63), "first is 9223372036854775808; give 4,611,686,018,427,387,904 or less"),
+    (lambda: ENCODER.encode_lines(["low"] * 2, dropout=0.1, seed=1, first=-(2**63)), "first is -9223372036854775808; give -4,611"),
+    (lambda: ENCODER.encode_text(b"low", separator=b"@@"), "separator is b'@@' (bytes); did you mean separator.decode()?"),
+    (lambda: list(ENCODER.text_parts([Chunk(b"low"), b"low"])), "chunks[1] is b'low' (bytes); give what volt.encode.chunks.chunks_of or"),
+    (lambda: ENCODER.text_parts(b"low"), "chunks is b'low' (bytes); give what volt.encode.chunks.chunks_of or file_chunks makes"),
+    (lambda: list(ENCODER.encode_parts(["low"], n_threads=2)), "chunks[0] is 'low' (str); give what volt.encode.chunks.chunks_of or"),
+    (lambda: ENCODER.encode_parts(Chunk(b"low")), "chunks is a Chunk; give what volt.encode.chunks.chunks_of or file_chunks makes"),
     (lambda: ENCODER.encode_file(None), "path is None; give the path of a file"),
     (lambda: ENCODER.encode_file("a", errors="ignore"), "unknown errors 'ignore'; choose from strict, replace, skip"),
     (lambda: ENCODER.decode([5, 6]), "pieces[0] is 5 (int); pieces are strings; for ids there are decode_ids"),
@@ -300,7 +309,7 @@ REST["transform user"] = {"function": "low"}
 METHODS: dict[str, Callable[[Any], object]] = {
     **{f"Encoder.{name}": getattr(ENCODER, name) for name in (
         "encode", "encode_ids", "encode_lines", "encode_words", "encode_batch", "encode_bytes", "encode_file", "encode_text",
-        "encode_offsets", "ids", "decode", "decode_ids", "decode_batch", "decode_bytes")},
+        "text_parts", "encode_parts", "encode_offsets", "ids", "decode", "decode_ids", "decode_batch", "decode_bytes")},
     **{f"Candidates.{name}": getattr(CANDIDATES, name) for name in ("merges_at", "tokens_at", "counts_at")},
     "Vocabulary.load": volt.Vocabulary.load, "Vocabulary.id_of": VOCABULARY.id_of, "Vocabulary.in": VOCABULARY.__contains__,
     "WordCounts.from_pairs": volt.WordCounts.from_pairs, "WordCounts.min_count": COUNTS.min_count,
