@@ -20,8 +20,8 @@ nothing. The exit status is 1 if a mutant survived without a reason or does not 
 
 --check runs no tests: it tells, in a second, which mutants no longer apply, because the code has moved on.
 
-A mutant takes 4 to 80 s. All 167 take half an hour, or a quarter with --jobs 2, on two cores that do other work besides
-(measured: 1,810 s of runs, and some minutes for the unchanged copy).
+A mutant takes 4 to 80 s (measured: 11 s on average, on two cores that do other work besides; half of that with
+--jobs 2), and the unchanged copy some minutes. --list tells how many there are.
 """
 
 from __future__ import annotations

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,40 +14,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from held import CANDIDATES, COUNTS, ENCODER, NAN, PUBLIC, RESULT, SPECIAL, STATE, VOCABULARY
 from scipy import sparse
 
 import volt
-from volt import errors
 from volt.comparison import NamedText
-from volt.errors import ArgumentError, ConfigError, VocabularyError, VoltError
+from volt.encode.chunks import Chunk
+from volt.errors import ArgumentError, ConfigError, VoltError
 from volt.stream import Batch, Checks, LineFault, Mixture, Policy, Schedule, Source
-from volt.stream.running.state import Cursor, State
+from volt.stream.running.state import State
 from volt.stream.transforms.case_and_tags import Lower
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
-
-WINGS = ("choose", "comparison", "count", "encode", "formats", "learn", "stream", "text", "vocabulary")
-COUNTS = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
-CANDIDATES = volt.learn_bpe(COUNTS, n_merges=9)
-RESULT = volt.search(CANDIDATES, sizes=[14, 16, 18], select="fixed:18")
-VOCABULARY = RESULT.vocabulary
-ENCODER = volt.Encoder(VOCABULARY)
-SPECIAL = volt.SpecialTokens(user=("<url>",))
-STATE = State(3, {"a": Cursor(3)}, {}).to_json()
-NAN = float("nan")
-
-
-def public() -> dict[str, Any]:
-    """Every public name of volt and of its wings, once."""
-    found: dict[int, tuple[str, Any]] = {}
-    for face in ("volt", *(f"volt.{wing}" for wing in WINGS)):
-        module = import_module(face)
-        for name in module.__all__:
-            found.setdefault(id(getattr(module, name)), (f"{face}.{name}", getattr(module, name)))
-    return dict(found.values())
-
-
-PUBLIC = public()
 
 # what is called wrongly → how the error starts
 # ruff: noqa: E501
@@ -75,6 +51,14 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ENCODER.encode("low", dropout=0.1, seed=1.5), "seed is 1.5 (float); give a whole number"),
     (lambda: ENCODER.encode_bytes("low"), "text is 'low' (str); did you mean encode_bytes(text.encode())?"),
     (lambda: ENCODER.encode_text(None), "text is None; give bytes"),
+    (lambda: ENCODER.encode_batch(["low"], dropout="0.1"), "dropout is '0.1' (str); give a number"),
+    (lambda: ENCODER.encode_text(b"low", first=2**63), "first is 9223372036854775808; give 4,611,686,018,427,387,904 or less"),
+    (lambda: ENCODER.encode_lines(["low"] * 2, dropout=0.1, seed=1, first=-(2**63)), "first is -9223372036854775808; give -4,611"),
+    (lambda: ENCODER.encode_text(b"low", separator=b"@@"), "separator is b'@@' (bytes); did you mean separator.decode()?"),
+    (lambda: list(ENCODER.text_parts([Chunk(b"low"), b"low"])), "chunks[1] is b'low' (bytes); give what volt.encode.chunks.chunks_of or"),
+    (lambda: ENCODER.text_parts(b"low"), "chunks is b'low' (bytes); give what volt.encode.chunks.chunks_of or file_chunks makes"),
+    (lambda: list(ENCODER.encode_parts(["low"], n_threads=2)), "chunks[0] is 'low' (str); give what volt.encode.chunks.chunks_of or"),
+    (lambda: ENCODER.encode_parts(Chunk(b"low")), "chunks is a Chunk; give what volt.encode.chunks.chunks_of or file_chunks makes"),
     (lambda: ENCODER.encode_file(None), "path is None; give the path of a file"),
     (lambda: ENCODER.encode_file("a", errors="ignore"), "unknown errors 'ignore'; choose from strict, replace, skip"),
     (lambda: ENCODER.decode([5, 6]), "pieces[0] is 5 (int); pieces are strings; for ids there are decode_ids"),
@@ -300,7 +284,7 @@ REST["transform user"] = {"function": "low"}
 METHODS: dict[str, Callable[[Any], object]] = {
     **{f"Encoder.{name}": getattr(ENCODER, name) for name in (
         "encode", "encode_ids", "encode_lines", "encode_words", "encode_batch", "encode_bytes", "encode_file", "encode_text",
-        "encode_offsets", "ids", "decode", "decode_ids", "decode_batch", "decode_bytes")},
+        "text_parts", "encode_parts", "encode_offsets", "ids", "decode", "decode_ids", "decode_batch", "decode_bytes")},
     **{f"Candidates.{name}": getattr(CANDIDATES, name) for name in ("merges_at", "tokens_at", "counts_at")},
     "Vocabulary.load": volt.Vocabulary.load, "Vocabulary.id_of": VOCABULARY.id_of, "Vocabulary.in": VOCABULARY.__contains__,
     "WordCounts.from_pairs": volt.WordCounts.from_pairs, "WordCounts.min_count": COUNTS.min_count,
@@ -335,95 +319,3 @@ def test_every_public_function_is_asked() -> None:
     """The law above leaves out what only VOLT itself makes, and nothing else."""
     left_out = {name.rpartition(".")[2] for name in PUBLIC if name not in CALLS}
     assert left_out <= {*MADE_BY_VOLT, "VoltError"}
-
-
-# ---- errors
-
-
-@pytest.mark.parametrize(
-    "kind", [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, VoltError)]
-)
-def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
-    """An error that is pickled and read back is the same: its kind, its text, and the place of a vocabulary's fault."""
-    found = pickle.loads(pickle.dumps(kind("what; do this")))
-    assert (type(found), str(found), found.args) == (kind, "what; do this", ("what; do this",))
-    error = VocabularyError("no merge makes it", place=("tokens", 2))
-    found = pickle.loads(pickle.dumps(error))
-    assert (str(found), vars(found)) == (str(error), vars(error))
-
-
-# ---- how objects show themselves, and what help() says
-
-
-def objects(folder: Path) -> dict[str, object]:
-    """An object of every public kind, of some size."""
-    comparison = volt.compare(NamedText("en", COUNTS), systems=[])
-    (folder / "a.tsv").write_text("".join(f"{n}\n" for n in range(1000)))
-    source = Source("a" * 500, (str(folder / "a.tsv"),), weight=Schedule([(n, 1.0) for n in range(500)]), epochs=1)
-    stream = volt.Stream([source])
-    problem = volt.TransportProblem(sparse.csr_array(np.ones((500, 500))), np.ones(500), np.ones(500))
-    plan = volt.Sinkhorn(max_iters=2)(problem)
-    return {
-        "vocabulary": volt.Vocabulary(tuple((a, a) for a in map(chr, range(0x4E00, 0x5000))), tuple(map(chr, range(0x4E00, 0x5000)))),
-        "counts": COUNTS, "candidates": CANDIDATES, "result": RESULT, "step": RESULT.best, "curve": RESULT.curve,
-        "encoder": ENCODER, "encoded": ENCODER.encode_batch(["low"] * 500), "comparison": comparison,
-        "text": NamedText("n" * 500, COUNTS), "problem": problem, "plan": plan, "potentials": plan.potentials,
-        "parameters": volt.Parameters(), "solver": volt.Sinkhorn(), "stream": stream, "source": source,
-        "summary": stream.summary(), "audit": volt.stream.audit(stream, turns=100), "trace": next(volt.stream.traces(stream, [7])),
-        "batch": Batch.of(["low" * 9] * 500), "mixture": Mixture([1.0] * 500), "checks": Checks(), "policy": Policy(),
-    }  # fmt: skip
-
-
-def test_every_object_shows_itself_in_a_line(tmp_path: Path) -> None:
-    """However much an object holds, its repr is a line of at most 220 characters; those that are our own say what it is."""
-    for name, value in objects(tmp_path).items():
-        shown = repr(value)
-        assert len(shown) <= (220 if name in ("parameters", "policy") else 120), shown
-        assert "\n" not in shown
-
-
-def test_notebooks_show_texts_as_they_are() -> None:
-    """What a notebook shows holds no markup of a word, a token or a name, but its text; and it draws the searched sizes."""
-    words = {f"low<script>alert(1)</script>&amp;{end}": 5 for end in ("", "er", "est")}
-    result = volt.search(
-        volt.learn_bpe(words, 60), sizes=[30, 35, 40], select=35, special=volt.SpecialTokens(user=("<script>",))
-    )
-    comparison = volt.compare(NamedText("<script>", words), systems=["bpe:30", "bpe:9000"])
-    for value in (result, result.vocabulary, comparison):
-        page = value._repr_html_()
-        assert "<script" not in page
-        assert len(page) < 20_000
-    assert "low&lt;script&gt;alert(1)&lt;/script" in result._repr_html_()
-    assert result._repr_html_().count("<circle") == 4
-    assert "&lt;script&gt;" in result.vocabulary._repr_html_()
-    assert "bpe:9000" in comparison._repr_html_()
-
-
-def documented() -> dict[str, Callable[..., object]]:
-    """Every public function and constructor, and the methods of the public classes."""
-    found = dict[str, Callable[..., object]]()
-    for name, value in PUBLIC.items():
-        if callable(value) and value is not VoltError:
-            found[name] = value
-        if inspect.isclass(value):
-            own = {method: getattr(value, method) for method in vars(value) if not method.startswith("_")}
-            found |= {
-                f"{name}.{method}": made
-                for method, made in own.items()
-                if inspect.isfunction(made) or inspect.ismethod(made)
-            }
-    return found
-
-
-@pytest.mark.parametrize("name", documented())
-def test_help_describes_every_parameter(name: str) -> None:
-    """A docstring has an entry for each parameter, and that of a function or a class has an example, which runs."""
-    value = documented()[name]
-    text = inspect.getdoc(value) or ""
-    described = set[str]()
-    for names in re.findall(r"^ *((?:\w+, )*\w+): ", text.partition(">>>")[0], re.MULTILINE):
-        described |= set(names.split(", "))
-    is_protocol = getattr(value, "_is_protocol", False)
-    told = () if is_protocol else (name for name in inspect.signature(value).parameters if name != "self")
-    assert set(told) <= described | {"args", "kwargs"}
-    assert ">>>" in text or name not in PUBLIC

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from places import ROOT
 
 from experiments.faults import disk, kills
+from experiments.faults.child import Child
 from experiments.faults.disk import Injection
 from experiments.faults.fuzz_worker import outcome
 from experiments.faults.injector import compiled_shim
@@ -110,6 +111,13 @@ def test_what_no_reader_may_do_is_told(tmp_path: Path) -> None:
     prepare(tmp_path)
     kinds = [outcome(read, tmp_path / "example", data)[0] for data in (b"", b"k", b"v", b"s")]
     assert kinds == ["", "traceback", "message", ""]
+
+
+def test_replies_that_come_together_are_two(tmp_path: Path) -> None:
+    """Each of two replies that are written at once is given when it is asked for; then there is none."""
+    (tmp_path / "both.py").write_text('import os\nos.write(1, b\'{"a": 1}\\n{"b": 2}\\n\')\ninput()\n')
+    with Child("both", env={"PYTHONPATH": str(tmp_path)}) as child:
+        assert [child.reply(60), child.reply(1), child.reply(0)] == [{"a": 1}, {"b": 2}, None]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -8,95 +8,52 @@ smaller where that is cheap, and kept in a folder.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
-import select
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from experiments.faults.child import STARTING, Child
 from experiments.faults.fuzz_worker import digest
-from experiments.faults.runner import ROOT
 from experiments.faults.table import Finding, Row
 
 PORTION = 250
 STUCK = 150.0  # seconds for a portion, after which a worker that answers nothing hangs
-STARTING = 600.0
 TELL = 10.0
 
 
-class Worker:
+class Worker(Child):
     """A worker process, and what it has died of."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        own = {"PYTHONPATH": path, "POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)}
-        self.folder, self._told = folder, tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "experiments.faults.fuzz_worker", str(folder)], cwd=ROOT,
-            env=os.environ | own, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._told,
-        )  # fmt: skip
-        if self._reply(STARTING) is None:
+        own = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)}
+        super().__init__("experiments.faults.fuzz_worker", str(folder), env=own)
+        if self.reply(STARTING) is None:
             raise SystemExit(f"a worker does not start: {self.last_words()}")
 
-    def ask(self, *request: Any) -> Iterator[dict[str, Any] | None]:
+    def portion(self, *request: Any) -> Iterator[dict[str, Any] | None]:
         """What a portion gives: each finding, then how many examples were read; None if the process dies or hangs."""
-        assert self._process.stdin is not None
         with suppress(OSError):
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            self.ask(request)
         while True:
-            reply = self._reply(STUCK)
+            reply = self.reply(STUCK)
             yield reply
             if reply is None or "done" in reply:
                 return
 
-    def _reply(self, seconds: float) -> dict[str, Any] | None:
-        assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
-            return None
-        line = self._process.stdout.readline()
-        found: dict[str, Any] | None = json.loads(line) if line else None
-        return found
-
     def death(self) -> tuple[str, str]:
         """The kind of finding that it is that the process answers nothing, and what is told of it."""
-        try:
-            status = self._process.wait(2)
-        except subprocess.TimeoutExpired:
+        if (status := self.status(2.0)) is None:
             return "hung", f"no answer in {STUCK:.0f} s"
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
         return "crash", f"the process ended with {how}: {self.last_words()[-200:]}"
-
-    def last_words(self) -> str:
-        """What it has said on stderr."""
-        self._told.seek(0)
-        return self._told.read().decode(errors="replace").strip()[-2000:]
-
-    def close(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._told):
-            with suppress(OSError):  # what was not sent is lost with the process
-                if pipe is not None:
-                    pipe.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def campaign(
@@ -129,7 +86,7 @@ def campaign(
             while not ended.is_set() and time.monotonic() < until:
                 name, drawn = portions.get_nowait()
                 began = time.monotonic()
-                for reply in worker.ask(name, drawn, portion, max(0.0, until - began)):
+                for reply in worker.portion(name, drawn, portion, max(0.0, until - began)):
                     if ended.is_set():
                         return
                     if reply is None:
@@ -152,8 +109,8 @@ def campaign(
         thread.start()
     try:
         told = start
-        while any(thread.is_alive() for thread in threads):
-            time.sleep(0.1)
+        while alive := [thread for thread in threads if thread.is_alive()]:
+            alive[0].join(TELL)
             if time.monotonic() - told > TELL:
                 told, done = time.monotonic(), sum(row.done for row in rows.values())
                 print(f"fuzz: {done:,} of {most:,} after {told - start:,.0f} s", file=sys.stderr, flush=True)

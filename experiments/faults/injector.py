@@ -133,8 +133,13 @@ class PythonInjector:
                 setattr(os, name, self._of_descriptor(getattr(os, name), kind))
         for name in ("replace", "rename"):
             setattr(os, name, self._of_path(getattr(os, name), "rename"))
-        os.open = self._opening(os.open)  # type: ignore[assignment]
-        io.open = builtins.open = self._open(_file_class(self), builtins.open)  # type: ignore[assignment]
+        opened = self._open(_file_class(self), builtins.open)
+        for module, name, made in (
+            (os, "open", self._opening(os.open)),
+            (io, "open", opened),
+            (builtins, "open", opened),
+        ):
+            setattr(module, name, made)
 
     def happens(self, kind: str) -> str:
         """Count a call: raises what is to happen to it, or says "half" or nothing."""
@@ -242,7 +247,7 @@ def _file_class(injector: PythonInjector) -> type[io.FileIO]:
     class Counted(io.FileIO):
         """A raw file whose calls are counted."""
 
-        def readinto(self, room: Any) -> int:  # type: ignore[override]
+        def readinto(self, room: Any) -> int:
             half = injector.happens("read")
             return super().readinto(memoryview(room)[: max(1, len(room) // 2)] if half else room) or 0
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from experiments.faults.runner import ROOT
+from experiments.faults.child import module_path
 from experiments.faults.stage import words
 from experiments.faults.table import Finding, Row
 
@@ -65,8 +65,7 @@ def _write_config(folder: Path) -> None:
 
 def _slow(folder: Path, seconds: float, planted: str) -> Row:
     row, again = Row("load", "slow consumer, s", planned=round(seconds)), "python -m experiments.faults load"
-    path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    own = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(folder / "cache"), "TMPDIR": str(folder)}
+    own = {"PYTHONPATH": module_path(), "XDG_CACHE_HOME": str(folder / "cache"), "TMPDIR": str(folder)}
     with tempfile.TemporaryFile() as told:
         process = subprocess.Popen(
             [sys.executable, "-m", "volt_cli", "stream", "run", str(folder / "load.yaml"), "--workers", "2", "-q"],

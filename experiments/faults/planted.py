@@ -45,7 +45,10 @@ def _around(wrap: Callable[[Any, Any], Any]) -> None:
     """Replace write_atomic by a function of the real one and of the path."""
     from volt.files.atomic import write_atomic
 
-    _everywhere("write_atomic", contextmanager(lambda path: wrap(write_atomic, path)))
+    def wrapped(path: str | Path) -> Any:
+        return wrap(write_atomic, path)
+
+    _everywhere("write_atomic", contextmanager(wrapped))
 
 
 def _ignoring(real: Any, path: Any) -> Iterator[BinaryIO]:
@@ -92,7 +95,8 @@ def _keep_part() -> None:
     def kept(*_: object, **__: object) -> None:
         pass
 
-    Path.unlink = os.unlink = os.remove = kept  # type: ignore[method-assign,assignment]
+    for owner, name in ((Path, "unlink"), (os, "unlink"), (os, "remove")):
+        setattr(owner, name, kept)
 
 
 def _leave_child() -> None:

@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -41,7 +42,7 @@ def main() -> dict[str, Any] | None:
     injector = _ready()
     os.write(replies, b'{"ready": true}\n')
     while line := requests.readline():
-        request = json.loads(line)
+        request: dict[str, Any] = json.loads(line)
         injector.counts()
         start = time.monotonic()
         if (child := os.fork()) == 0:
@@ -58,7 +59,6 @@ def _ready() -> Any:
     from experiments.faults.injector import PythonInjector, Shim
 
     _prctl(_SUBREAPER, 1)
-    import typer._adapters  # noqa: F401
     from typer.main import get_command
 
     import volt
@@ -72,10 +72,23 @@ def _ready() -> Any:
             if not module.name.endswith("__main__"):
                 import_module(module.name)
     get_command(volt_cli.__main__.app)
+    _read_an_option()
     compile_kernels(*JOBS)
     gc.collect()
     gc.freeze()
     return Shim() if Shim.is_loaded() else PythonInjector()
+
+
+def _read_an_option() -> None:
+    """Load what typer loads when it reads the first option that is no text."""
+    import typer
+
+    def command(number: int = 0) -> None:
+        pass
+
+    app = typer.Typer()
+    app.command()(command)
+    app(["--number", "1"], standalone_mode=False)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -141,18 +154,22 @@ def _left(group: int) -> list[str]:
         if time.monotonic() > deadline:
             found = _commands(group)
             os.killpg(group, signal.SIGKILL)
-            time.sleep(0.05)
-            _reap()
+            _wait_for(group)
             return found
         time.sleep(0.005)
 
 
 def _reap() -> None:
-    try:
+    with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-    except ChildProcessError:
-        pass
+
+
+def _wait_for(group: int) -> None:
+    """Wait until all of a group have ended: what their parents leave behind are children of this process."""
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-group, 0)
 
 
 def _commands(group: int) -> list[str]:

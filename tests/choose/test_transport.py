@@ -13,88 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.special import logsumexp, xlogy
+from transports import (
+    SOLVE,
+    balanced_problem,
+    check_plan,
+    dense_cost,
+    naive_update,
+    objective,
+    random_problem,
+    replace_data,
+    seeds,
+    taus,
+)
 
-from volt.choose.pot import SOLVERS, PotSolver
+from volt.choose.pot import SOLVERS
 from volt.choose.transport import Sinkhorn, TransportProblem, penalty
-from volt.errors import MissingLibraryError, TransportError
-
-SOLVE = Sinkhorn(threshold=1e-10)
-seeds = st.integers(0, 2**32 - 1)
-taus = st.floats(0.01, 0.9)
-
-
-def random_support(rng, *, n_rows, n_cols):
-    """A random mask in which every row and column has an entry."""
-    mask = rng.random((n_rows, n_cols)) < 0.4
-    mask[np.arange(n_rows), rng.integers(0, n_cols, n_rows)] = True
-    mask[rng.integers(0, n_rows, n_cols), np.arange(n_cols)] = True
-    return mask
-
-
-def csr(mask, dense):
-    rows, columns = np.nonzero(mask)
-    return sparse.csr_array((dense[rows, columns], (rows, columns)), shape=mask.shape)
-
-
-def random_problem(seed, **parameters):
-    """Costs log(length) with many zeros, masses over three orders of magnitude."""
-    rng = np.random.default_rng(seed)
-    n_rows, n_cols = rng.integers(1, 8), rng.integers(1, 12)
-    mask = random_support(rng, n_rows=n_rows, n_cols=n_cols)
-    cost = csr(mask, np.log(rng.integers(1, 9, mask.shape)))
-    row_mass, column_mass = 10 ** rng.uniform(-3, 0, n_rows), 10 ** rng.uniform(-3, 0, n_cols)
-    return TransportProblem(cost, row_mass / row_mass.sum(), column_mass / column_mass.sum(), **parameters)
-
-
-def balanced_problem(seed, *, epsilon):
-    """Hard marginals that a random positive plan on the support has."""
-    problem = random_problem(seed, epsilon=epsilon)
-    plan = replace_data(problem.cost, np.random.default_rng(seed).uniform(0.1, 1, problem.cost.nnz))
-    return replace(problem, row_mass=plan.sum(axis=1), column_mass=plan.sum(axis=0), column_tau=1.0)
-
-
-def replace_data(matrix, data):
-    return sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def dense_cost(problem):
-    """+∞ off the support."""
-    coo = problem.cost.tocoo()
-    dense = np.full(coo.shape, np.inf)
-    dense[coo.row, coo.col] = coo.data
-    return dense
-
-
-def objective(problem, plan):
-    """<P,D> − ε H(P) + ρ_a KL(P1|a) + ρ_b KL(Pᵀ1|b) of a csr plan; a hard marginal adds nothing."""
-    entries = plan.data
-    value = entries @ problem.cost.data + problem.epsilon * (xlogy(entries, entries) - entries).sum()
-    sides = (0, problem.column_mass, problem.column_tau), (1, problem.row_mass, problem.row_tau)
-    for axis, mass, tau in sides:
-        if tau < 1:
-            moved = plan.sum(axis=axis)
-            value += penalty(tau, problem.epsilon) * (xlogy(moved, moved / mass) - moved + mass).sum()
-    return value
-
-
-def naive_update(problem, potentials):
-    """One dense iteration of u ← (a/Kv)^τ, v ← (b/Kᵀu)^τ from the given log u."""
-    log_kernel = -dense_cost(problem) / problem.epsilon
-    column_sums = logsumexp(log_kernel + potentials.row[:, None], axis=0)
-    column = problem.column_tau * (np.log(problem.column_mass) - column_sums)
-    row = problem.row_tau * (np.log(problem.row_mass) - logsumexp(log_kernel + column, axis=1))
-    return row, column
-
-
-def check_plan(problem, plan):
-    """No NaN or infinity anywhere, and the reported masses and residuals are those of the matrix."""
-    assert all(np.isfinite(x).all() for x in (plan.matrix.data, plan.row_mass, plan.token_mass, plan.change))
-    scale = max(1.0, plan.row_mass.max(), plan.token_mass.max())
-    np.testing.assert_allclose(plan.matrix.sum(axis=1), plan.row_mass, rtol=1e-7, atol=1e-9 * scale)
-    np.testing.assert_allclose(plan.matrix.sum(axis=0), plan.token_mass, rtol=1e-7, atol=1e-9 * scale)
-    assert plan.row_residual == pytest.approx(np.abs(plan.row_mass - problem.row_mass).sum())
-    assert plan.column_residual == pytest.approx(np.abs(plan.token_mass - problem.column_mass).sum())
+from volt.errors import TransportError
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,31 +68,6 @@ def test_balanced_plan_is_pots(seed, epsilon):
     assert plan.converged
     assert max(plan.row_residual, plan.column_residual) < 1e-8
     np.testing.assert_allclose(plan.matrix.toarray(), expected, rtol=0, atol=1e-7)
-
-
-@settings(max_examples=40, deadline=None)
-@given(seeds, st.floats(0.2, 5), taus | st.just(1.0), taus)
-def test_pot_solver_gives_the_same_plan(seed, epsilon, row_tau, column_tau):
-    """Both solvers have one call signature and one answer."""
-    pytest.importorskip("ot")
-    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
-    ours, theirs = SOLVERS["sinkhorn"](threshold=1e-9)(problem), SOLVERS["pot"](threshold=1e-9)(problem)
-    assert theirs.n_iters >= 1
-    np.testing.assert_allclose(ours.matrix.data, theirs.matrix.data, rtol=0, atol=1e-7)
-    check_plan(problem, theirs)
-
-
-def test_pot_solver_balanced_and_with_zero_masses():
-    """PotSolver takes hard marginals, and restricts itself to the lines that have mass."""
-    pytest.importorskip("ot")
-    balanced = balanced_problem(0, epsilon=1.0)
-    assert min(balanced.cost.shape) > 2
-    assert PotSolver(threshold=1e-8)(balanced).converged
-    column_mass = np.append(balanced.column_mass[:-1], 0.0)
-    problem = replace(balanced, column_mass=column_mass, row_tau=0.5, column_tau=0.5)
-    ours, theirs = SOLVE(problem), PotSolver()(problem)
-    np.testing.assert_allclose(ours.matrix.data, theirs.matrix.data, rtol=0, atol=1e-9)
-    assert theirs.token_mass[-1] == 0
 
 
 @settings(max_examples=150, deadline=None)
@@ -374,16 +283,6 @@ def test_start_must_fit_the_rows():
         SOLVE(problem, replace(plan.potentials, row=np.append(plan.potentials.row, 0.0)))
     unknown = replace(plan.potentials, row=np.full_like(plan.potentials.row, -np.inf))
     np.testing.assert_allclose(SOLVE(problem, unknown).token_mass, plan.token_mass, atol=1e-9)
-
-
-def test_pot_solver_refuses_large_problems_and_names_its_package(monkeypatch):
-    """Too many dense cells, and a missing library, are errors that say what to do."""
-    problem = random_problem(1)
-    with pytest.raises(TransportError, match="dense cells are above 0; use Sinkhorn"):
-        PotSolver(max_cells=0)(problem)
-    monkeypatch.setitem(sys.modules, "ot", None)
-    with pytest.raises(MissingLibraryError, match=r"pip install 'volt-vocab\[pot\]'"):
-        PotSolver()(problem)
 
 
 LARGE = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -141,3 +142,21 @@ def test_the_page_and_the_charts_are_written(run: Run) -> None:
     assert {path.suffix for path in Path("plots").iterdir()} == {".png", ".svg"}
     assert "wrote r.html" in done.stderr
     assert "wrote plots" in done.stderr
+
+
+def test_a_full_disk_leaves_no_half_set_of_pictures(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one picture does not fit, none is new: what was in the folder is as it was, and nothing else is there."""
+    Path("plots").mkdir()
+    Path("plots", "entropy.png").write_bytes(b"old")
+    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
+    monkeypatch.setattr(
+        "vl_convert.vegalite_to_svg", lambda chart, **_: "x" * (1 << 21 if "Share" in str(chart) else 9)
+    )
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        told = run("a.en", *OURS, "--plots", "plots", status=1).stderr
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "plots/lengths.svg: cannot be written: file too large; nothing was changed" in told
+    assert {path.name: path.read_bytes() for path in Path("plots").iterdir()} == {"entropy.png": b"old"}

@@ -10,13 +10,13 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import VOLT, Run, listed
+from named_pipes import pipe
 from stream_commands import DEADLINE, wait_for
 from typer.main import get_command
 
@@ -156,18 +156,6 @@ def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
 
 
 # What stands where a command writes
-
-
-@contextmanager
-def pipe(name: str) -> Iterator[int]:
-    """A named pipe, and a descriptor that reads from it without waiting."""
-    os.mkfifo(name)
-    reader = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        yield reader
-    finally:
-        os.close(reader)
-        os.unlink(name)
 
 
 @pytest.mark.parametrize(

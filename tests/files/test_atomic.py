@@ -8,12 +8,12 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from named_pipes import pipe
 
 from volt.errors import OutputError
 from volt.files.atomic import check_writable, make_folder, write_atomic
@@ -196,29 +196,18 @@ def put(path: Path | str, data: bytes) -> None:
         file.write(data)
 
 
-@contextmanager
-def pipe_at(path: Path) -> Iterator[int]:
-    """A named pipe, and a descriptor that reads from it without waiting."""
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        yield reader
-    finally:
-        os.close(reader)
-
-
 # What is no regular file, and links
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path):
     """The reader gets the bytes; the pipe is there afterwards, and nothing beside it."""
     path = tmp_path / "pipe"
-    with pipe_at(path) as reader:
+    with pipe(path) as reader:
         check_writable(path)
         put(path, b"new")
         assert os.read(reader, 9) == b"new"
-    assert stat.S_ISFIFO(path.stat().st_mode)
-    assert names(tmp_path) == ["pipe"]
+        assert stat.S_ISFIFO(path.stat().st_mode)
+        assert names(tmp_path) == ["pipe"]
 
 
 def test_a_pipe_that_nobody_reads_any_more_is_no_fault_of_the_place():

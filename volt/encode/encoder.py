@@ -18,20 +18,22 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.encode import checked
 from volt.encode.batches import BatchEncoder, Dropout, EncodedPart
+from volt.encode.checked import HasVocabulary
 from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
 from volt.encode.encoded import Encoded, Ids
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
-from volt.encode.rendering import Rendering, as_id_text, as_ids, as_pieces
+from volt.encode.rendering import Kind, rendering_of
 from volt.errors import ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.long_lines import MAX_LINE
@@ -41,14 +43,6 @@ from volt.vocabulary import Vocabulary
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
 Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
-
-
-class HasVocabulary(Protocol):
-    """What comes with a vocabulary, such as the result of a search."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary."""
 
 
 class Encoder:
@@ -70,7 +64,7 @@ class Encoder:
         self, vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary, *, cache_words: int = CACHE_WORDS
     ) -> None:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
-        self.vocabulary = _vocabulary(vocabulary)
+        self.vocabulary = checked.vocabulary(vocabulary)
         self._tables = MergeTables.of(self.vocabulary)
         self._cache: dict[str, tuple[str, ...]] = {}
         self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
@@ -95,14 +89,14 @@ class Encoder:
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        return self._pieces([_line(line, "encode")], Dropout.of(dropout, seed))[0]
+        return self._pieces([checked.line(line, "encode")], Dropout.of(dropout, seed))[0]
 
     def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
         """The ids of one line, (n_pieces,) int32, without bos or eos.
 
         line, dropout, seed: those of `encode`
         """
-        return self.ids(self._pieces([_line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
+        return self.ids(self._pieces([checked.line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
@@ -118,7 +112,7 @@ class Encoder:
         [['l', 'o</w>'], ['l</w>', 'o</w>']]
         """
         lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
-        return self._pieces(lines, Dropout.of(dropout, seed), arguments.whole(first, "first"))
+        return self._pieces(lines, Dropout.of(dropout, seed), checked.first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
         """The pieces of each pre-token, taken as it stands: not normalised, not cut.
@@ -143,9 +137,10 @@ class Encoder:
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
         text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
-        size, n_threads = shares(len(text), _threads(n_threads))
-        chunks = chunks_of(text, separator=separator, numbered=dropout > 0, size=size)
-        return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
+        size, n_threads = shares(len(text), checked.threads(n_threads))
+        drops = Dropout.of(dropout, seed)
+        chunks = chunks_of(text, separator=separator, numbered=drops is not None, size=size)
+        return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
     def encode_bytes(
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
@@ -161,10 +156,11 @@ class Encoder:
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
         3
         """
-        text = _bytes(text, "encode_bytes")
-        size, n_threads = shares(len(text), _threads(n_threads))
-        chunks = chunks_of(text, numbered=dropout > 0, size=size)
-        return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=len(text))
+        text = checked.utf8(text, "encode_bytes")
+        size, n_threads = shares(len(text), checked.threads(n_threads))
+        drops = Dropout.of(dropout, seed)
+        chunks = chunks_of(text, numbered=drops is not None, size=size)
+        return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
     def encode_file(
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
@@ -181,9 +177,10 @@ class Encoder:
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
-        size, n_threads = shares(n_bytes, _threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
-        chunks = file_chunks(path, errors=errors, numbered=dropout > 0, size=size, max_line=max_line)
-        return Encoded.of(self._run("ids", chunks, dropout, seed, n_threads), n_bytes=n_bytes)
+        size, n_threads = shares(n_bytes, checked.threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
+        drops = Dropout.of(dropout, seed)
+        chunks = file_chunks(path, errors=errors, numbered=drops is not None, size=size, max_line=max_line)
+        return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=n_bytes)
 
     def encode_text(
         self, text: bytes, *, form: Form = "pieces", separator: str = "", dropout: float = 0.0, seed: int | None = None,
@@ -202,9 +199,10 @@ class Encoder:
         >>> encoder.encode_text(b"low low\\n", separator="@@")
         b'lo@@ w lo@@ w\\n'
         """
-        text = _bytes(text, "encode_text")
-        size, n_threads = shares(len(text), _threads(n_threads))
-        chunks = chunks_of(text, first=arguments.whole(first, "first"), numbered=dropout > 0, size=size)
+        text = checked.utf8(text, "encode_text")
+        size, n_threads = shares(len(text), checked.threads(n_threads))
+        numbered = Dropout.of(dropout, seed) is not None
+        chunks = chunks_of(text, first=checked.first(first), numbered=numbered, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -217,9 +215,11 @@ class Encoder:
         chunks: as volt.encode.chunks makes them
         form, separator, dropout, seed, n_threads: those of `encode_text`
         """
+        separator = arguments.text(separator, "separator")
         if form not in get_args(Form) or (separator and form != "pieces"):
             raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
-        return self._run("pieces" if form == "pieces" else "id text", chunks, dropout, seed, n_threads, separator)
+        kind: Kind = "pieces" if form == "pieces" else "id text"
+        return self._run(kind, chunks, Dropout.of(dropout, seed), n_threads, separator)
 
     def encode_parts(
         self, chunks: Iterable[Chunk], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
@@ -229,7 +229,7 @@ class Encoder:
         chunks: as volt.encode.chunks makes them
         dropout, seed, n_threads: those of `encode_batch`
         """
-        return self._run("ids", chunks, dropout, seed, n_threads)
+        return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
         """Each piece with the span of the original line that it came from, in characters. A marker has no width.
@@ -241,7 +241,7 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        line = _line(line, "encode_offsets")
+        line = checked.line(line, "encode_offsets")
         return list(encode_offsets(self.vocabulary, line, encode_words=self.encode_words))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
@@ -250,14 +250,14 @@ class Encoder:
         pieces: strings, as `encode` gives them
         """
         numbers = self.vocabulary.ids
-        return np.array([numbers.get(piece, 0) for piece in _checked_pieces(pieces, "ids")], np.int32)
+        return np.array([numbers.get(piece, 0) for piece in checked.pieces(pieces, "ids")], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
         """The line that these pieces spell: its normalised form, with single spaces, if they came from `encode`.
 
         pieces: strings, as `encode` gives them
         """
-        return decode(self.vocabulary, _checked_pieces(pieces, "decode"))
+        return decode(self.vocabulary, checked.pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
         """The line that these ids spell.
@@ -270,7 +270,7 @@ class Encoder:
         >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_ids([4, 5, 6])
         'low'
         """
-        pieces, numbers = self.vocabulary.pieces, _checked_ids(ids)
+        pieces, numbers = self.vocabulary.pieces, checked.ids(ids)
         for place, number in enumerate(numbers):
             if not 0 <= number < len(pieces):
                 raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
@@ -288,7 +288,7 @@ class Encoder:
         >>> encoder.decode_batch(encoder.encode_batch(["low", "", "low"]))
         ['low', '', 'low']
         """
-        encoded = _encoded(encoded)
+        encoded = checked.encoded(encoded)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
@@ -301,7 +301,7 @@ class Encoder:
         >>> encoder.decode_bytes(encoder.encode_batch(["low", "", "low"]))
         b'low\\n\\nlow\\n'
         """
-        encoded = _encoded(encoded)
+        encoded = checked.encoded(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     @cached_property
@@ -317,21 +317,14 @@ class Encoder:
         return [list(chain.from_iterable(known[word] for word in words)) for words in split]
 
     def _run(
-        self, kind: str, chunks: Iterable[Chunk], dropout: float, seed: int | None, n_threads: int | None,
-        separator: str = "",
-    ) -> Iterator[EncodedPart]:  # fmt: skip
-        drops, n_threads = Dropout.of(dropout, seed), _threads(n_threads)
+        self, kind: Kind, chunks: Iterable[Chunk], drops: Dropout | None, n_threads: int | None, separator: str = ""
+    ) -> Iterator[EncodedPart]:
+        chunks, n_threads = checked.chunks(chunks), checked.threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
-            self._batches[key] = BatchEncoder(
-                self._tables, self._rendering(kind, separator), sampled=key[2], limit=self._cache_words
-            )
+            rendering = rendering_of(kind, self._tables, separator=separator)
+            self._batches[key] = BatchEncoder(self._tables, rendering, sampled=key[2], limit=self._cache_words)
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
-
-    def _rendering(self, kind: str, separator: str) -> Rendering:
-        if kind == "pieces":
-            return as_pieces(self._tables, separator=separator)
-        return as_ids(self._tables) if kind == "ids" else as_id_text(self._tables)
 
     def _known(self, words: set[str]) -> dict[str, tuple[str, ...]]:
         """The pieces of these words, from the cache where it has them."""
@@ -363,56 +356,3 @@ class Encoder:
 
 def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
     return Encoder(vocabulary, cache_words=cache_words)
-
-
-# What the methods take, checked
-
-
-def _vocabulary(given: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
-    """The vocabulary itself, that of a file, or that of what has one."""
-    if isinstance(given, str | os.PathLike):
-        return Vocabulary.load(given)
-    if isinstance(found := getattr(given, "vocabulary", None), Vocabulary):
-        return found
-    return arguments.instance(given, Vocabulary, "vocabulary", call="volt.Encoder({})")
-
-
-def _line(line: str, call: str) -> str:
-    """One line. An error says how to encode many."""
-    if isinstance(line, str):
-        return line
-    return arguments.text(line, "line", remedy=f"give a str; {call} takes one line, and encode_batch many")
-
-
-def _bytes(text: bytes, call: str) -> bytes:
-    """UTF-8 text. An error says how to encode a str."""
-    if isinstance(text, bytearray | memoryview):
-        return bytes(text)
-    remedy = f"did you mean {call}(text.encode())?" if isinstance(text, str) else "give bytes"
-    return arguments.instance(text, bytes, "text", remedy=remedy)
-
-
-def _threads(n_threads: int | None) -> int | None:
-    return None if n_threads is None else arguments.whole(n_threads, "n_threads", low=1)
-
-
-def _checked_pieces(pieces: Iterable[str], call: str) -> list[str]:
-    if isinstance(pieces, Encoded):
-        raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
-    remedy = "pieces are strings; for ids there are decode_ids and decode_batch"
-    return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
-
-
-def _checked_ids(ids: Iterable[int]) -> list[int]:
-    if isinstance(ids, Encoded):
-        raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
-    return arguments.wholes(ids, "ids")
-
-
-def _encoded(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
-    """The ids of many lines, flat."""
-    if isinstance(encoded, Encoded):
-        return encoded
-    rows = arguments.several(encoded, "encoded", remedy="give what encode_batch returns, or the ids of each line")
-    numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
-    return Encoded(np.array([*chain.from_iterable(numbers)], np.int64), np.cumsum([0, *map(len, numbers)]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,6 +25,7 @@ from volt.text.markers import SUFFIX
 
 Longs = NDArray[np.int64]
 Spell = Callable[[int], Sequence[int] | bytes]
+Kind = Literal["ids", "pieces", "id text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,13 @@ class Rendering:
             np.searchsorted(met, symbols[unknown])
         ]
         return numbers, rows
+
+
+def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Rendering:
+    """The rendering of a kind. separator: that of `as_pieces`, for pieces."""
+    if kind == "pieces":
+        return as_pieces(tables, separator=separator)
+    return as_ids(tables) if kind == "ids" else as_id_text(tables)
 
 
 def as_ids(tables: MergeTables) -> Rendering:

@@ -15,7 +15,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from volt.errors import CorpusError, shown_path
 
@@ -42,10 +42,22 @@ class Decompressor(Protocol):
 StartDecoder = Callable[[], Decompressor]
 
 
-class _Stepwise:
-    """bzip2 and xz, whose decoders give as much text as they are asked for."""
+class _Library(Protocol):
+    """What the decoders of the libraries tell alike."""
 
-    def __init__(self, decoder: bz2.BZ2Decompressor | lzma.LZMADecompressor) -> None:
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+D = TypeVar("D", bound=_Library)
+
+
+class _Wrapped(Generic[D]):
+    """A library's decoder, which knows where its member ends."""
+
+    def __init__(self, decoder: D) -> None:
         self._decoder = decoder
 
     @property
@@ -56,25 +68,21 @@ class _Stepwise:
     def unused_data(self) -> bytes:
         return self._decoder.unused_data
 
+
+class _Stepwise(_Wrapped[bz2.BZ2Decompressor | lzma.LZMADecompressor]):
+    """bzip2 and xz, whose decoders give as much text as they are asked for."""
+
     def texts(self, data: bytes) -> Iterator[bytes]:
         yield self._decoder.decompress(data, _PIECE)
         while not self.eof and not self._decoder.needs_input:
             yield self._decoder.decompress(b"", _PIECE)
 
 
-class _Gzip:
+class _Gzip(_Wrapped["zlib._Decompress"]):
     """gzip, whose decoder hands back the bytes that it has not come to."""
 
     def __init__(self) -> None:
-        self._decoder = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
+        super().__init__(zlib.decompressobj(wbits=31))
 
     def texts(self, data: bytes) -> Iterator[bytes]:
         text = None

@@ -14,7 +14,8 @@ All take the JSON values of `Comparison.as_data`, so a chart cannot show another
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -65,21 +66,27 @@ def specifications(data: Data) -> dict[str, Any]:
 
 
 def write_charts(data: Data, folder: str | Path) -> list[Path]:
-    """Write NAME.png (twice the size, for print) and NAME.svg for every chart; the paths.
+    """Write NAME.png (twice the size, for print) and NAME.svg for every chart, all or none; the paths.
 
-    Raises OutputError if the folder cannot be made or written to.
+    Raises OutputError if the folder cannot be made or written to, or the disk is full.
     """
+    make_folder(folder)
+    pictures = {chart_file(folder, name, ending): picture for name, ending, picture in _pictures(data)}
+    with ExitStack() as together:  # each takes its place when all have been written
+        for path, picture in pictures.items():
+            file = together.enter_context(write_atomic(path))
+            file.write(picture)
+            file.flush()
+    return list(pictures)
+
+
+def _pictures(data: Data) -> Iterator[tuple[str, str, bytes]]:
+    """Each picture, with the name of its chart and its ending."""
     from vl_convert import vegalite_to_png, vegalite_to_svg
 
-    folder, written = Path(folder), []
-    make_folder(folder)
     for name, specification in specifications(data).items():
-        pictures = vegalite_to_png(specification, config=CONFIG, scale=2), vegalite_to_svg(specification, config=CONFIG)
-        for ending, picture in zip(ENDINGS, (pictures[0], pictures[1].encode()), strict=True):
-            written.append(chart_file(folder, name, ending))
-            with write_atomic(written[-1]) as file:
-                file.write(picture)
-    return written
+        yield name, "png", vegalite_to_png(specification, config=CONFIG, scale=2)
+        yield name, "svg", vegalite_to_svg(specification, config=CONFIG).encode()
 
 
 def chart_file(folder: str | Path, name: str, ending: str) -> Path:

@@ -1,0 +1,69 @@
+"""What the tests of batches share: hard texts, encoders of every kind, and the plain path that they must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from hypothesis import strategies as st
+
+from volt.count.word_counts import WordCounts
+from volt.encode.encoder import Encoder
+from volt.encode.pretokens import split_lines
+from volt.learn.bpe import learn_bpe
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
+from volt.vocabulary import Vocabulary
+
+PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace", "bytes", r"regex:\w+|\s", r"regex:[a-z]+")
+MARKERS = {"whitespace": "suffix", r"regex:[a-z]+": "prefix"}
+TEXT = "low lower newest widest slow-lowest «est» <url> ab ba ae\u0301 über ΣΑΣ it's 42 20 ... // naïve 中文"
+# What is hard: spaces of all kinds, marks, what normal forms turn into spaces, the marker, user tokens, final sigma.
+HARD = (
+    *" \t\r\x0b\x0c\x1c\x1f\x01\x00\x85\xa0\u2003\u2028\u3000\u200b", "▁", "\u0301", "´", "¨", "ﬁ", "Σ", "ς", "İ",
+    "</w>", "<url>", "<ur", chr(FIRST_HIDDEN), "\U0010ffff", "it's", "'ll", "12", "!?", "é", "中", "😀", "a", "b",
+    "est", "lo", "w", "x" * 17, "lowestlowestlowest",
+)  # fmt: skip
+SPACED = (*"aa  \t\xa0\xa0\u3000.1", "  ", "low", "'s", chr(FIRST_HIDDEN))
+
+
+def _vocabulary(pretokenizer: str, normalizer: str, *, user: bool, byte_fallback: bool, pruned: bool) -> Vocabulary:
+    special = SpecialTokens(user=("<url>",) if user else ())
+    empty = Vocabulary(
+        (), (), pretokenizer=PreTokenizer.parse(pretokenizer), normalizer=Normalizer.parse(normalizer), special=special
+    )
+    words = [
+        word for word in chain.from_iterable(split_lines(empty, [TEXT] * 3)) if not word.startswith(chr(FIRST_HIDDEN))
+    ]
+    counts = WordCounts.from_pairs({word: words.count(word) for word in set(words)}, pretokenizer=pretokenizer)
+    candidates = learn_bpe(counts, 40, marker=MARKERS.get(pretokenizer, "none"), min_pair_count=1)
+    tokens = candidates.tokens[:: 2 if pruned else 1] + candidates.tokens[: candidates.n_atoms]
+    return Vocabulary(
+        tuple(candidates.merges), tuple(dict.fromkeys(tokens)), marker=candidates.marker, special=special,
+        pretokenizer=PreTokenizer.parse(pretokenizer), normalizer=Normalizer.parse(normalizer),
+        byte_fallback=byte_fallback and pretokenizer != "bytes",
+    )  # fmt: skip
+
+
+def _encoders() -> list[Encoder]:
+    plain = [
+        Encoder(_vocabulary(name, "none", user=False, byte_fallback=False, pruned=False)) for name in PRETOKENIZERS
+    ]
+    others = [
+        Encoder(_vocabulary(name, normal, user=True, byte_fallback=True, pruned=True))
+        for name, normal in zip(
+            PRETOKENIZERS, ("nfkc+lowercase", "nfkc", "nfkc+lowercase", "nfc", "lowercase", "nfkc", "nfc"), strict=True
+        )
+    ]
+    return plain + others
+
+
+ENCODERS = _encoders()
+lines_of_text = st.lists(st.lists(st.sampled_from(HARD), max_size=12).map("".join), max_size=6)
+any_lines = lines_of_text | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4)
+
+
+def plain_ids(encoder: Encoder, lines: Sequence[str]) -> list[list[int]]:
+    """The ids of each line on the plain path."""
+    return [encoder.ids(pieces).tolist() for pieces in encoder.encode_lines(lines)]

@@ -1,0 +1,94 @@
+"""Laws of how objects show themselves: in a line, in a notebook, and by help()."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT
+from scipy import sparse
+
+import volt
+from volt.comparison import NamedText
+from volt.errors import VoltError
+from volt.stream import Batch, Checks, Mixture, Policy, Schedule, Source
+
+# ruff: noqa: E501
+
+
+def objects(folder: Path) -> dict[str, object]:
+    """An object of every public kind, of some size."""
+    comparison = volt.compare(NamedText("en", COUNTS), systems=[])
+    (folder / "a.tsv").write_text("".join(f"{n}\n" for n in range(1000)))
+    source = Source("a" * 500, (str(folder / "a.tsv"),), weight=Schedule([(n, 1.0) for n in range(500)]), epochs=1)
+    stream = volt.Stream([source])
+    problem = volt.TransportProblem(sparse.csr_array(np.ones((500, 500))), np.ones(500), np.ones(500))
+    plan = volt.Sinkhorn(max_iters=2)(problem)
+    return {
+        "vocabulary": volt.Vocabulary(tuple((a, a) for a in map(chr, range(0x4E00, 0x5000))), tuple(map(chr, range(0x4E00, 0x5000)))),
+        "counts": COUNTS, "candidates": CANDIDATES, "result": RESULT, "step": RESULT.best, "curve": RESULT.curve,
+        "encoder": ENCODER, "encoded": ENCODER.encode_batch(["low"] * 500), "comparison": comparison,
+        "text": NamedText("n" * 500, COUNTS), "problem": problem, "plan": plan, "potentials": plan.potentials,
+        "parameters": volt.Parameters(), "solver": volt.Sinkhorn(), "stream": stream, "source": source,
+        "summary": stream.summary(), "audit": volt.stream.audit(stream, turns=100), "trace": next(volt.stream.traces(stream, [7])),
+        "batch": Batch.of(["low" * 9] * 500), "mixture": Mixture([1.0] * 500), "checks": Checks(), "policy": Policy(),
+    }  # fmt: skip
+
+
+def test_every_object_shows_itself_in_a_line(tmp_path: Path) -> None:
+    """However much an object holds, its repr is a line of at most 220 characters; those that are our own say what it is."""
+    for name, value in objects(tmp_path).items():
+        shown = repr(value)
+        assert len(shown) <= (220 if name in ("parameters", "policy") else 120), shown
+        assert "\n" not in shown
+
+
+def test_notebooks_show_texts_as_they_are() -> None:
+    """What a notebook shows holds no markup of a word, a token or a name, but its text; and it draws the searched sizes."""
+    words = {f"low<script>alert(1)</script>&amp;{end}": 5 for end in ("", "er", "est")}
+    result = volt.search(
+        volt.learn_bpe(words, 60), sizes=[30, 35, 40], select=35, special=volt.SpecialTokens(user=("<script>",))
+    )
+    comparison = volt.compare(NamedText("<script>", words), systems=["bpe:30", "bpe:9000"])
+    for value in (result, result.vocabulary, comparison):
+        page = value._repr_html_()
+        assert "<script" not in page
+        assert len(page) < 20_000
+    assert "low&lt;script&gt;alert(1)&lt;/script" in result._repr_html_()
+    assert result._repr_html_().count("<circle") == 4
+    assert "&lt;script&gt;" in result.vocabulary._repr_html_()
+    assert "bpe:9000" in comparison._repr_html_()
+
+
+def documented() -> dict[str, Callable[..., object]]:
+    """Every public function and constructor, and the methods of the public classes."""
+    found = dict[str, Callable[..., object]]()
+    for name, value in PUBLIC.items():
+        if callable(value) and value is not VoltError:
+            found[name] = value
+        if inspect.isclass(value):
+            own = {method: getattr(value, method) for method in vars(value) if not method.startswith("_")}
+            found |= {
+                f"{name}.{method}": made
+                for method, made in own.items()
+                if inspect.isfunction(made) or inspect.ismethod(made)
+            }
+    return found
+
+
+@pytest.mark.parametrize("name", documented())
+def test_help_describes_every_parameter(name: str) -> None:
+    """A docstring has an entry for each parameter, and that of a function or a class has an example, which runs."""
+    value = documented()[name]
+    text = inspect.getdoc(value) or ""
+    described = set[str]()
+    for names in re.findall(r"^ *((?:\w+, )*\w+): ", text.partition(">>>")[0], re.MULTILINE):
+        described |= set(names.split(", "))
+    is_protocol = getattr(value, "_is_protocol", False)
+    told = () if is_protocol else (name for name in inspect.signature(value).parameters if name != "self")
+    assert set(told) <= described | {"args", "kwargs"}
+    assert ">>>" in text or name not in PUBLIC
