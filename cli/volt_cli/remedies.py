@@ -30,6 +30,7 @@ REMEDIES = {
     r"\bvolt\.formats\.check\b": "--check",
     r"\buser_code=False\b": "--no-user-code",
     r"\bn_merges\b": "--candidates",
+    r"\bmultiple_of=(\d+)": r"--multiple-of \1",
     r"^system '([^']*)':": r"--with \1:",
     r"^(epsilon|dropout) (is|draws)\b": r"--\1 \2",
     r"\bgive a seed, (.*) \(it is None\)": r"give --seed N, \1",

@@ -17,6 +17,7 @@ import pytest
 from commands import TEXT, VOLT, Run, listed
 from numpy.typing import NDArray
 
+import volt
 from volt.kernels.watch import run_watched
 
 
@@ -163,7 +164,11 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         (["--sizes", "12:900:1"], 1, "above the"),
         (["--sizes", "20:10:1"], 2, "sizes must increase"),
         (["--sizes", "1k"], 2, "START:STOP:STEP"),
-        (["--candidates", "5000"], 1, "gives only"),
+        (["--candidates", "0"], 2, "--candidates 0: give 1 to 1,000,000,000 merges, or a file"),
+        (["--candidates", "-5"], 2, "--candidates -5: give 1 to"),
+        (["--candidates", "100000000000"], 2, "--candidates 100000000000: give 1 to"),
+        (["--multiple-of", "0"], 2, "multiple-of"),
+        (["--multiple-of", "100"], 1, "--multiple-of 100: 23 ids need 77 more merges"),
         (["--candidates", "nowhere.model"], 1, "nowhere.model: cannot be read"),
         (["--epsilon", "0"], 2, "--epsilon is 0"),
         (["--epsilon", "nan"], 2, "--epsilon is nan"),
@@ -291,3 +296,24 @@ def test_help_names_every_command_and_option(run: Run) -> None:
     for command in ("search", "encode", "decode", "inspect", "demo"):
         assert command in listing
         assert b"Usage" in run(command, "--help").stdout
+
+
+def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
+    """All that exist are learned, the vocabulary is written, and how many there were is said."""
+    said = run("search", "corpus.txt", "--candidates", "100000000", "-o", "all.volt").stderr.decode()
+    assert "note: --candidates 100000000: this corpus gives only 11 merges" in said
+    run("search", "corpus.txt", "-o", "usual.volt")
+    all_, usual = (volt.Vocabulary.load(name) for name in ("all.volt", "usual.volt"))
+    assert (all_.merges, all_.tokens) == (usual.merges, usual.tokens)
+
+
+def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
+    """The number of ids is a multiple, and every merge of it is one that was learned next."""
+    run("search", "corpus.txt", "--select", "fixed:14", "-o", "plain.volt")
+    said = run("search", "corpus.txt", "--select", "fixed:14", "--multiple-of", "8", "-o", "eight.volt").stdout.decode()
+    plain, eight = (volt.Vocabulary.load(name) for name in ("plain.volt", "eight.volt"))
+    assert len(eight.pieces) % 8 == 0
+    assert len(plain.pieces) < len(eight.pieces) < len(plain.pieces) + 8
+    assert eight.merges[: len(plain.merges)] == plain.merges
+    assert set(plain.tokens) < set(eight.tokens)
+    assert f"{len(eight.pieces)} ids" in " ".join(said.split())

@@ -95,7 +95,7 @@ def test_options_reach_the_comparison(run: Run) -> None:
     )
     assert [source["name"] for source in data["corpus"]["sources"]] == ["left", "right"]
     assert data["corpus"]["temperature"] == 2
-    assert data["samples"]["sizes"] == [40, 60, 80]
+    assert set(data["samples"]["sizes"]) >= {40, 60, 80}
     assert data["chosen"] == "volt fixed:60"
     assert "merges:70" in data["signature"]
     assert data["systems"][-1]["name"] == "volt fixed:60, separate"

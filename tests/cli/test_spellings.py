@@ -111,7 +111,10 @@ def test_errors_name_options(run: Run, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace or skip" in run("search", "latin.txt", status=1).stderr
     assert b"--min-pair-count" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
-    assert b"raise --candidates" in run("search", "corpus.txt", "--sizes", "12:900:1", status=1).stderr
+    assert (
+        b"raise --candidates"
+        in run("search", "corpus.txt", "--sizes", "12:900:1", "--candidates", "5", status=1).stderr
+    )
     assert b"volt search CORPUS -o NAME.volt" in run("inspect", "-m", "corpus.txt", status=1).stderr
 
 

@@ -21,7 +21,7 @@ from volt import arguments
 from volt.choose.exact import Readings
 from volt.choose.notebook import cuts_table, entropy_curve, picks_table
 from volt.choose.rules import DEFAULT, Pick, all_picks, as_rule, exact_readings, parse_rule
-from volt.choose.searched_sizes import as_text, checked_size, checked_sizes, default_sizes
+from volt.choose.searched_sizes import as_text, checked_size, checked_sizes, default_sizes, remedy
 from volt.choose.size_steps import Parameters, SizeStep, size_steps, step_with
 from volt.choose.support import caveats, supported
 from volt.choose.sweep import EntropyCurve, muv_search
@@ -172,7 +172,7 @@ def _rounded_up(
         if best.size + missing > candidates.n_tokens:
             raise CandidateError(
                 f"multiple_of={multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
-                f"candidates end {candidates.n_tokens - best.size:,} behind them; raise n_merges, or leave it out"
+                f"candidates end {candidates.n_tokens - best.size:,} behind them; leave it out, or {remedy(candidates)}"
             )
         kept = np.concatenate([best.kept, np.ones(missing, bool)])
         best = step_with(candidates, kept, parameters)

@@ -50,12 +50,13 @@ def checked_size(candidates: Candidates, size: int) -> int:
     if size > candidates.n_tokens:
         raise CandidateError(
             f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; "
-            f"stop at {candidates.n_tokens} or less, or {_remedy(candidates)}"
+            f"stop at {candidates.n_tokens} or less, or {remedy(candidates)}"
         )
     return size
 
 
-def _remedy(candidates: Candidates) -> str:
+def remedy(candidates: Candidates) -> str:
+    """What to do for more tokens than the candidates offer."""
     return "give more text: no pair is left to merge" if candidates.left == 0 else "raise n_merges"
 
 
