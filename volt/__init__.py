@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
+    from volt.choose.enough import learn_enough as learn_enough
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.search import search as search
     from volt.choose.size_steps import Parameters as Parameters
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _import, __dir__, __all__ = lazy(
     __name__,
     {
+        "choose.enough": ("learn_enough",),
         "choose.search": ("SearchResult", "search"),
         "choose.size_steps": ("Parameters", "SizeStep"),
         "choose.sweep": ("muv_search",),
