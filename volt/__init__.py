@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
+    from volt.choose.scaling import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.search import search as search
     from volt.choose.size_steps import Parameters as Parameters
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _import, __dir__, __all__ = lazy(
     __name__,
     {
+        "choose.scaling": ("LanguageModel",),
         "choose.search": ("SearchResult", "search"),
         "choose.size_steps": ("Parameters", "SizeStep"),
         "choose.sweep": ("muv_search",),

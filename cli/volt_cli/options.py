@@ -18,6 +18,7 @@ from volt.formats import registry
 from volt_cli.inputs import readable_candidates, readable_config, readable_model, readable_texts
 
 if TYPE_CHECKING:
+    from volt.choose.scaling import LanguageModel
     from volt.choose.size_steps import Parameters
 
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
@@ -26,7 +27,7 @@ MAX_LINE = "64M"
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-RULES = ("knee", "muv", "f95", "renyi", "tokens")
+RULES = ("knee", "muv", "f95", "renyi", "tokens", "scaling")
 
 
 def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
@@ -78,7 +79,7 @@ Select = Annotated[
     typer.Option(
         metavar="RULE",
         autocompletion=starting(RULES),
-        help="What picks the size: knee, muv, f95, renyi, tokens, fixed:N.",
+        help="What picks the size: knee, muv, f95, renyi, tokens, scaling, fixed:N.",
     ),
 ]
 Sizes = Annotated[
@@ -122,6 +123,29 @@ class SizeOptions:
 
     sizes: Sizes = ""
     select: Select = "knee"
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The language model that a vocabulary is for."""
+
+    PANEL = "Language model"
+
+    model_params: Annotated[
+        float | None, typer.Option(metavar="N", help="Its parameters without the embedding, such as 1.2e9.")
+    ] = None
+    model_width: Annotated[int | None, typer.Option(metavar="N", help="Its width d, such as 2048.")] = None
+
+    def model(self) -> LanguageModel | None:
+        """As the search takes it, None if it is not given. Raises ConfigError if it is half given, or out of range."""
+        from volt.choose.scaling import LanguageModel
+
+        if self.model_params is None and self.model_width is None:
+            return None
+        if self.model_params is None or self.model_width is None:
+            missing = "--model-params" if self.model_params is None else "--model-width"
+            raise ConfigError(f"{missing} is missing: a language model is given by --model-params and --model-width")
+        return LanguageModel(self.model_params, self.model_width)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,16 @@ import typer
 from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.inputs import readable_texts
-from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
+from volt_cli.options import (
+    CandidateOptions,
+    CountOptions,
+    Json,
+    ModelOptions,
+    Quiet,
+    SizeOptions,
+    SpecialOptions,
+    TransportOptions,
+)
 from volt_cli.places import (
     check_one_for_stdout,
     check_place,
@@ -43,6 +52,7 @@ def search(
         ),
     ],
     sizing: SizeOptions,
+    modelling: ModelOptions,
     counting: CountOptions,
     learning: CandidateOptions,
     special: SpecialOptions,
@@ -63,6 +73,7 @@ def search(
     """
     asked = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
+    from volt.choose.scaling import checked_model
     from volt.choose.search import search as run_search
     from volt.files.paths import expand
     from volt.text.special_tokens import SpecialTokens
@@ -70,6 +81,7 @@ def search(
     target = out or default_output(corpus)
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
     parameters, fixed = transport.parameters(), parse_rule(sizing.select)
+    model = checked_model(modelling.model(), sizing.select)
     check_one_for_stdout(json=as_json, output=is_stdout(target))
     check_places([target], [*expand(corpus), learning.file])
     check_place(target)
@@ -85,7 +97,7 @@ def search(
         advance(0, len(grid))
         result = run_search(
             candidates, sizes=grid, select=sizing.select, parameters=parameters, special=tokens,
-            byte_fallback=special.byte_fallback, report=advance,
+            byte_fallback=special.byte_fallback, model=model, report=advance,
         )  # fmt: skip
     with phases.phase("save"):
         save(result.vocabulary, target)

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from volt.choose.notebook import cut, sample_cuts
+from volt.choose.serving import ServingCost, serving_costs
 from volt.errors import MOST_SHOWN, shown
 from volt.text.layout import Entry, Grid, at_bars
 
@@ -32,13 +33,14 @@ Seconds = Mapping[str, float]
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
     """Everything that the terminal report shows, as JSON values. seconds: of each phase."""
+    costs = serving_costs(result)
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
-        "best": _step_data(result.best),
+        "best": _step_data(result.best, costs[result.pick.index]),
         "pick": asdict(result.pick),
         "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
-        "steps": [_step_data(step) for step in result.steps],
+        "steps": [_step_data(step, cost) for step, cost in zip(result.steps, costs, strict=True)],
         "vocabulary": vocabulary_data(result.vocabulary),
         "warnings": list(result.warnings),
         "cuts": dict(sample_cuts(result.candidates, result.vocabulary)),
@@ -46,8 +48,8 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
     }
 
 
-def _step_data(step: SizeStep) -> dict[str, Any]:
-    return {name: value for name, value in asdict(step).items() if name != "kept"}
+def _step_data(step: SizeStep, cost: ServingCost) -> dict[str, Any]:
+    return {name: value for name, value in asdict(step).items() if name != "kept"} | asdict(cost)
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -84,7 +86,8 @@ def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> Renderab
 
 def _steps_table(result: SearchResult) -> Grid:
     """One row for each size. The chosen row stands out, and each rule stands at the size that it picks."""
-    heads = ("size", "kept", "entropy", "MUV ·10⁶", "pieces", "F95", "Rényi", "iter.", "picked by")
+    more, costs = _cost_columns(result)
+    heads = ("size", "kept", "entropy", "MUV ·10⁶", "pieces", *more, "F95", "Rényi", "iter.", "picked by")
     rows = [
         (
             f"{step.size:,}",
@@ -92,6 +95,7 @@ def _steps_table(result: SearchResult) -> Grid:
             f"{step.entropy:.4f}",
             "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
             f"{step.n_pieces:,}",
+            *costs[index],
             f"{step.f95:,.0f}",
             f"{step.renyi:.3f}",
             f"{step.n_iters}" if step.converged else f"{step.n_iters}!",
@@ -99,8 +103,18 @@ def _steps_table(result: SearchResult) -> Grid:
         )
         for index, step in enumerate(result.steps)
     ]
-    numbers, spare = range(len(heads) - 1), [heads.index(name) for name in ("iter.", "kept", "F95", "Rényi")]
+    numbers, spare = range(len(heads) - 1), [heads.index(name) for name in ("iter.", "kept", "F95", "Rényi", *more)]
     return Grid(heads, rows, numbers, strong=result.pick.index, spare=spare)
+
+
+def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
+    """The heads of the columns of what each size takes to be used, and their cells in each row."""
+    costs = serving_costs(result)
+    tokens, flops = [f"{cost.tokens_per_byte:.4f}" for cost in costs], [cost.serving_flops_per_byte for cost in costs]
+    if result.model is None:
+        return ["tokens/byte"], [[cell] for cell in tokens]
+    cells = [f"{value / 1e9:#.3g}" for value in flops if value is not None]
+    return ["tokens/byte", "GFLOP/byte"], [list(row) for row in zip(tokens, cells, strict=True)]
 
 
 def _picks_table(result: SearchResult) -> Grid:

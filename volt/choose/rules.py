@@ -7,6 +7,7 @@ f95      the largest size whose 95th-percentile type occurs at least 100 times (
 renyi    the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
 tokens   the fewest pieces in the corpus, so always the largest size
 fixed:N  N tokens
+scaling  what a language model of a given size deserves (Tao et al. 2024); needs a model, see volt.choose.scaling
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from volt import arguments
 from volt.choose.criteria import knee
+from volt.choose.scaling import RULE, LanguageModel, pick_scaling
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
 
@@ -106,14 +108,24 @@ def parse_rule(rule: str) -> int | None:
     name, _, size = rule.partition(":")
     if name == "fixed" and size.isdecimal():
         return int(size)
-    if rule not in RULES:
-        raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {', '.join(RULES)}, fixed:N")
+    if rule not in (*RULES, RULE):
+        names = ", ".join((*RULES, RULE))
+        raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N")
     return None
 
 
-def all_picks(steps: Sequence[SizeStep], *, fixed: int | None = None) -> dict[str, Pick]:
-    """What every rule picks from these steps. fixed: a size among them, picked by a rule of its own."""
+def all_picks(
+    steps: Sequence[SizeStep], *, fixed: int | None = None, model: LanguageModel | None = None
+) -> dict[str, Pick]:
+    """What every rule picks from these steps.
+
+    fixed: a size among them, picked by a rule of its own
+    model: what the rule scaling needs; without it, the rule picks nothing
+    """
     picks = {rule: _pick(rule, steps, *choose(steps)) for rule, choose in RULES.items()}
+    if model is not None:
+        index, why, on_edge = pick_scaling(steps, model)
+        picks[RULE] = Pick(RULE, index, steps[index].size, why, on_edge)
     if fixed is not None:
         index = [step.size for step in steps].index(fixed)
         picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", index, fixed, "as asked", on_edge=False)

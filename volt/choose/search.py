@@ -20,6 +20,7 @@ import numpy as np
 from volt import arguments
 from volt.choose.notebook import cuts_table, entropy_curve, picks_table
 from volt.choose.rules import Pick, all_picks, as_rule, parse_rule
+from volt.choose.scaling import LanguageModel, checked_model, size_to_try
 from volt.choose.size_steps import Parameters, SizeStep, size_steps
 from volt.choose.sweep import EntropyCurve, muv_search
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
@@ -45,6 +46,7 @@ class SearchResult:
     warnings: sentences on what to know before trusting this result
     signature: what reproduces it
     candidates: what was searched
+    model: the language model that the vocabulary is for, if it was given
 
     >>> from volt.learn.bpe import learn_bpe
     >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
@@ -62,6 +64,7 @@ class SearchResult:
     warnings: tuple[str, ...]
     signature: str
     candidates: Candidates = field(repr=False)
+    model: LanguageModel | None = None
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.steps), 'size')} from {self.steps[0].size:,} to {self.steps[-1].size:,}"
@@ -84,16 +87,19 @@ def search(
     parameters: Parameters | None = None,
     special: SpecialTokens | None = None,
     byte_fallback: bool = False,
+    model: LanguageModel | None = None,
     report: Callable[[int], object] | None = None,
 ) -> SearchResult:
     """Find the vocabulary that a rule chooses among sizes.
 
     candidates: what `learn_bpe` or `replay_bpe` returns
     sizes: rising numbers of tokens, atoms included and special tokens not; by default some thirty round ones
-    select: the rule: knee, muv, f95, renyi, tokens, or a size such as 8000, which is "fixed:8000" (volt.choose.rules)
+    select: the rule: knee, muv, f95, renyi, tokens, scaling (volt.choose.rules), or a size such as 8000, which is
+        "fixed:8000"
     parameters: of the criteria and the transport; by default those of `Parameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
+    model: the language model that the vocabulary is for; the rule "scaling" needs it, and it adds what serving costs
     report: called with the number of sizes done
     Raises CandidateError if there are no merges.
     Raises CandidateError if a size is below the number of atoms, above what the candidates offer, or not above the
@@ -108,12 +114,13 @@ def search(
     _refuse_no_merges(arguments.instance(candidates, Candidates, "candidates", call="volt.search({})"))
     parameters, special = _parameters(parameters), _special(special)
     select, report = as_rule(select), arguments.function(report, "report")
-    fixed = parse_rule(select)
-    sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=fixed)
+    fixed, model = parse_rule(select), checked_model(model, select)
+    wanted = size_to_try(select, model, low=candidates.n_atoms, high=candidates.n_tokens) if fixed is None else fixed
+    sizes = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes, fixed=wanted)
     steps = tuple(size_steps(candidates, sizes, parameters=parameters, report=report))
-    picks = all_picks(steps, fixed=fixed)
+    picks = all_picks(steps, fixed=fixed, model=model)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
-    best, signature = steps[pick.index], _signature(candidates, sizes, select, parameters)
+    best, signature = steps[pick.index], _signature(candidates, sizes, select, parameters, model)
     vocabulary = _vocabulary(candidates, best, signature=signature, special=special, byte_fallback=byte_fallback)
     return SearchResult(
         best=best,
@@ -125,6 +132,7 @@ def search(
         warnings=tuple(_warnings(candidates, steps, pick)),
         signature=signature,
         candidates=candidates,
+        model=model,
     )
 
 
@@ -195,13 +203,15 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int], *, fixed: int | 
     return sorted({*sizes, *wanted})
 
 
-def _signature(candidates: Candidates, sizes: Sequence[int], select: str, parameters: Parameters) -> str:
+def _signature(
+    candidates: Candidates, sizes: Sequence[int], select: str, parameters: Parameters, model: LanguageModel | None
+) -> str:
     """What a result depends on, in one line."""
     counts = candidates.counts
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
         f"|marker:{candidates.marker}|merges:{candidates.n_merges}|sizes:{_range(sizes)}|select:{select}"
-        f"|{parameters.signature}|version:{version('volt-vocab')}"
+        f"|{parameters.signature}{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
     )
 
 

@@ -23,6 +23,7 @@ from operator import add
 from volt import arguments
 from volt.choose.notebook import sample_cuts as long_words
 from volt.choose.rules import as_rule, parse_rule
+from volt.choose.scaling import LanguageModel, checked_model
 from volt.choose.search import SearchResult, default_sizes, search
 from volt.choose.size_steps import Parameters
 from volt.choose.sweep import muv_search
@@ -67,17 +68,21 @@ class _Options:
     select: str = "knee"
     n_candidates: int = N_CANDIDATES
     parameters: Parameters = field(default_factory=Parameters)
+    model: LanguageModel | None = None
 
     @classmethod
     def of(
-        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int, parameters: Parameters | None
-    ) -> _Options:
+        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int, parameters: Parameters | None,
+        model: LanguageModel | None,
+    ) -> _Options:  # fmt: skip
         """The options, checked."""
         parse_rule(select := as_rule(select))
         remedy = "give volt.Parameters(epsilon=0.5), say"
         found = arguments.instance(parameters or Parameters(), Parameters, "parameters", remedy=remedy)
         wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
-        return cls(wanted, select, arguments.whole(n_candidates, "n_candidates", low=0), found)
+        return cls(
+            wanted, select, arguments.whole(n_candidates, "n_candidates", low=0), found, checked_model(model, select)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +139,7 @@ def compare(
     separate: bool = False,
     samples: str | Iterable[str] = (),
     parameters: Parameters | None = None,
+    model: LanguageModel | None = None,
     report: Report | None = None,
     max_line: int | None = MAX_LINE,
 ) -> Comparison:
@@ -149,6 +155,7 @@ def compare(
     separate: whether to add a system in which each source has a vocabulary of its own
     samples: lines to show at every size (default: some lines of the sources)
     parameters: of the search
+    model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     max_line: the most bytes of a line of text; None for no limit
     Raises ConfigError if an option is wrong.
@@ -163,7 +170,7 @@ def compare(
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
     temperature, samples = arguments.number(temperature, "temperature"), _listed(samples, "samples")
     training, held_out = _texts(sources, "sources"), _texts(heldout, "heldout")
-    options = _Options.of(sizes, select, n_candidates, parameters)
+    options = _Options.of(sizes, select, n_candidates, parameters, model)
     _load_kernels()
     with work.phase("count"):
         texts, held = _read_both(training, held_out, work, max_line)
@@ -236,7 +243,7 @@ def _searched(counts: WordCounts, options: _Options, work: _Work, *, label: str 
     sizes, select, notes = _reached(candidates, options)
     work.problems += [label + note for note in notes]
     with work.phase("search"), measured() as searching:
-        found = search(candidates, sizes=sizes, select=select, parameters=options.parameters)
+        found = search(candidates, sizes=sizes, select=select, parameters=options.parameters, model=options.model)
     with measured() as sweep:
         muv_search(candidates, length=options.parameters.length)
     return _Found(found, learning[0], searching[0], sweep[0])
@@ -336,7 +343,7 @@ def _results(
 ) -> Iterator[SystemResult]:
     """Every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
     with work.phase("measure"):
-        both = measured_texts(texts, held, length=options.parameters.length)
+        both = measured_texts(texts, held, length=options.parameters.length, model=options.model)
     cuts: dict[Cutter, dict[str, Cuts]] = {}
     for system in systems:
         with work.phase("measure", system.name), work.tolerated(system.name):
