@@ -24,6 +24,8 @@ from volt.choose.scaling import LanguageModel, checked_model, size_to_try
 from volt.choose.size_steps import Parameters, SizeStep, size_steps
 from volt.choose.sweep import EntropyCurve, muv_search
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
+from volt.count.spacing import unspaced
+from volt.count.spacing import warning as spacing_warning
 from volt.display import counted, html_note, html_page
 from volt.errors import CandidateError
 from volt.learn.candidates import Candidates
@@ -232,7 +234,9 @@ def _warnings(candidates: Candidates, steps: Sequence[SizeStep], pick: Pick) -> 
     if failed:
         found = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
         yield f"{found}: {failed[0].remedy}"
-    if candidates.counts.total < SMALL_CORPUS:
+    if text := unspaced(candidates.counts):
+        yield spacing_warning(text)
+    elif candidates.counts.total < SMALL_CORPUS:
         yield (
             f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
