@@ -207,6 +207,14 @@ class CandidateOptions:
     ] = None
     min_pair_count: Annotated[int, typer.Option(metavar="N", help="Merge no pair that occurs less often.")] = 2
 
+    coverage: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Leave out the rarest characters, beyond those that make up this share of all, such as 0.9995.",
+        ),
+    ] = 1.0
+
     @property
     def file(self) -> str | None:
         """The file of merges, if candidates are not learned."""

@@ -31,7 +31,7 @@ REMEDIES = {
     r"\buser_code=False\b": "--no-user-code",
     r"\bn_merges\b": "--candidates",
     r"^system '([^']*)':": r"--with \1:",
-    r"^(epsilon|dropout) (is|draws)\b": r"--\1 \2",
+    r"^(epsilon|dropout|coverage) (is|draws)\b": r"--\1 \2",
     r"\bmodel=volt\.LanguageModel\(params=(.+), width=(\d+)\)": r"--model-params \1 --model-width \2",
     r"^(params|width) is\b": r"--model-\1 is",
     r"\bgive a seed, (.*) \(it is None\)": r"give --seed N, \1",

@@ -82,6 +82,7 @@ def search(
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
     parameters, fixed = transport.parameters(), parse_rule(sizing.select)
     model = checked_model(modelling.model(), sizing.select)
+    _check_coverage(learning, counting)
     check_one_for_stdout(json=as_json, output=is_stdout(target))
     check_places([target], [*expand(corpus), learning.file])
     check_place(target)
@@ -137,6 +138,15 @@ def _at_level(level: str, pretokenizer: str) -> str:
     return "bytes"
 
 
+def _check_coverage(learning: CandidateOptions, counting: CountOptions) -> None:
+    """Raise ConfigError if the share is out of range, or if nothing is learned to leave characters out of."""
+    from volt.count.coverage import checked_share
+
+    is_bytes = _at_level(counting.level, counting.pretokenizer) == "bytes"
+    if checked_share(learning.coverage, is_bytes=is_bytes) < 1 and learning.file:
+        raise ConfigError("--coverage is for learning, and merges of a file bring their own characters; leave out one")
+
+
 def parse_sizes(text: str) -> range | None:
     """START:STOP:STEP, STOP included; None for an empty text. Raises ConfigError if it is malformed.
 
@@ -188,7 +198,14 @@ def _candidates(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> 
         return _replayed(counts, asked, phases)
     n_merges = int(asked.candidates or N_CANDIDATES)
     with phases.phase("learn", total=n_merges, unit="merges") as advance:
-        found = learn_bpe(counts, n_merges, marker=asked.marker, min_pair_count=asked.min_pair_count, report=advance)
+        found = learn_bpe(
+            counts,
+            n_merges,
+            marker=asked.marker,
+            min_pair_count=asked.min_pair_count,
+            coverage=asked.coverage,
+            report=advance,
+        )
     if asked.candidates and found.n_merges < n_merges:
         raise CandidateError(
             f"--candidates {n_merges}: this corpus gives only {found.n_merges} merges whose pair occurs "

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from volt.choose.notebook import cut, sample_cuts
 from volt.choose.serving import ServingCost, serving_costs
+from volt.display import counted
 from volt.errors import MOST_SHOWN, shown
 from volt.text.layout import Entry, Grid, at_bars
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from volt.choose.search import SearchResult
     from volt.choose.size_steps import SizeStep
+    from volt.count.coverage import Coverage
     from volt.vocabulary import Vocabulary
 
 Seconds = Mapping[str, float]
@@ -33,7 +35,7 @@ Seconds = Mapping[str, float]
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
     """Everything that the terminal report shows, as JSON values. seconds: of each phase."""
-    costs = serving_costs(result)
+    costs, coverage = serving_costs(result), result.candidates.coverage
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
@@ -43,6 +45,7 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "steps": [_step_data(step, cost) for step, cost in zip(result.steps, costs, strict=True)],
         "vocabulary": vocabulary_data(result.vocabulary),
         "warnings": list(result.warnings),
+        "coverage": asdict(coverage) if coverage else None,
         "cuts": dict(sample_cuts(result.candidates, result.vocabulary)),
         "seconds": dict(seconds or {}),
     }
@@ -77,11 +80,25 @@ def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> Renderab
     for warning in result.warnings:
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
     parts += [*_cuts(sample_cuts(result.candidates, result.vocabulary)), ""]
+    if coverage := result.candidates.coverage:
+        parts.append(Entry("left out  ", _left_out(coverage).split(" ")))
     if seconds:
         spent = {**seconds, "total": sum(seconds.values())}
         parts.append(Entry("seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "))
     parts.append(Entry("signature ", at_bars(result.signature), gap=""))
     return Group(*parts)
+
+
+def _left_out(coverage: Coverage) -> str:
+    """What a share of all characters leaves out, and the commonest of it.
+
+    >>> from volt.count.coverage import Coverage
+    >>> _left_out(Coverage(0.9, "ö", 1, 24))
+    '1 distinct character, 4.17 % of all, beyond 90 %: ö'
+    """
+    share = 100 * coverage.n_left_out / coverage.n_characters
+    kinds = f"{counted(len(coverage.left_out), 'distinct character')}, {share:.3g} % of all"
+    return f"{kinds}, beyond {100 * coverage.share:g} %: {shown(coverage.left_out, 20)}"
 
 
 def _steps_table(result: SearchResult) -> Grid:

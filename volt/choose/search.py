@@ -212,9 +212,13 @@ def _signature(
     counts = candidates.counts
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
-        f"|marker:{candidates.marker}|merges:{candidates.n_merges}|sizes:{_range(sizes)}|select:{select}"
+        f"|marker:{candidates.marker}{_coverage(candidates)}|merges:{candidates.n_merges}|sizes:{_range(sizes)}|select:{select}"
         f"|{parameters.signature}{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
     )
+
+
+def _coverage(candidates: Candidates) -> str:
+    return "" if candidates.coverage is None else f"|coverage:{candidates.coverage.share:g}"
 
 
 def _range(sizes: Sequence[int]) -> str:

@@ -24,6 +24,7 @@ from volt.errors import CandidateError
 from volt.text.markers import Marker
 
 if TYPE_CHECKING:
+    from volt.count.coverage import Coverage
     from volt.count.word_counts import WordCounts
 
 Ints = NDArray[np.int32]
@@ -58,6 +59,7 @@ class Candidates:
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
+    coverage: what was left out of them, None if nothing (see volt.count.coverage)
 
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
 
@@ -75,6 +77,7 @@ class Candidates:
     trajectory: Trajectory = field(repr=False)
     marker: Marker
     counts: WordCounts = field(repr=False)
+    coverage: Coverage | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
