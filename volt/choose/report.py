@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from volt.choose.notebook import cut, sample_cuts
+from volt.choose.notebook import readable_cuts, sample_cuts
 from volt.choose.serving import ServingCost, serving_costs
 from volt.display import counted
 from volt.errors import MOST_SHOWN, shown
@@ -79,7 +79,8 @@ def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> Renderab
     parts: list[RenderableType] = [_steps_table(result), "", _picks_table(result), ""]
     for warning in result.warnings:
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
-    parts += [*_cuts(sample_cuts(result.candidates, result.vocabulary)), ""]
+    cuts = readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary)
+    parts += [*_cuts(cuts), ""]
     if coverage := result.candidates.coverage:
         parts.append(Entry("left out  ", _left_out(coverage).split(" ")))
     if seconds:
@@ -144,8 +145,8 @@ def _picks_table(result: SearchResult) -> Grid:
     return Grid(("rule", "size", "why"), rows, numbers=[1], strong=picks.index(result.pick))
 
 
-def _cuts(cuts: Iterable[tuple[str, Iterable[str]]]) -> list[RenderableType]:
+def _cuts(cuts: Iterable[tuple[str, str]]) -> list[RenderableType]:
     """Words beside their pieces."""
-    found = [(shown(word), shown(cut(pieces), 2 * MOST_SHOWN)) for word, pieces in cuts]
+    found = [(shown(word), shown(pieces, 2 * MOST_SHOWN)) for word, pieces in cuts]
     width = max((len(word) for word, _ in found), default=0) + 2
     return [Entry(f"{word:{width}}", [pieces]) for word, pieces in found]

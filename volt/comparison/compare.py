@@ -21,6 +21,7 @@ from functools import reduce
 from operator import add
 
 from volt import arguments
+from volt.choose.notebook import readable_cuts
 from volt.choose.notebook import sample_cuts as long_words
 from volt.choose.rules import as_rule, parse_rule
 from volt.choose.scaling import LanguageModel, checked_model
@@ -365,4 +366,5 @@ def _samples(given: Sequence[str], texts: Sequence[NamedText], result: SearchRes
     if given:
         return [("sample", line) for line in given]
     lines = [(text.name, line) for text in texts for line in text.lines]
-    return lines or [("words", " ".join(word for word, _ in long_words(result.candidates, result.vocabulary)))]
+    words = readable_cuts(long_words(result.candidates, result.vocabulary), result.vocabulary)
+    return lines or [("words", " ".join(word for word, _ in words))]
