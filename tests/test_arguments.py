@@ -283,6 +283,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argument
     "volt.TransportProblem": {"row_mass": [1.0, 1.0], "column_mass": [1.0, 1.0]},
+    "volt.LanguageModel": {"width": 512},
     "volt.replay_bpe": {"merges": [("l", "o")]},
     "volt.write_vocabulary": {"path": "nowhere/x", "to": "tokens"},
     "volt.comparison.NamedText": {"counts": {"a": 1}},
@@ -307,6 +308,9 @@ METHODS: dict[str, Callable[[Any], object]] = {
     "WordCounts.rescale": COUNTS.rescale, "Stream.from_config": volt.Stream.from_config, "Sinkhorn()": volt.Sinkhorn(),
     "Batch.of": Batch.of, "LineFault": LineFault, "Normalizer.parse": volt.text.Normalizer.parse,
     "PreTokenizer.split": volt.text.PreTokenizer().split, "Normalizer.normalize": volt.text.Normalizer().normalize,
+    "LanguageModel width": lambda odd: volt.LanguageModel(1e9, odd),
+    "learn_bpe coverage": lambda odd: volt.learn_bpe(COUNTS, 3, coverage=odd),
+    "search model": lambda odd: volt.search(CANDIDATES, sizes=[14], model=odd),
     "learn_bpe n_merges": lambda odd: volt.learn_bpe(COUNTS, odd), "learn_bpe marker": lambda odd: volt.learn_bpe(COUNTS, 3, marker=odd),
     "replay_bpe merges": lambda odd: volt.replay_bpe(COUNTS, odd), "search sizes": lambda odd: volt.search(CANDIDATES, sizes=odd),
     "search select": lambda odd: volt.search(CANDIDATES, sizes=[14, 16], select=odd), "mix": lambda odd: volt.mix({"a": COUNTS}, temperature=odd),

@@ -16,7 +16,7 @@ from volt.choose.scaling import scaling_size, serving_flops_per_byte, vocabulary
 from volt.count.text_bytes import text_bytes
 from volt.errors import ArgumentError, ConfigError
 
-FEW = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=40)
 CANDIDATES = learn_bpe(WordCounts.from_pairs([(word, 3) for line in LINES for word in line.split()]), 60)
 params_, widths_ = st.floats(1e6, 1e13), st.integers(1, 32_768)
 
@@ -47,7 +47,7 @@ def test_the_law(params, width):
     assert scaling_size(params, 2 * width) in (max(1, size // 2), size // 2 + 1)
 
 
-@pytest.mark.parametrize("params", [0, -1.0, math.nan, math.inf, float("1e400"), "1e9", None, True])
+@pytest.mark.parametrize("params", [0, -1.0, math.nan, math.inf, float("1e400"), 10**400, "1e9", None, True])
 def test_impossible_parameters_are_refused(params):
     """What is no positive, finite number is an error that names params."""
     with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
@@ -56,7 +56,7 @@ def test_impossible_parameters_are_refused(params):
         vocabulary_parameters(params)
 
 
-@pytest.mark.parametrize("width", [0, -3, 2.5, math.nan, math.inf, "512", None])
+@pytest.mark.parametrize("width", [0, -3, 2.5, 10**400, math.nan, math.inf, "512", None])
 def test_impossible_widths_are_refused(width):
     """What is no whole number of at least 1 is an error that names width."""
     with pytest.raises((ConfigError, ArgumentError), match=r"^width is"):
@@ -115,7 +115,7 @@ def test_a_single_size_can_be_picked():
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "metaspace", "gpt2", "bytes"])
 @given(lines=st.lists(st.text(st.sampled_from("ab é一😀.1"), max_size=9).map(lambda text: " ".join(text.split()))))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 def test_the_bytes_of_the_words_are_those_of_the_text(pretokenizer, lines):
     """Lines whose words stand apart by one space have their own bytes, with one for a line end where the pre-tokeniser
     knows of it."""
@@ -129,7 +129,7 @@ def test_the_bytes_of_the_words_are_those_of_the_text(pretokenizer, lines):
 
 
 @given(word_counts())
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=5)
 def test_each_size_has_its_cost(words):
     """Tokens per byte times bytes are the pieces, exactly; operations per byte are 2 (N + V d) times that."""
     candidates = learn_bpe(WordCounts.from_pairs(words), 30, min_pair_count=1)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 RULE = "scaling"
 EXPONENT = 0.8354
 _PARAMS, _VOCABULARY_PARAMS = 33e6, 3_145_728  # of the model that the law starts from
+_MOST_WIDTH = 1_000_000_000
 _FLOPS = 2  # a multiplication and an addition for each parameter and token
 
 
@@ -46,7 +47,7 @@ class LanguageModel:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", _checked_params(self.params))  # a frozen dataclass takes them in this way
-        object.__setattr__(self, "width", arguments.whole(self.width, "width", low=1))
+        object.__setattr__(self, "width", _checked_width(self.width))
 
     @property
     def size(self) -> int:
@@ -85,7 +86,7 @@ def scaling_size(n_params: float, width: int) -> int:
     >>> scaling_size(33e6, 512)
     6144
     """
-    return max(1, int(vocabulary_parameters(n_params) / arguments.whole(width, "width", low=1)))
+    return max(1, int(vocabulary_parameters(n_params) / _checked_width(width)))
 
 
 def serving_flops_per_byte(n_params: float, width: int, size: int, tokens_per_byte: float) -> float:
@@ -152,3 +153,7 @@ def _checked_params(n_params: float) -> float:
             f"params is {params:g}; give the model's parameters without the embedding, a finite number above 0"
         )
     return params
+
+
+def _checked_width(width: int) -> int:
+    return arguments.whole(width, "width", low=1, high=_MOST_WIDTH)
