@@ -1,4 +1,4 @@
-"""Does the default rule's pick move with what should not move it? Candidates from 10,000 to 100,000, and four size grids.
+"""Does the default rule's pick move with what should not move it? Five numbers of candidates, and four size grids.
 
     VOLT_DATA=… python experiments/picks.py [--words FILE …]
 

@@ -106,8 +106,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.search(CANDIDATES, sizes=[14.0, 16.5]), "sizes[1] is 16.5 (float); give a whole number"),
     (lambda: volt.search(CANDIDATES, sizes="14:18:2"), "sizes is '14:18:2' (str); give a list of sizes"),
     (lambda: volt.search(CANDIDATES, sizes=16), "sizes is 16 (int); did you mean sizes=[16], or select=16?"),
-    (lambda: volt.search(CANDIDATES, select=None), "select is None; choose from knee"),
-    (lambda: volt.search(CANDIDATES, select="best"), "unknown rule 'best'; choose from knee"),
+    (lambda: volt.search(CANDIDATES, select=None), "select is None; choose from balanced"),
+    (lambda: volt.search(CANDIDATES, select="best"), "unknown rule 'best'; choose from balanced"),
     (lambda: volt.search(CANDIDATES, parameters={"epsilon": 1}), "parameters is a dict; give volt.Parameters(epsilon=0.5), say"),
     (lambda: volt.search(CANDIDATES, special=("<url>",)), "special is a tuple; give volt.SpecialTokens(user=('<url>',)), say"),
     (lambda: volt.muv_search(RESULT), "candidates is a SearchResult; did you mean volt.muv_search(result.candidates)?"),
@@ -267,6 +267,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argument
     "volt.TransportProblem": {"row_mass": [1.0, 1.0], "column_mass": [1.0, 1.0]},
+    "volt.LanguageModel": {"width": 512},
     "volt.replay_bpe": {"merges": [("l", "o")]},
     "volt.write_vocabulary": {"path": "nowhere/x", "to": "tokens"},
     "volt.comparison.NamedText": {"counts": {"a": 1}},
@@ -291,6 +292,9 @@ METHODS: dict[str, Callable[[Any], object]] = {
     "WordCounts.rescale": COUNTS.rescale, "Stream.from_config": volt.Stream.from_config, "Sinkhorn()": volt.Sinkhorn(),
     "Batch.of": Batch.of, "LineFault": LineFault, "Normalizer.parse": volt.text.Normalizer.parse,
     "PreTokenizer.split": volt.text.PreTokenizer().split, "Normalizer.normalize": volt.text.Normalizer().normalize,
+    "LanguageModel width": lambda odd: volt.LanguageModel(1e9, odd),
+    "learn_bpe coverage": lambda odd: volt.learn_bpe(COUNTS, 3, coverage=odd),
+    "search model": lambda odd: volt.search(CANDIDATES, sizes=[14], model=odd),
     "learn_bpe n_merges": lambda odd: volt.learn_bpe(COUNTS, odd), "learn_bpe marker": lambda odd: volt.learn_bpe(COUNTS, 3, marker=odd),
     "replay_bpe merges": lambda odd: volt.replay_bpe(COUNTS, odd), "search sizes": lambda odd: volt.search(CANDIDATES, sizes=odd),
     "search select": lambda odd: volt.search(CANDIDATES, sizes=[14, 16], select=odd), "mix": lambda odd: volt.mix({"a": COUNTS}, temperature=odd),

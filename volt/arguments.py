@@ -13,6 +13,7 @@ volt.errors.ArgumentError: n_merges is 1.5 (float); give a whole number
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -131,7 +132,9 @@ def wholes(values: Any, name: str) -> list[int]:
 
 
 def number(value: Any, name: str) -> float:
-    """A number as a float; True and False are none. NaN is in no range, which is for the caller to see.
+    """A number as a float, infinity for what no float holds; True and False are none.
+
+    NaN is in no range, which is for the caller to see.
 
     >>> number("0.5", "temperature")
     Traceback (most recent call last):
@@ -140,7 +143,10 @@ def number(value: Any, name: str) -> float:
     """
     if not isinstance(value, Real) or isinstance(value, bool):
         raise refusal(value, name, "give a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return -math.inf if value < 0 else math.inf
 
 
 def text(value: Any, name: str, *, remedy: str = "give a str") -> str:

@@ -13,7 +13,7 @@ import typer
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import messages, prepare_kernels, print_json, show
 from volt_cli.inputs import readable_named_texts, readable_sample
-from volt_cli.options import MAX_LINE, Json, MaxLine, Quiet, SizeOptions
+from volt_cli.options import MAX_LINE, Json, MaxLine, ModelOptions, Quiet, SizeOptions
 from volt_cli.places import (
     check_one_for_stdout,
     check_place,
@@ -97,6 +97,7 @@ def compare(
     ],
     reports: ReportOptions,
     sizing: SizeOptions,
+    modelling: ModelOptions,
     learning: LearningOptions,
     heldout: Annotated[
         list[str] | None,
@@ -129,7 +130,7 @@ def compare(
 
     _refuse_reports([*corpus, *(heldout or ())])
     _check_files(corpus, heldout or [], systems or [], reports)
-    asked = parse_sizes(sizing.sizes)
+    asked, model = parse_sizes(sizing.sizes), modelling.model()
     lines = _sample_lines(reports.sample) if reports.sample else []
     _check_targets(reports)
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
@@ -137,7 +138,7 @@ def compare(
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=sizing.select,
             n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
-            samples=lines, report=status.update if status else None, max_line=parse_max_line(max_line),
+            model=model, samples=lines, report=status.update if status else None, max_line=parse_max_line(max_line),
         )  # fmt: skip
     _write(comparison, reports)
 

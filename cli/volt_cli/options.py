@@ -18,6 +18,7 @@ from volt.formats import registry
 from volt_cli.inputs import is_number, readable_candidates, readable_config, readable_model, readable_texts
 
 if TYPE_CHECKING:
+    from volt.choose.scaling import LanguageModel
     from volt.choose.size_steps import Parameters
 
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
@@ -27,7 +28,7 @@ MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi", "tokens")
+RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
 def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
@@ -79,7 +80,7 @@ Select = Annotated[
     typer.Option(
         metavar="RULE",
         autocompletion=starting(RULES),
-        help="What picks the size: balanced, utility, fed, knee, f95, muv, renyi, tokens, fixed:N.",
+        help="What picks the size: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, fixed:N.",
     ),
 ]
 Sizes = Annotated[
@@ -129,6 +130,29 @@ class SizeOptions:
     multiple_of: Annotated[
         int, typer.Option(metavar="N", min=1, help="Round the number of ids up to a multiple, such as 64.")
     ] = 1
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The language model that a vocabulary is for."""
+
+    PANEL = "Language model"
+
+    model_params: Annotated[
+        float | None, typer.Option(metavar="N", help="Its parameters without the embedding, such as 1.2e9.")
+    ] = None
+    model_width: Annotated[int | None, typer.Option(metavar="N", help="Its width d, such as 2048.")] = None
+
+    def model(self) -> LanguageModel | None:
+        """As the search takes it, None if it is not given. Raises ConfigError if it is half given, or out of range."""
+        from volt.choose.scaling import LanguageModel
+
+        if self.model_params is None and self.model_width is None:
+            return None
+        if self.model_params is None or self.model_width is None:
+            missing = "--model-params" if self.model_params is None else "--model-width"
+            raise ConfigError(f"{missing} is missing: a language model is given by --model-params and --model-width")
+        return LanguageModel(self.model_params, self.model_width)
 
 
 @dataclass(frozen=True)
@@ -189,6 +213,14 @@ class CandidateOptions:
         ),
     ] = None
     min_pair_count: Annotated[int, typer.Option(metavar="N", help="Merge no pair that occurs less often.")] = 2
+
+    coverage: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Leave out the rarest characters, beyond those that make up this share of all, such as 0.9995.",
+        ),
+    ] = 1.0
 
     @property
     def file(self) -> str | None:

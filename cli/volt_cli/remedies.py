@@ -32,7 +32,9 @@ REMEDIES = {
     r"\bn_merges\b": "--candidates",
     r"\bmultiple_of=(\d+)": r"--multiple-of \1",
     r"^system '([^']*)':": r"--with \1:",
-    r"^(epsilon|dropout) (is|draws)\b": r"--\1 \2",
+    r"^(epsilon|dropout|coverage) (is|draws)\b": r"--\1 \2",
+    r"\bmodel=volt\.LanguageModel\(params=(.+), width=(\d+)\)": r"--model-params \1 --model-width \2",
+    r"^(params|width) is\b": r"--model-\1 is",
     r"\bgive a seed, (.*) \(it is None\)": r"give --seed N, \1",
     r"\bgive a seed\b": "give --seed N",
 }

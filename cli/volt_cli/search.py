@@ -11,7 +11,16 @@ from volt.display import counted
 from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.inputs import readable_texts
-from volt_cli.options import CandidateOptions, CountOptions, Json, Quiet, SizeOptions, SpecialOptions, TransportOptions
+from volt_cli.options import (
+    CandidateOptions,
+    CountOptions,
+    Json,
+    ModelOptions,
+    Quiet,
+    SizeOptions,
+    SpecialOptions,
+    TransportOptions,
+)
 from volt_cli.places import (
     check_one_for_stdout,
     check_place,
@@ -24,6 +33,7 @@ from volt_cli.places import (
 from volt_cli.standing import standing
 
 if TYPE_CHECKING:
+    from volt.choose.scaling import LanguageModel
     from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
@@ -40,6 +50,7 @@ def search(
         ),
     ],
     sizing: SizeOptions,
+    modelling: ModelOptions,
     counting: CountOptions,
     learning: CandidateOptions,
     special: SpecialOptions,
@@ -60,6 +71,7 @@ def search(
     """
     asked = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
+    from volt.choose.scaling import checked_model
     from volt.choose.search import search as run_search
     from volt.files.paths import expand
     from volt.text.special_tokens import SpecialTokens
@@ -68,6 +80,8 @@ def search(
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
     parameters = transport.parameters()
     parse_rule(sizing.select)
+    model = checked_model(modelling.model(), sizing.select)
+    _check_coverage(learning, counting)
     check_one_for_stdout(json=as_json, output=is_stdout(target))
     check_places([target], [*expand(corpus), learning.file])
     check_place(target)
@@ -77,11 +91,12 @@ def search(
     counts = _count(corpus, counting, tokens, phases)
     if replaced:
         replaced.refuse_other(counts)
-    candidates = _candidates(counts, learning, phases)
+    candidates = _candidates(counts, learning, model, phases)
     with phases.phase("search", unit="sizes") as advance:
         result = run_search(
             candidates, sizes=asked, select=sizing.select, parameters=parameters, special=tokens,
-            byte_fallback=special.byte_fallback, multiple_of=sizing.multiple_of, report=advance,
+            byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of,
+            report=advance,
         )  # fmt: skip
     with phases.phase("save"):
         save(result.vocabulary, target)
@@ -112,6 +127,15 @@ def _at_level(level: str, pretokenizer: str) -> str:
     if pretokenizer not in ("whitespace", "gpt2", "bytes"):
         raise ConfigError("--level bytes cuts with GPT-2's pattern; leave --pretokenizer out")
     return "bytes"
+
+
+def _check_coverage(learning: CandidateOptions, counting: CountOptions) -> None:
+    """Raise ConfigError if the share is out of range, or if nothing is learned to leave characters out of."""
+    from volt.count.coverage import checked_share
+
+    is_bytes = _at_level(counting.level, counting.pretokenizer) == "bytes"
+    if checked_share(learning.coverage, is_bytes=is_bytes) < 1 and learning.file:
+        raise ConfigError("--coverage is for learning, and merges of a file bring their own characters; leave out one")
 
 
 def parse_sizes(text: str) -> range | None:
@@ -157,17 +181,19 @@ def _count(corpus: list[str], asked: CountOptions, special: SpecialTokens, phase
         )  # fmt: skip
 
 
-def _candidates(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Candidates:
+def _candidates(counts: WordCounts, asked: CandidateOptions, model: LanguageModel | None, phases: Phases) -> Candidates:
     """Learned merges, as many as are asked for or as the rules need, or those of a file."""
     from volt.choose.enough import learn_enough
     from volt.learn.bpe import learn_bpe
 
     if asked.file:
         return _replayed(counts, asked, phases)
-    options: dict[str, Any] = {"marker": asked.marker, "min_pair_count": asked.min_pair_count}
+    options: dict[str, Any] = {
+        "marker": asked.marker, "min_pair_count": asked.min_pair_count, "coverage": asked.coverage,
+    }  # fmt: skip
     with phases.phase("learn", total=asked.n_merges, unit="merges") as advance:
         if asked.n_merges is None:
-            return learn_enough(counts, report=advance, **options)
+            return learn_enough(counts, model=model, report=advance, **options)
         found = learn_bpe(counts, asked.n_merges, report=advance, **options)
     if found.n_merges < asked.n_merges:
         say(

@@ -106,8 +106,8 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
     shown = run("search", "--help").stdout.decode()
     for group in (
-        options.SizeOptions, options.CountOptions, options.CandidateOptions, options.SpecialOptions,
-        options.TransportOptions,
+        options.SizeOptions, options.ModelOptions, options.CountOptions, options.CandidateOptions,
+        options.SpecialOptions, options.TransportOptions,
     ):  # fmt: skip
         part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]
         for field in fields(group):

@@ -32,7 +32,7 @@ COMMANDS: dict[str, Any] = {
 # What the values of options are called: those that name files, and those that do not.
 FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "SYSTEM", "N|FILE", "FILE|N"}
 PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P", "MARK", "FORMAT", "T", "RATE", "S",
-         "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF"}  # fmt: skip
+         "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",

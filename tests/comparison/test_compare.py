@@ -20,6 +20,7 @@ from volt.count.word_counts import WordCounts, mix
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.text.atoms import token_lengths
+from volt.text.pretokenizer import PreTokenizer
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")
 STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring", "strong", "long", "cold", "bold")
@@ -260,3 +261,11 @@ def test_multi30k_in_four_languages(data):
         fertility = {name: row.fertility for name, row in system.by_source.items()}
         assert min(fertility["de"], fertility["cs"]) > max(fertility["en"], fertility["fr"])
     assert found.systems[0].training.n_pieces == sum(found.search.vocabulary.counts)
+
+
+def test_words_of_bytes_are_shown_as_text():
+    """Where a text of bytes has no lines to show, its long words stand in for them, as they are written."""
+    word = "საქართველო"
+    counts = WordCounts.from_pairs([(word, 9) for word in PreTokenizer("bytes").split(word)], pretokenizer="bytes")
+    comparison = compare(NamedText("ka", counts), systems=[])
+    assert comparison.samples.samples == (("words", word),)

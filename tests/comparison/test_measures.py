@@ -26,7 +26,7 @@ def part(words):
     ids = [number for _, cut in words for number in cut]
     ends = np.cumsum([len(cut) for _, cut in words])
     counts = np.array([count for count, _ in words], np.int64)
-    return Text(counts, int(counts.sum()), 1), Cuts(np.array(ids, np.int64), ends)
+    return Text(counts, int(counts.sum()), 4 * int(counts.sum()), 1), Cuts(np.array(ids, np.int64), ends)
 
 
 def written_out(words):
@@ -47,6 +47,7 @@ def test_measures_equal_those_of_the_text_written_out(words):
     assert (found.n_words, found.n_pieces, found.n_types) == (len(text), len(pieces), N_TYPES)
     assert (found.n_used, found.n_unknown) == (len(known), len(pieces) - total)
     assert found.unknown_rate == pytest.approx(pieces.count(-1) / len(pieces))
+    assert found.tokens_per_byte == pytest.approx(len(pieces) / (4 * len(text)))
     assert found.bits == pytest.approx(len(pieces) * math.log2(N_TYPES))
     assert found.fertility == pytest.approx(len(pieces) / len(text))
     assert found.continued_word_rate == pytest.approx(sum(len(cut) > 1 for cut in text) / len(text))

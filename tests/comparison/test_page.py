@@ -37,8 +37,8 @@ from volt.learn.bpe import learn_bpe
 
 FAST = settings(deadline=None, max_examples=50)
 MEASURES = [
-    "n_pieces", "bits", "entropy", "muv_from_atoms", "fertility", "continued_word_rate", "renyi", "f95",
-    "divergence", "percentile_frequency", "rare_share", "unknown_rate", "n_used",
+    "n_pieces", "bits", "entropy", "muv_from_atoms", "fertility", "continued_word_rate", "tokens_per_byte",
+    "renyi", "f95", "divergence", "percentile_frequency", "rare_share", "unknown_rate", "n_used",
 ]  # fmt: skip
 SCALES = {"percent": 100, "fine percent": 100, "millionths": 1e6, "millions": 1e-6}  # of what is shown, by form
 

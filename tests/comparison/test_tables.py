@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from pages import topics_comparison
 
+from volt.choose.scaling import LanguageModel
+from volt.comparison.compare import compare
+from volt.comparison.named_texts import NamedText
 from volt.comparison.report import report_tables
 from volt.comparison.tables import (
     FORMS,
@@ -20,6 +23,7 @@ from volt.comparison.tables import (
     study_tables,
     system_tables,
 )
+from volt.count.word_counts import WordCounts
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +89,21 @@ def test_tables_by_source_show_the_json(data: dict[str, Any]) -> None:
         ]
     shares = [[cell.value for cell in row[1:]] for row in tables["share-by-source"].rows]
     assert shares == [[system["shares"][name] for name in sources] for system in data["systems"]]
+
+
+def test_what_serving_costs_is_a_column_where_there_is_a_model() -> None:
+    """Tokens per byte are always shown; with a language model each system's operations per byte stand beside them."""
+    words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
+    text = NamedText("en", WordCounts.from_pairs(words))
+    for model in (None, LanguageModel(1e6, 64)):
+        data = compare(text, heldout=text, systems="bpe:30", model=model).as_data()
+        heads = [column.key for column in system_tables(data)[0].columns]
+        assert "tokens_per_byte" in heads
+        assert ("serving_flops_per_byte" in heads) == (model is not None)
+        for system in data["systems"]:
+            for part in ("training", "heldout"):
+                found = system[part]
+                assert found["tokens_per_byte"] * found["n_bytes"] == pytest.approx(found["n_pieces"])
+                expected = 2 * (1e6 + 64 * found["n_types"]) * found["tokens_per_byte"] if model else None
+                assert found["serving_flops_per_byte"] == (expected and pytest.approx(expected))
+        assert ("volt scaling" in [system["name"] for system in data["systems"]]) == (model is not None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
+    from volt.choose.scaling import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.size_steps import Parameters as Parameters
     from volt.choose.size_steps import SizeStep as SizeStep
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "scaling": ("LanguageModel",),
         "search": ("SearchResult",),
         "size_steps": ("Parameters", "SizeStep"),
         "sweep": ("muv_search",),

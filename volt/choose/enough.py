@@ -9,8 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from volt.choose.exact import Readings
+from volt.choose.scaling import LanguageModel
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
@@ -24,18 +26,27 @@ def learn_enough(
     *,
     marker: Marker | None = None,
     min_pair_count: int = 2,
+    coverage: float = 1.0,
+    model: LanguageModel | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
     """Learn merges until `balanced` is decided, no pair is left, or 262,144 merges are made.
 
-    counts, marker, min_pair_count, report: as in `learn_bpe`
+    counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
+    model: a language model, whose size is to be reached as well
     Raises CandidateError if min_pair_count is below 1.
 
     >>> learn_enough({"low": 5, "lower": 2})
     <Candidates: 11 tokens, 6 atoms, 5 merges, suffix, from 7 words>
     """
-    found = learn_bpe(counts, marker=marker, min_pair_count=min_pair_count, report=report)
-    while found.left != 0 and found.n_merges < MOST_GROWN and Readings.of(found).balanced().at_least:
-        n_merges = min(2 * found.n_merges, MOST_GROWN)
-        found = learn_bpe(counts, n_merges, marker=marker, min_pair_count=min_pair_count, report=report)
+    learn = partial(learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage, report=report)
+    found = learn()
+    while found.left != 0 and found.n_merges < MOST_GROWN and _is_short(found, model):
+        found = learn(min(2 * found.n_merges, MOST_GROWN))
     return found
+
+
+def _is_short(candidates: Candidates, model: LanguageModel | None) -> bool:
+    """Whether a rule is not decided yet."""
+    readings = Readings.of(candidates)
+    return readings.balanced().at_least or (model is not None and readings.scaling(model).at_least)

@@ -8,6 +8,7 @@ utility   the smallest size S ≥ max(1,000, 2 · atoms) whose last doubling low
 fed       the largest size whose median type, of those that occur, occurs at least 500 times
 f95       the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
 knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
+scaling   the size that a language model deserves (Tao et al. 2024; volt.choose.scaling)
 
 The first fall of the utility counts: near the end of the merges the entropy falls again, only because tokens grow long.
 
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.choose.criteria import knee
+from volt.choose.scaling import LanguageModel
 from volt.choose.sweep import EntropyCurve, muv_search
 from volt.learn.candidates import Candidates
 
@@ -129,6 +131,14 @@ class Readings:
         size, share = int(self.curve.sizes[index]), 100 * shares[index]
         found = f"no size has 95 % of its types {F95_COUNT} times; {size:,} tokens come closest, with {share:.0f} %"
         return Reading(size, found, at_least)
+
+    def scaling(self, model: LanguageModel) -> Reading:
+        """The size that a language model deserves, whatever the corpus."""
+        size, low, high = model.size, self.candidates.n_atoms, self.candidates.n_tokens
+        why = f"{model.params:g} parameters of width {model.width:,} deserve {size:,} tokens"
+        if size > high:
+            return Reading(high, why, at_least=True)
+        return Reading(size, why) if size >= low else Reading(low, f"{why}, fewer than the {low:,} atoms")
 
     def knee(self) -> Reading:
         """Where the entropy lies farthest below the chord, over a range that is always the same."""

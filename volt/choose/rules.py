@@ -8,6 +8,7 @@ f95       the largest size whose 95th-percentile type occurs at least 100 times 
 muv       the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
 renyi     the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
 tokens    the fewest pieces in the corpus, so always the largest size
+scaling   what a language model of a given size deserves (Tao et al. 2024); needs a model, see volt.choose.scaling
 fixed:N   N tokens
 
 The first five are read off the exact curve (volt.choose.exact); the next three choose among the sizes searched.
@@ -23,6 +24,7 @@ import numpy as np
 
 from volt import arguments
 from volt.choose.exact import Reading, Readings
+from volt.choose.scaling import RULE, LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
 
@@ -119,14 +121,16 @@ def parse_rule(rule: str) -> int | None:
     name, _, size = rule.partition(":")
     if name == "fixed" and size.isdecimal():
         return int(size)
-    if rule not in RULES:
-        raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {', '.join(RULES)}, fixed:N")
+    if rule not in (*RULES, RULE):
+        names = ", ".join((*RULES, RULE))
+        raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N")
     return None
 
 
-def exact_readings(readings: Readings) -> dict[str, Reading]:
-    """What every rule reads that looks at the exact curve."""
-    return {rule: read(readings) for rule, read in EXACT.items()}
+def exact_readings(readings: Readings, model: LanguageModel | None = None) -> dict[str, Reading]:
+    """What every rule reads that looks at the exact curve. model: what the rule scaling needs."""
+    found = {rule: read(readings) for rule, read in EXACT.items()}
+    return found if model is None else {**found, RULE: readings.scaling(model)}
 
 
 def all_picks(

@@ -21,6 +21,7 @@ from volt import arguments
 from volt.choose.exact import Readings
 from volt.choose.notebook import cuts_table, entropy_curve, picks_table
 from volt.choose.rules import DEFAULT, Pick, all_picks, as_rule, exact_readings, parse_rule
+from volt.choose.scaling import LanguageModel, checked_model
 from volt.choose.searched_sizes import as_text, checked_size, checked_sizes, default_sizes, remedy
 from volt.choose.size_steps import Parameters, SizeStep, size_steps, step_with
 from volt.choose.support import caveats, supported
@@ -47,6 +48,7 @@ class SearchResult:
     warnings: sentences on what to know before trusting this result
     signature: what reproduces it
     candidates: what was searched
+    model: the language model that the vocabulary is for, if it was given
 
     >>> from volt.learn.bpe import learn_bpe
     >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
@@ -66,6 +68,7 @@ class SearchResult:
     warnings: tuple[str, ...]
     signature: str
     candidates: Candidates = field(repr=False)
+    model: LanguageModel | None = None
 
     @property
     def range(self) -> tuple[int, int]:
@@ -105,6 +108,7 @@ def search(
     parameters: Parameters | None = None,
     special: SpecialTokens | None = None,
     byte_fallback: bool = False,
+    model: LanguageModel | None = None,
     multiple_of: int = 1,
     report: Callable[[int], object] | None = None,
 ) -> SearchResult:
@@ -113,11 +117,12 @@ def search(
     candidates: what `learn_bpe` or `replay_bpe` returns
     sizes: rising numbers of tokens, atoms included and special tokens not, to measure beside the sizes that rules pick;
         by default some twenty round ones
-    select: the rule: balanced, utility, fed, knee, f95, muv, renyi, tokens, or a size such as 8000, which is
-        "fixed:8000" (volt.choose.rules)
+    select: the rule: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
+        which is "fixed:8000" (volt.choose.rules)
     parameters: of the criteria and the transport; by default those of `Parameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
+    model: the language model that the vocabulary is for; the rule "scaling" needs it, and it adds what serving costs
     multiple_of: what the number of the vocabulary's ids is rounded up to a multiple of, with further merges
     report: called with the number of sizes done
     Raises CandidateError if there are no merges.
@@ -133,16 +138,17 @@ def search(
     _refuse_no_merges(arguments.instance(candidates, Candidates, "candidates", call="volt.search({})"))
     parameters, special = _parameters(parameters), _special(special)
     select, report = as_rule(select), arguments.function(report, "report")
-    fixed, multiple_of = parse_rule(select), arguments.whole(multiple_of, "multiple_of", low=1)
+    fixed, model = parse_rule(select), checked_model(model, select)
+    multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
     asked = [] if fixed is None else [checked_size(candidates, fixed)]
     curve = muv_search(candidates)
-    readings = exact_readings(Readings.of(candidates, curve))
+    readings = exact_readings(Readings.of(candidates, curve), model)
     measured = sorted({*searched, *asked, *(one.size for one in readings.values())})
     steps = tuple(size_steps(candidates, measured, parameters=parameters, report=report))
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
-    signature = _signature(candidates, searched, select, parameters, multiple_of)
+    signature = _signature(candidates, searched, select, parameters, model, multiple_of)
     make = partial(_vocabulary, candidates, signature=signature, special=special, byte_fallback=byte_fallback)
     best, vocabulary = _rounded_up(candidates, steps[pick.index], make, multiple_of, parameters)
     return SearchResult(
@@ -156,6 +162,7 @@ def search(
         warnings=tuple(caveats(candidates, steps, searched, pick)),
         signature=signature,
         candidates=candidates,
+        model=model,
     )
 
 
@@ -210,12 +217,18 @@ def _vocabulary(
 
 
 def _signature(
-    candidates: Candidates, sizes: Sequence[int], select: str, parameters: Parameters, multiple_of: int
-) -> str:
+    candidates: Candidates, sizes: Sequence[int], select: str, parameters: Parameters, model: LanguageModel | None,
+    multiple_of: int,
+) -> str:  # fmt: skip
     """What a result depends on, in one line."""
     counts = candidates.counts
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
-        f"|marker:{candidates.marker}|merges:{candidates.n_merges}|sizes:{as_text(sizes)}|select:{select}"
-        f"{f'|multiple:{multiple_of}' * (multiple_of > 1)}|{parameters.signature}|version:{version('volt-vocab')}"
+        f"|marker:{candidates.marker}{_coverage(candidates)}|merges:{candidates.n_merges}|sizes:{as_text(sizes)}"
+        f"|select:{select}{f'|multiple:{multiple_of}' * (multiple_of > 1)}|{parameters.signature}"
+        f"{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
     )
+
+
+def _coverage(candidates: Candidates) -> str:
+    return "" if candidates.coverage is None else f"|coverage:{candidates.coverage.share:g}"

@@ -15,6 +15,7 @@ import numpy as np
 from volt.choose.exact import FED_COUNT
 from volt.choose.rules import Pick
 from volt.choose.size_steps import SizeStep
+from volt.count.spacing import unspaced, warning
 from volt.learn.candidates import Candidates
 
 FAIR_COUNT = 50
@@ -45,7 +46,9 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
     if failed:
         found = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
         yield f"{found}: {failed[0].remedy}"
-    if candidates.counts.total < SMALL_CORPUS:
+    if text := unspaced(candidates.counts):
+        yield warning(text)
+    elif candidates.counts.total < SMALL_CORPUS:
         yield (
             f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
@@ -57,8 +60,5 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
 def _undecided(candidates: Candidates, pick: Pick) -> str:
     """Why a pick may be greater."""
     if candidates.left == 0:
-        return (
-            f"no pair is left to merge behind {candidates.n_tokens:,} tokens. Give more text, or, if words are not "
-            "parted by spaces, another pretokenizer"
-        )
+        return f"no pair is left to merge behind {candidates.n_tokens:,} tokens. Give more text"
     return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"

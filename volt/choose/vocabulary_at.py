@@ -98,7 +98,8 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
 
 def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
     """What a vocabulary file records of the search that made it."""
-    counts = candidates.counts
+    counts, coverage = candidates.counts, candidates.coverage
+    left_out = {} if coverage is None else {"coverage": coverage.share, "left_out": coverage.left_out}
     return {
         "words": counts.total,
         "distinct_words": counts.n_words,
@@ -109,4 +110,5 @@ def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         "entropy": step.entropy,
         "converged": step.converged,
         "iterations": step.n_iters,
+        **left_out,
     }

@@ -24,8 +24,10 @@ from operator import add
 
 from volt import arguments
 from volt.choose.enough import learn_enough
+from volt.choose.notebook import readable_cuts
 from volt.choose.notebook import sample_cuts as long_words
 from volt.choose.rules import DEFAULT, as_rule, parse_rule
+from volt.choose.scaling import LanguageModel, checked_model
 from volt.choose.search import SearchResult, search
 from volt.choose.searched_sizes import default_sizes
 from volt.choose.size_steps import Parameters
@@ -70,18 +72,20 @@ class _Options:
     select: str = DEFAULT
     n_candidates: int | None = None
     parameters: Parameters = field(default_factory=Parameters)
+    model: LanguageModel | None = None
 
     @classmethod
     def of(
-        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None, parameters: Parameters | None
-    ) -> _Options:
+        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None, parameters: Parameters | None,
+        model: LanguageModel | None,
+    ) -> _Options:  # fmt: skip
         """The options, checked."""
         parse_rule(select := as_rule(select))
         remedy = "give volt.Parameters(epsilon=0.5), say"
         found = arguments.instance(parameters or Parameters(), Parameters, "parameters", remedy=remedy)
         wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
         n_merges = None if n_candidates is None else arguments.whole(n_candidates, "n_candidates", low=0)
-        return cls(wanted, select, n_merges, found)
+        return cls(wanted, select, n_merges, found, checked_model(model, select))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +142,7 @@ def compare(
     separate: bool = False,
     samples: str | Iterable[str] = (),
     parameters: Parameters | None = None,
+    model: LanguageModel | None = None,
     report: Report | None = None,
     max_line: int | None = MAX_LINE,
 ) -> Comparison:
@@ -153,6 +158,7 @@ def compare(
     separate: whether to add a system in which each source has a vocabulary of its own
     samples: lines to show at every size (default: some lines of the sources)
     parameters: of the search
+    model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     max_line: the most bytes of a line of text; None for no limit
     Raises ConfigError if an option is wrong.
@@ -167,7 +173,7 @@ def compare(
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
     temperature, samples = arguments.number(temperature, "temperature"), _listed(samples, "samples")
     training, held_out = _texts(sources, "sources"), _texts(heldout, "heldout")
-    options = _Options.of(sizes, select, n_candidates, parameters)
+    options = _Options.of(sizes, select, n_candidates, parameters, model)
     _load_kernels()
     with work.phase("count"):
         texts, held = _read_both(training, held_out, work, max_line)
@@ -237,11 +243,11 @@ def _searched(counts: WordCounts, options: _Options, work: _Work, *, label: str 
     """Learn and search. Sizes, and a rule, that the corpus does not reach are left out and become problems."""
     with work.phase("learn"), measured() as learning:
         n_merges = options.n_candidates
-        candidates = learn_enough(counts) if n_merges is None else learn_bpe(counts, n_merges)
+        candidates = learn_enough(counts, model=options.model) if n_merges is None else learn_bpe(counts, n_merges)
     sizes, select, notes = _reached(candidates, options)
     work.problems += [label + note for note in notes]
     with work.phase("search"), measured() as searching:
-        found = search(candidates, sizes=sizes, select=select, parameters=options.parameters)
+        found = search(candidates, sizes=sizes, select=select, parameters=options.parameters, model=options.model)
     with measured() as sweep:
         muv_search(candidates, length=options.parameters.length)
     return _Found(found, learning[0], searching[0], sweep[0])
@@ -341,7 +347,7 @@ def _results(
 ) -> Iterator[SystemResult]:
     """Every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
     with work.phase("measure"):
-        both = measured_texts(texts, held, length=options.parameters.length)
+        both = measured_texts(texts, held, length=options.parameters.length, model=options.model)
     cuts: dict[Cutter, dict[str, Cuts]] = {}
     for system in systems:
         with work.phase("measure", system.name), work.tolerated(system.name):
@@ -363,4 +369,5 @@ def _samples(given: Sequence[str], texts: Sequence[NamedText], result: SearchRes
     if given:
         return [("sample", line) for line in given]
     lines = [(text.name, line) for text in texts for line in text.lines]
-    return lines or [("words", " ".join(word for word, _ in long_words(result.candidates, result.vocabulary)))]
+    words = readable_cuts(long_words(result.candidates, result.vocabulary), result.vocabulary)
+    return lines or [("words", " ".join(word for word, _ in words))]

@@ -4,7 +4,7 @@ A system cuts every distinct word once; all else is arithmetic on counts. A piec
 as a piece and raises the unknown rate. It is no token of the vocabulary, so entropy and the other measures of the token
 distribution leave it out.
 
->>> text = Text(np.array([3, 1]), n_characters=14, n_lines=2)  # three times "low", once "lower"
+>>> text = Text(np.array([3, 1]), n_characters=14, n_bytes=18, n_lines=2)  # three times "low", once "lower"
 >>> cuts = Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4]))
 >>> found = measure([(text, cuts)], lengths=np.array([3, 1, 2]))
 >>> found.n_pieces, found.fertility, found.continued_word_rate, found.unknown_rate, found.n_used
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from volt.choose import criteria
 from volt.choose.criteria import Length
+from volt.choose.scaling import LanguageModel
+from volt.choose.serving import serving_cost
 
 Longs = NDArray[np.int64]
 
@@ -31,6 +33,7 @@ class Measures:
 
     n_words: words of the text
     n_characters: characters of the text
+    n_bytes: bytes of the text, those of its spaces included (see volt.count.text_bytes)
     n_types: K, tokens of the vocabulary
     n_used: tokens of the vocabulary that the text uses
     n_pieces: N, pieces that the text takes
@@ -41,6 +44,8 @@ class Measures:
         system whose size was searched.
     muv_from_atoms: Eq. 1 against the vocabulary of the text's characters alone
     fertility: pieces per word
+    tokens_per_byte: pieces per byte
+    serving_flops_per_byte: what a byte costs the language model, None if none is given (see volt.choose.scaling)
     continued_word_rate: share of the words that take more than one piece
     renyi: efficiency, α = 2.5
     f95: count of the type at the 95th percentile of frequency
@@ -54,6 +59,7 @@ class Measures:
 
     n_words: int
     n_characters: int
+    n_bytes: int
     n_types: int
     n_used: int
     n_pieces: int
@@ -63,6 +69,8 @@ class Measures:
     muv: float | None
     muv_from_atoms: float | None
     fertility: float
+    tokens_per_byte: float
+    serving_flops_per_byte: float | None
     continued_word_rate: float
     renyi: float | None
     f95: float
@@ -79,11 +87,12 @@ class Text:
     """A text by the counts of its distinct words.
 
     word_counts: (n_words,) int64
-    n_characters, n_lines: of the whole text
+    n_characters, n_bytes, n_lines: of the whole text
     """
 
     word_counts: Longs
     n_characters: int
+    n_bytes: int
     n_lines: int
 
 
@@ -116,6 +125,7 @@ def measure(
     lengths: Longs,
     length: Length = "type",
     atoms: tuple[float, int] | None = None,
+    model: LanguageModel | None = None,
 ) -> Measures:
     """Measure a text that comes in parts, such as one per source.
 
@@ -123,16 +133,21 @@ def measure(
     length: what the mean length of Eq. 2 is taken over
     atoms: the entropy (Eq. 2) of the text's characters and how many distinct ones there are, where `muv_from_atoms`
         starts
+    model: the language model whose cost per byte is measured
     Raises CriterionError if the text has no words or there are no types.
     """
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
     n_words, n_pieces, n_known = int(word_counts.sum()), int(word_counts @ per_word), int(counts.sum())
+    n_bytes = sum(text.n_bytes for text, _ in parts)
     entropy = criteria.entropy(counts, lengths, length=length) if n_known else None
+    fertility = criteria.fertility(n_pieces, n_words)
+    cost = serving_cost(n_pieces, n_bytes, len(lengths), model)
     return Measures(
         n_words=n_words,
         n_characters=sum(text.n_characters for text, _ in parts),
+        n_bytes=n_bytes,
         n_types=len(lengths),
         n_used=int((counts > 0).sum()),
         n_pieces=n_pieces,
@@ -141,7 +156,9 @@ def measure(
         entropy=entropy,
         muv=None,
         muv_from_atoms=_slope(atoms, entropy, len(lengths)),
-        fertility=criteria.fertility(n_pieces, n_words),
+        fertility=fertility,
+        tokens_per_byte=cost.tokens_per_byte,
+        serving_flops_per_byte=cost.serving_flops_per_byte,
         continued_word_rate=criteria.continued_word_rate(per_word, word_counts),
         renyi=criteria.renyi_efficiency(counts) if n_known else None,
         f95=criteria.f95(counts),

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.choose.criteria import Length, source_shares
+from volt.choose.scaling import LanguageModel
 from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
 from volt.comparison.named_texts import NamedText, are_aligned
 from volt.comparison.systems import System
+from volt.count.text_bytes import text_bytes
 
 Longs = NDArray[np.int64]
 Part = tuple[Sequence[str], Text, Cuts]
@@ -78,16 +80,22 @@ class MeasuredTexts:
 
     aligned, heldout_aligned: whether all sources have as many lines, so that their pieces can be compared
     length: what the mean length of Eq. 2 is taken over
+    model: the language model whose cost per byte is measured, if any
     """
 
     sources: tuple[MeasuredText, ...]
     aligned: bool
     heldout_aligned: bool
     length: Length = "type"
+    model: LanguageModel | None = None
 
 
 def measured_texts(
-    sources: Sequence[NamedText], heldout: Sequence[NamedText], *, length: Length = "type"
+    sources: Sequence[NamedText],
+    heldout: Sequence[NamedText],
+    *,
+    length: Length = "type",
+    model: LanguageModel | None = None,
 ) -> MeasuredTexts:
     """Put each training text beside the held-out text of the same name.
 
@@ -105,13 +113,13 @@ def measured_texts(
         places = {word: place for place, word in enumerate(words)}
         texts = (_text(found[name], places) if name in found else None for found in (training, other))
         parts.append(MeasuredText(name, words, *texts))
-    return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length)
+    return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length, model)
 
 
 def _text(source: NamedText, places: dict[str, int]) -> Text:
     counts = np.zeros(len(places), np.int64)
     counts[[places[word] for word in source.counts.words]] = source.counts.counts
-    return Text(counts, source.n_characters, source.counts.n_lines)
+    return Text(counts, source.n_characters, text_bytes(source.counts), source.counts.n_lines)
 
 
 def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
@@ -157,4 +165,5 @@ def _measured(parts: Iterable[Part], system: System, texts: MeasuredTexts) -> Me
     parts = list(parts)
     words = list(chain.from_iterable(words for words, _, _ in parts))
     atoms = character_entropy(words, np.concatenate([text.word_counts for _, text, _ in parts]))
-    return measure([(text, cuts) for _, text, cuts in parts], lengths=system.lengths, length=texts.length, atoms=atoms)
+    cut = [(text, cuts) for _, text, cuts in parts]
+    return measure(cut, lengths=system.lengths, length=texts.length, atoms=atoms, model=texts.model)

@@ -10,7 +10,8 @@ The terminal, the Markdown, the JSON and the HTML page all come from one `Compar
     heldout         the same, or null
     search          volt.choose.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
                     {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, sweep_entropy, muv, sweep_muv,
-                    n_pieces, f95, renyi, n_iters, converged, …}], vocabulary, warnings, cuts, seconds: {phase: s}}
+                    n_pieces, f95, renyi, tokens_per_byte, serving_flops_per_byte, …}], vocabulary,
+                    warnings, cuts, seconds: {phase: s}}
     systems         [{name, family, size, rule, why, on_edge, n_scaffolding, seconds, memory_mb, cost_note,
                     training: Measures, heldout: Measures | null, by_source: {source: Measures},
                     heldout_by_source: {source: Measures}, shares: {source: share of the vocabulary}}]

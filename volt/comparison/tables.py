@@ -104,6 +104,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "fine percent": lambda value: f"{value:.2%}",
     "millionths": lambda value: f"{value * 1e6:,.1f}",
     "millions": lambda value: f"{value / 1e6:,.2f}",
+    "thousand millions": lambda value: _significant(value / 1e9),
     "seconds": lambda value: f"{value:.2f}",
     "significant": _significant,
 }
@@ -121,6 +122,13 @@ FERTILITY = Column("fertility", "fertility", "pieces per word", "ratio", short="
 CUT_WORDS = Column(
     "continued_word_rate", "cut words", "share of the words that take more than one piece", "percent", short="cut"
 )
+TOKENS_PER_BYTE = Column(
+    "tokens_per_byte", "tokens/byte", "pieces per byte of the text, its spaces included", "fine", short="tok./B"
+)
+SERVING = Column(
+    "serving_flops_per_byte", "GFLOP/byte", "what a byte costs the language model, 2 (N + size · d) per piece",
+    "thousand millions", short="GFLOP/B",
+)  # fmt: skip
 PARITY = Column("parity", "parity", "fertility over the mean fertility of all sources", "ratio")
 PREMIUM = Column(
     "premium", "premium", "pieces over those of the source that takes fewest, where lines are aligned", "ratio"
@@ -136,6 +144,7 @@ MEASURES = (
     ),
     FERTILITY,
     CUT_WORDS,
+    TOKENS_PER_BYTE,
     Column("renyi", "Rényi", "efficiency, α = 2.5", "ratio"),
     Column("f95", "F95", "count of the type at the 95th percentile of frequency", "count"),
     Column("divergence", "D", "½ Σ|p − 1/K|, distance from a uniform distribution", "ratio"),
@@ -219,9 +228,17 @@ def cost_table(data: Data) -> Table:
     return table("costs", "Vocabularies, and what each cost", columns, rows, strong=_chosen(data), note=note)
 
 
+def _measures(data: Data) -> tuple[Column, ...]:
+    """The columns of all measures; what serving costs is one where a language model is given."""
+    if not any(system["training"]["serving_flops_per_byte"] for system in data["systems"]):
+        return MEASURES
+    place = MEASURES.index(TOKENS_PER_BYTE) + 1
+    return (*MEASURES[:place], SERVING, *MEASURES[place:])
+
+
 def system_tables(data: Data) -> list[Table]:
     """Every system with every measure: on the training text, and on the held-out text where there is one."""
-    tables = [_systems("training", "Measures on the training text", data, note=legend(MEASURES))]
+    tables = [_systems("training", "Measures on the training text", data, note=legend(_measures(data)))]
     if data["heldout"]:
         tables.append(_systems("heldout", "Measures on the held-out text", data))
     return tables
@@ -229,7 +246,7 @@ def system_tables(data: Data) -> list[Table]:
 
 def _systems(part: str, caption: str, data: Data, *, note: str = "") -> Table:
     rows = [_measured(system, part) for system in data["systems"]]
-    columns = [SYSTEM, replace(SIZE, detail=True), *MEASURES]
+    columns = [SYSTEM, replace(SIZE, detail=True), *_measures(data)]
     return table(f"systems-{part}", caption, columns, rows, strong=_chosen(data), note=note)
 
 
@@ -245,7 +262,7 @@ def _chosen(data: Data) -> Callable[[Data], bool]:
 def source_tables(data: Data) -> list[Table]:
     """Every system on every source, training and held-out, where there are several sources."""
     captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
-    columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *MEASURES]
+    columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
     rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}
     return [table(part.replace("_", "-"), captions[part], columns, found) for part, found in rows.items() if found]
 
@@ -253,9 +270,10 @@ def source_tables(data: Data) -> list[Table]:
 def chosen_source_tables(data: Data) -> list[Table]:
     """The chosen system on every source of the training text; nothing if it could not be measured."""
     balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
+    columns = [SOURCE, SHARE, *_measures(data), *balance]
     return [
         table(
-            "chosen-by-source", f"{system['name']}, by source, training text", [SOURCE, SHARE, *MEASURES, *balance],
+            "chosen-by-source", f"{system['name']}, by source, training text", columns,
             _source_rows(system, "by_source"), note=legend([SHARE, *balance]),
         )
         for system in data["systems"] if system["name"] == data["chosen"]

@@ -19,12 +19,13 @@ again. Merges, ties included, are those of subword-nmt.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volt import arguments
+from volt.count.coverage import Coverage, coverage_of
 from volt.count.word_counts import as_counts
 from volt.errors import CandidateError
 from volt.kernels.watch import run_watched
@@ -52,6 +53,7 @@ def learn_bpe(
     *,
     marker: Marker | None = None,
     min_pair_count: int = 2,
+    coverage: float = 1.0,
     report: Report | None = None,
 ) -> Candidates:
     """Learn merges, as many as asked, or fewer where no pair is left that occurs `min_pair_count` times.
@@ -60,8 +62,10 @@ def learn_bpe(
     n_merges: how many merges to learn, 0 or more; None is 30,000, and on as long as the best pair occurs 500 times
     min_pair_count: how often a pair must occur to be merged, 1 or more
     marker: "suffix", "prefix" or "none"; None is "suffix" for pre-tokens without spaces and "none" for those with.
+    coverage: the share of all characters, spaces included, that the commonest atoms make up; rarer ones are left out
     report: called with the number of merges done, several times a second.
     Raises CandidateError if n_merges is negative or min_pair_count is below 1.
+    Raises ConfigError if coverage is not above 0 and at most 1, or below 1 for bytes.
 
     >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
@@ -73,8 +77,8 @@ def learn_bpe(
     if n_merges is not None:
         n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
     min_pair_count = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
-    marker = _marker(marker, counts)
-    words, atom_numbers = _words(counts, marker)
+    marker, covered = _marker(marker, counts), coverage_of(counts, coverage)
+    words, atom_numbers = _words(counts, marker, covered)
     atoms, until = [atom_text(code) for code in atom_numbers], _until(n_merges, min_pair_count, words)
     texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, until.n_merges))
     final = np.array([code & 1 for code in atom_numbers], np.uint8)
@@ -84,7 +88,8 @@ def learn_bpe(
     )
     _refuse_too_many(len(parts), n_merges, left)
     steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
-    return _candidates(counts, words, atoms, parts, results, _Replacements(steps, steps, replaced), marker, left)
+    changes = _Replacements(steps, steps, replaced)
+    return replace(_candidates(counts, words, atoms, parts, results, changes, marker, left), coverage=covered)
 
 
 def _until(n_merges: int | None, min_pair_count: int, words: Words) -> Until:
@@ -171,11 +176,11 @@ def _marker(marker: Marker | None, counts: WordCounts) -> Marker:
     return marker
 
 
-def _words(counts: WordCounts, marker: Marker) -> tuple[Words, list[int]]:
+def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Words, list[int]]:
     """The words as numbered atoms, and the atoms' codes, the most frequent first; of bytes, all 256 are atoms."""
     from volt.kernels.arrays import Words
 
-    codes, ends, word_counts = _without_hidden(*atom_codes(counts.words, marker=marker), counts.counts)
+    codes, ends, word_counts = _without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, coverage)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
     always = [2 * ord(character) for character in ALPHABET] if counts.pretokenizer.is_bytes else []
     n_by_code = np.bincount(codes, occurrences, minlength=max(always, default=0) + 1)
@@ -186,11 +191,16 @@ def _words(counts: WordCounts, marker: Marker) -> tuple[Words, list[int]]:
     return Words(numbers[codes], ends, word_counts.astype(np.int64)), ordered.tolist()
 
 
-def _without_hidden(codes: Longs, ends: Longs, counts: Longs) -> tuple[Longs, Longs, Longs]:
-    """The words' atoms and counts with hidden user tokens taken out; what stands on either side becomes two words."""
-    if not len(codes) or codes.max() >> 1 < FIRST_HIDDEN:
+def _without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:
+    """The words' atoms and counts with hidden user tokens, and what is not covered, taken out.
+
+    What stands on either side becomes two words.
+    """
+    if coverage is None and codes.max(initial=0) >> 1 < FIRST_HIDDEN:
         return codes, ends, counts
     hidden = (codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN)
+    if coverage is not None:
+        hidden |= np.isin(codes >> 1, coverage.codes)
     words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~hidden]
     starts = np.flatnonzero(np.diff(words + np.cumsum(hidden)[~hidden], prepend=-1))
     return codes[~hidden], np.append(starts[1:], len(words)), counts[words[starts]]

@@ -24,6 +24,7 @@ from volt.errors import CandidateError
 from volt.text.markers import Marker
 
 if TYPE_CHECKING:
+    from volt.count.coverage import Coverage
     from volt.count.word_counts import WordCounts
 
 Ints = NDArray[np.int32]
@@ -59,6 +60,7 @@ class Candidates:
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
     left: how often the best pair that was not merged occurs; 0 if no pair was left, None if that is not known
+    coverage: what was left out of them, None if nothing (see volt.count.coverage)
 
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
 
@@ -77,6 +79,7 @@ class Candidates:
     marker: Marker
     counts: WordCounts = field(repr=False)
     left: int | None = None
+    coverage: Coverage | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]

@@ -8,6 +8,8 @@ Bytes that print in Latin-1 stand for themselves; the others, in order, for U+01
 
 from __future__ import annotations
 
+from volt.text.markers import BYTE_TOKENS
+
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
 ALPHABET = tuple(chr(byte if byte in _PRINTABLE else 256 + _OTHERS.index(byte)) for byte in range(256))
@@ -23,3 +25,13 @@ def to_characters(data: bytes) -> str:
 def to_bytes(text: str) -> bytes:
     """The bytes that these characters stand for. Characters outside the alphabet stand for their own UTF-8."""
     return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
+
+
+def readable(text: str) -> str:
+    """The text that these characters stand for, as people read it: bytes that are no whole UTF-8 as <0xNN>.
+
+    >>> print(readable("ÃłĠla"), readable("Ġc"), readable("Ãł"[0]))
+    à la  c <0xC3>
+    """
+    decoded = to_bytes(text).decode("utf-8", "surrogateescape")
+    return "".join(BYTE_TOKENS[ord(one) - 0xDC00] if "\udc80" <= one <= "\udcff" else one for one in decoded)

@@ -1,0 +1,136 @@
+"""Laws of the size that a language model deserves, and of what each byte of text costs it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from merges import LINES, word_counts
+
+from volt import LanguageModel, WordCounts, learn_bpe, search
+from volt.choose.report import as_data
+from volt.choose.scaling import scaling_size, serving_flops_per_byte, vocabulary_parameters
+from volt.count.text_bytes import text_bytes
+from volt.errors import ArgumentError, ConfigError
+
+FEW = settings(deadline=None, max_examples=40)
+CANDIDATES = learn_bpe(WordCounts.from_pairs([(word, 3) for line in LINES for word in line.split()]), 60)
+params_, widths_ = st.floats(1e6, 1e13), st.integers(1, 32_768)
+
+
+def model_of(size: int) -> LanguageModel:
+    """A model that deserves about this size: that of the law's smallest model, of another width."""
+    return LanguageModel(33e6, max(1, 3_145_728 // size))
+
+
+@pytest.mark.parametrize(
+    ("params", "width", "published"), [(33e6, 512, 6_144), (2.87e9, 3_200, 43_000), (70e9, 8_192, 216_000)]
+)
+def test_sizes_of_the_paper(params, width, published):
+    """Within a tenth of what the paper says of its 33 M and 3 B models, and of Llama2-70B (the least of three
+    approaches)."""
+    assert scaling_size(params, width) == pytest.approx(published, rel=0.1)
+
+
+@given(params_, widths_)
+@FEW
+def test_the_law(params, width):
+    """A size takes no more parameters than the law gives, one token more would; ten times the model deserves
+    10^0.8354 times as many; twice the width half the size, but for rounding."""
+    n_v, size = vocabulary_parameters(params), scaling_size(params, width)
+    assert size == 1 or size * width <= n_v * (1 + 1e-12)
+    assert (size + 1) * width > n_v * (1 - 1e-12)
+    assert vocabulary_parameters(10 * params) / n_v == pytest.approx(10**0.8354)
+    assert scaling_size(params, 2 * width) in (max(1, size // 2), size // 2 + 1)
+
+
+@pytest.mark.parametrize("params", [0, -1.0, math.nan, math.inf, float("1e400"), 10**400, "1e9", None, True])
+def test_impossible_parameters_are_refused(params):
+    """What is no positive, finite number is an error that names params."""
+    with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
+        LanguageModel(params, 512)
+    with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
+        vocabulary_parameters(params)
+
+
+@pytest.mark.parametrize("width", [0, -3, 2.5, 10**400, math.nan, math.inf, "512", None])
+def test_impossible_widths_are_refused(width):
+    """What is no whole number of at least 1 is an error that names width."""
+    with pytest.raises((ConfigError, ArgumentError), match=r"^width is"):
+        LanguageModel(1e9, width)
+
+
+def test_the_rule_needs_a_model():
+    """Without one the rule is an error that shows how to give it, and is no pick; another thing is no model."""
+    with pytest.raises(ConfigError, match=r"model=volt\.LanguageModel\("):
+        search(CANDIDATES, select="scaling")
+    assert "scaling" not in search(CANDIDATES).picks
+    with pytest.raises(ArgumentError, match="model is 1000"):
+        search(CANDIDATES, model=1000)  # type: ignore[arg-type]
+
+
+def test_the_rule_picks_the_size_that_the_model_deserves():
+    """Chosen or beside another rule, whatever sizes are searched; its size is measured as well."""
+    sizes, low = [CANDIDATES.n_atoms, CANDIDATES.n_tokens], CANDIDATES.n_atoms
+    model = model_of(low + 20)
+    result = search(CANDIDATES, sizes=sizes, select="scaling", model=model)
+    assert result.best.size == result.pick.size == model.size
+    assert low < model.size < CANDIDATES.n_tokens
+    assert model.size in [step.size for step in result.steps]
+    assert not result.pick.on_edge
+    assert f"deserve {model.size:,} tokens" in result.pick.why
+    assert f"|{model.signature}|" in result.signature
+    assert search(CANDIDATES, sizes=sizes, model=model).picks["scaling"] == result.pick
+
+
+@pytest.mark.parametrize(("model", "place", "at_least"), [
+    (LanguageModel(70e9, 8_192), -1, True), (LanguageModel(1e6, 100_000), 0, False),
+])  # fmt: skip
+def test_a_size_out_of_reach_is_said(model, place, at_least):
+    """A size beyond what the candidates offer picks the last size, "at least", one below them the atoms."""
+    for select in ("scaling", "tokens"):
+        result = search(CANDIDATES, select=select, model=model)
+        pick = result.picks["scaling"]
+        assert pick.size == (CANDIDATES.n_atoms, CANDIDATES.n_tokens)[place]
+        assert pick.at_least == at_least
+        assert f"{model.size:,} tokens" in pick.why
+        assert ("fewer than" in pick.why) != at_least
+
+
+# Tokens and operations per byte
+
+
+@pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "metaspace", "gpt2", "bytes"])
+@given(lines=st.lists(st.text(st.sampled_from("ab é一😀.1"), max_size=9).map(lambda text: " ".join(text.split()))))
+@settings(deadline=None, max_examples=12)
+def test_the_bytes_of_the_words_are_those_of_the_text(pretokenizer, lines):
+    """Lines whose words stand apart by one space have their own bytes, with one for a line end where the pre-tokeniser
+    knows of it."""
+    from volt.text.pretokenizer import PreTokenizer
+
+    cut = PreTokenizer(pretokenizer)
+    pairs = [(word, 1) for line in lines for word in cut.split(line)]
+    ends = 0 if pretokenizer in ("gpt2", "bytes") else sum(map(bool, lines))
+    counts = WordCounts.from_pairs(pairs, pretokenizer=cut)
+    assert text_bytes(counts) == sum(len(line.encode()) for line in lines) + ends
+
+
+@given(word_counts())
+@settings(deadline=None, max_examples=5)
+def test_each_size_has_its_cost(words):
+    """Tokens per byte times bytes are the pieces, exactly; operations per byte are 2 (N + V d) times that."""
+    candidates = learn_bpe(WordCounts.from_pairs(words), 30, min_pair_count=1)
+    if not candidates.n_merges:
+        return
+    model = LanguageModel(1e6, 64)
+    data = as_data(search(candidates, model=model))
+    n_bytes = sum((len(word.encode()) + 1) * count for word, count in words.items())
+    for step in data["steps"]:
+        assert step["tokens_per_byte"] * n_bytes == pytest.approx(step["n_pieces"])
+        expected = 2 * (1e6 + step["size"] * 64) * step["tokens_per_byte"]
+        assert step["serving_flops_per_byte"] == pytest.approx(expected)
+        assert serving_flops_per_byte(1e6, 64, step["size"], step["tokens_per_byte"]) == pytest.approx(expected)
+    assert data["best"] in data["steps"]
+    assert all(step["serving_flops_per_byte"] is None for step in as_data(search(candidates))["steps"])

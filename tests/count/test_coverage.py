@@ -1,0 +1,164 @@
+"""Laws of the characters that a vocabulary leaves out: sentencepiece's choice, and counts that stay exact."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import naive
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from merges import LINES, MARKERS
+
+from volt import Encoder, SpecialTokens, WordCounts, learn_bpe, search
+from volt.count.coverage import checked_share, coverage_of
+from volt.errors import ArgumentError, ConfigError, CorpusError, VoltError
+
+FEW = settings(deadline=None, max_examples=30)
+words_ = st.dictionaries(st.text("aaabbcdé一😀", min_size=1, max_size=6), st.integers(1, 40), min_size=1, max_size=12)
+shares_ = st.floats(0.3, 1, exclude_max=True)
+WORDS = Counter(word for line in LINES for word in line.split())
+
+
+def ranked(words: dict[str, int]) -> list[tuple[str, int]]:
+    """Characters and their counts, the commonest first, then by code point; "▁" stands for a space before each word."""
+    found = Counter[str]()
+    for word, count in words.items():
+        for character in "▁" + word:
+            found[character] += count
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+@given(words_, shares_)
+@FEW
+def test_the_commonest_characters_stay_as_few_as_make_up_the_share(words, share):
+    """The law, character by character; the space is counted, and stays."""
+    rows, kept, n_kept = ranked(words), set[str](), 0
+    total = sum(count for _, count in rows)
+    for character, count in rows:
+        if n_kept / total < share:
+            kept.add(character)
+            n_kept += count
+    expected = [character for character, _ in rows if character not in kept and character != "▁"]
+    if not kept - {"▁"}:
+        with pytest.raises(CorpusError, match="leaves no character"):
+            coverage_of(WordCounts.from_pairs(words), share)
+        return
+    found = coverage_of(WordCounts.from_pairs(words), share)
+    assert found is not None
+    assert found.left_out == "".join(expected)
+    assert found.n_left_out == sum(count for character, count in rows if character in expected)
+    assert found.n_characters == total
+    assert found.n_left_out <= (1 - share) * total + 1e-9
+
+
+@pytest.mark.parametrize("share", [0.98, 0.985, 0.99, 0.995])
+def test_sentencepiece_leaves_out_the_same(share, tmp_path):
+    """The characters of a model that sentencepiece trains with the same share (at least 0.98) of these lines, and ▁."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    counts = WordCounts.from_pairs(WORDS)
+    found = coverage_of(counts, share)
+    assert found is not None
+    kept = set("".join(WORDS)) - set(found.left_out)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_prefix=str(tmp_path / "spm"), model_type="bpe",
+        vocab_size=len(kept) + 4, character_coverage=share, normalization_rule_name="identity", minloglevel=2,
+    )  # fmt: skip
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
+    theirs = {model.id_to_piece(number) for number in range(3, model.get_piece_size())}
+    assert theirs == kept | {"▁"}
+
+
+def test_sentencepiece_leaves_out_the_same_of_a_real_text(lines, tmp_path):
+    """The same on 5,000 lines of Cantonese and German, with its usual share."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    texts = [*lines("ted/Cantonese.txt.gz", 2_500), *lines("multi30k/train.de.gz", 2_500)]
+    texts = [" ".join(text.split()) for text in texts if "\u2581" not in text]
+    words = Counter(word for text in texts for word in text.split())
+    found = coverage_of(WordCounts.from_pairs(words), 0.9995)
+    assert found is not None
+    kept = set("".join(words)) - set(found.left_out)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_prefix=str(tmp_path / "spm"), model_type="bpe",
+        vocab_size=len(kept) + 4, character_coverage=0.9995, normalization_rule_name="identity", minloglevel=2,
+    )  # fmt: skip
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
+    assert {model.id_to_piece(number) for number in range(3, model.get_piece_size())} == kept | {"▁"}
+    assert len(found.left_out) > 20
+
+
+@given(words_, shares_)
+@FEW
+def test_what_is_left_out_parts_words(words, share):
+    """Merges are learned from what stands on either side, as from words of their own."""
+    try:
+        candidates = learn_bpe(WordCounts.from_pairs(words), 30, marker="none", min_pair_count=1, coverage=share)
+    except CorpusError:
+        return
+    parts = Counter[str]()
+    assert candidates.coverage is not None
+    for word, count in words.items():
+        for part in word.translate({ord(one): " " for one in candidates.coverage.left_out}).split(" "):
+            parts[part] += count * bool(part)
+    assert candidates.merges == naive.learn(+parts, 30, "none", 1)
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_counts_are_those_of_the_encoded_corpus(marker):
+    """Left-out characters are unknown, each one piece, or bytes; all other counts are those of the encoder."""
+    counts = WordCounts.from_pairs(WORDS)
+    candidates = learn_bpe(counts, 150, marker=marker, min_pair_count=1, coverage=0.9)
+    coverage = candidates.coverage
+    assert coverage is not None
+    assert len(coverage.left_out) > 20
+    for byte_fallback in (False, True):
+        result = search(candidates, select="tokens", byte_fallback=byte_fallback)
+        encoder, found = Encoder(result.vocabulary), Counter[str]()
+        for pieces, n in zip(encoder.encode_words(counts.words), counts.counts.tolist(), strict=True):
+            for piece in pieces:
+                found[piece] += n
+        tokens = dict(zip(result.vocabulary.tokens, result.vocabulary.counts, strict=True))
+        assert {token: found[token] for token in tokens} == tokens
+        left = sum(count for piece, count in found.items() if piece not in tokens)
+        if byte_fallback:
+            assert left > coverage.n_left_out
+            assert encoder.decode(encoder.encode("მთე😀")) == "მთე😀"
+        else:
+            assert left == coverage.n_left_out
+    assert "|coverage:0.9|" in result.signature
+    assert result.vocabulary.provenance["left_out"] == coverage.left_out
+
+
+def test_the_share_of_everything_changes_nothing():
+    """coverage=1 is the default, and leaves nothing out."""
+    counts = WordCounts.from_pairs(WORDS)
+    one, other = learn_bpe(counts, 50, coverage=1), learn_bpe(counts, 50)
+    assert one.tokens == other.tokens
+    assert one.coverage is other.coverage is None
+    assert "coverage" not in search(one).signature
+
+
+def test_user_tokens_are_no_characters():
+    """A user token is not left out, however rare, and does not count."""
+    special = SpecialTokens(user=("<url>",))
+    counts = WordCounts.from_pairs({special.hide_text("ab<url>c"): 5, "ab": 95})
+    found = coverage_of(counts, 0.98)
+    assert found is not None
+    assert (found.left_out, found.n_characters) == ("c", 305)
+
+
+@pytest.mark.parametrize("share", [0, -0.5, 1.1, 10**400, math.nan, math.inf, "0.9", None, True])
+def test_impossible_shares_are_refused(share):
+    """What is no number above 0 and at most 1 is an error that names coverage."""
+    for call in (checked_share, lambda share: learn_bpe(WORDS, 9, coverage=share)):
+        with pytest.raises((ConfigError, ArgumentError), match="coverage is"):
+            call(share)
+
+
+def test_bytes_have_nothing_to_leave_out():
+    """Where words are spelled by bytes, a share below 1 is an error, and 1 is none."""
+    counts = WordCounts.from_pairs({"low": 2}, pretokenizer="bytes")
+    assert learn_bpe(counts, 1, coverage=1).coverage is None
+    with pytest.raises(VoltError, match="256 bytes spell every character"):
+        learn_bpe(counts, 1, coverage=0.9)
