@@ -45,6 +45,9 @@ faults: $(READY)  ## faults of disks, signals, damaged files and long runs under
 faults-load: $(READY)  ## 20 minutes of a stream with eight sources and a slow consumer, and 10,000 streams
 	$(FAULTS) load --minutes 25 --slow 1200
 
+trimming: $(READY)  ## which merges are worth keeping: the transport and its rivals on the corpora in VOLT_DATA; 10 minutes
+	PYTHONPATH=.:cli $(BIN)/python -m experiments.trimming -o experiments/trimming/TABLE.md
+
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py
 
