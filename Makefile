@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage mutants audit faults faults-load bench report notebooks paper clean
+.PHONY: check lint format demo test coverage mutants audit faults faults-load bench report notebooks paper trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests

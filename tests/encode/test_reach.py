@@ -79,8 +79,7 @@ def texts_of(vocabulary: Vocabulary, characters: str) -> set[str]:
     """The tokens that some line of up to four of these characters, or others, produces."""
     letters = dict.fromkeys([*characters, *BESIDE, " "])
     lines = ["".join(line) for n in range(1, 5) for line in product(letters, repeat=n)]
-    pieces = Encoder(vocabulary).encode_text("\n".join(lines).encode()).decode().split()
-    return set(pieces) & set(vocabulary.tokens)
+    return {piece for pieces in Encoder(vocabulary).encode_lines(lines) for piece in pieces} & set(vocabulary.tokens)
 
 
 @pytest.mark.parametrize("cut", CUT)
@@ -117,6 +116,15 @@ def test_reasons_are_told_apart() -> None:
     assert found.never == {"abc": "merges", "Ab": "normalizer", "a ": "pretokenizer"}
     assert found.undecided == ("<u>a",)  # text of "<U>" gives it: lower case comes behind user tokens
     assert "<u>a" in Encoder(lower).encode("<U>a")
+
+
+def test_what_only_splitting_back_yields_is_reached() -> None:
+    """Merges break "abc" itself; it comes out of "abcd", which is made otherwise and split back into it."""
+    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("bc", "d"), ("a", "bcd"))
+    vocabulary = Vocabulary(merges=merges, tokens=("a", "abc", "d"), marker="none")
+    found = reach(vocabulary)
+    assert (found.texts["abc"], found.never) == ("abcd", {})
+    assert_texts_give_their_tokens(vocabulary, found)
 
 
 def test_a_token_that_spells_the_end_of_words_is_reached_as_an_unknown_character() -> None:
