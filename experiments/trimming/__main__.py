@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 
@@ -104,11 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "tokens, characters included, or the nearest that they can. Rare types occur fewer than 100 times in the "
         "training text. Seconds are of choosing, or, as published, of learning in plain Python."
     )
-    text = "\n\n".join([head, *sections(given.size, given.corpora, data)]) + "\n"
-    if given.output:
-        given.output.write_text(text, encoding="utf-8")
-    else:
-        print(text, end="")
+    with given.output.open("w", encoding="utf-8") if given.output else nullcontext(sys.stdout) as file:
+        print(head, file=file, flush=True)
+        for section in sections(given.size, given.corpora, data):
+            print(f"\n{section}", file=file, flush=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ CUT = {  # pre-tokeniser: the atoms of its tokens, and what else stands in texts
     "regex:[a-c]+|[ ]": ["a", "b", "c", "▁"],
 }
 BESIDE = "x2?\t"
-FEW, FEWER = settings(deadline=None, max_examples=15), settings(deadline=None, max_examples=4)
+FEW, FEWER = settings(deadline=None, max_examples=10), settings(deadline=None, max_examples=3)
 
 
 def length(token: str) -> int:
