@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage mutants audit faults faults-load bench report notebooks paper clean
+.PHONY: check lint format demo test coverage mutants audit faults faults-load bench report notebooks paper trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -44,6 +44,9 @@ faults: $(READY)  ## faults of disks, signals, damaged files and long runs under
 
 faults-load: $(READY)  ## 20 minutes of a stream with eight sources and a slow consumer, and 10,000 streams
 	$(FAULTS) load --minutes 25 --slow 1200
+
+trimming: $(READY)  ## which merges are worth keeping: the transport and its rivals on the corpora in VOLT_DATA; 10 minutes
+	PYTHONPATH=.:cli $(BIN)/python -m experiments.trimming -o experiments/trimming/TABLE.md
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py

@@ -277,8 +277,8 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
     "volt.stream.save_state": {"path": "nowhere/x"},
     "volt.stream.traces": {"numbers": []},
 }
-MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "SearchResult", "SizeStep", "Summary", "Trace",
-                "TransportPlan", "Batch", "Transform", "FORMATS", "LineFault")  # fmt: skip
+MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "Reach", "SearchResult", "SizeStep", "Summary",
+                "Trace", "TransportPlan", "Batch", "Transform", "FORMATS", "LineFault")  # fmt: skip
 CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
 CALLS |= {f"transform {name}": kind for name, kind in TRANSFORMS.items()}
 REST["transform user"] = {"function": "low"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from volt.errors import ConfigError, shown
-from volt_cli.console import loading, print_json, show
+from volt_cli.console import Phases, loading, prepare_kernels, print_json, show
 from volt_cli.models import load_model
 from volt_cli.options import Json, Model
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 MOST_OF_VALUE = 1000  # characters of an entry of the provenance, or of a setting
+UNREACHED = {  # how the reasons of volt.encode.reach are told
+    "merges": "lost in merging",
+    "normalizer": "changed by the normalizer",
+    "user tokens": "hidden by user tokens",
+    "pretokenizer": "whole in no pre-token",
+    "undecided": "in no text that was tried",
+}
 
 
 def inspect(
@@ -27,24 +34,26 @@ def inspect(
 ) -> None:
     """Show what is in a vocabulary, and how it cuts a text.
 
-    Prints sizes, settings, provenance, the most frequent and the longest tokens.
+    Prints sizes, settings, provenance, the most frequent and the longest tokens, and those that no text can produce.
     """
     if n < 0:
         raise ConfigError(f"-n {n}: give how many tokens to list, 0 or more")
     line = " ".join(text or [])
     with loading():
-        data = _data(model, line, n)
+        vocabulary = load_model(model)
+    prepare_kernels(Phases(), "words")
+    with loading():
+        data = _data(model, vocabulary, line, n)
     if as_json:
         print_json(data, indent=1)
     else:
-        _show(data, line)
+        _show(data, line, n)
 
 
-def _data(model: Path, line: str, n: int) -> dict[str, Any]:
+def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
     """All that is shown, as JSON values."""
     from volt.choose.report import vocabulary_data
 
-    vocabulary = load_model(model)
     counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
     return {
         "file": str(model),
@@ -53,8 +62,18 @@ def _data(model: Path, line: str, n: int) -> dict[str, Any]:
         "provenance": dict(vocabulary.provenance),
         "most_frequent": sorted(counted, key=lambda row: -row[1])[:n],
         "longest": sorted(counted, key=lambda row: (-len(row[0]), -row[1]))[:n],
+        "unreachable": _unreached(vocabulary),
         "pieces": _cut(vocabulary, line) if line else [],
     }
+
+
+def _unreached(vocabulary: Vocabulary) -> dict[str, list[str]]:
+    """The tokens that no text can produce, by the reason."""
+    from volt.encode.reachable import reach
+
+    found = reach(vocabulary)
+    reasons = {**found.never, **dict.fromkeys(found.undecided, "undecided")}
+    return {why: tokens for why in UNREACHED if (tokens := [token for token, of in reasons.items() if of == why])}
 
 
 def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
@@ -63,15 +82,15 @@ def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
     return Encoder(vocabulary).encode(line)
 
 
-def _show(data: dict[str, Any], line: str) -> None:
+def _show(data: dict[str, Any], line: str, n: int) -> None:
     from volt.text.layout import Entry
 
-    rows = list(_rows(data, line))
+    rows = list(_rows(data, line, n))
     width = max(len(name) for name, _, _ in rows) + 2
     show(*(Entry(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
 
 
-def _rows(data: dict[str, Any], line: str) -> Iterator[tuple[str, list[str], str]]:
+def _rows(data: dict[str, Any], line: str, n: int) -> Iterator[tuple[str, list[str], str]]:
     """What is shown: a name, parts that are not broken inside, and what stands between two of them."""
     from volt.text.layout import at_bars
 
@@ -82,6 +101,10 @@ def _rows(data: dict[str, Any], line: str) -> Iterator[tuple[str, list[str], str
                 yield (shown_key, at_bars(text), "") if key == "signature" else (shown_key, text.split(" "), " ")
         elif name in ("most_frequent", "longest"):
             yield name, [f"{shown(token)} {count:,}" for token, count in value], "  "
+        elif name == "unreachable":
+            for why, tokens in (value or {"": []}).items():
+                told = f"{len(tokens):,} {UNREACHED[why]}" + ":" * bool(n) if why else "none"
+                yield name, [*told.split(" "), *map(shown, tokens[:n]), *["…"] * (0 < n < len(tokens))], " "
         elif name == "pieces":
             yield from [("cut", list(map(shown, value)), " ")] * bool(line)
         else:

@@ -123,6 +123,22 @@ def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
     assert "the</w>" in shown
     data = json.loads(run("inspect", "-m", "v.volt", "the cat", "--json").stdout)
     assert "".join(data["pieces"]) == "the</w>cat</w>"
+    assert data["unreachable"] == {}
+    assert shown.split("unreachable")[1].split()[0] == "none"
+
+
+def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
+    """`volt inspect` tells how many there are for each reason, the first of them, and all of them with --json."""
+    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "\x1b"))
+    made = tuple(map("".join, merges))
+    volt.Vocabulary(merges, ("a", *made), marker="none", normalizer="lowercase").save("v.volt")
+    shown = run("inspect", "-m", "v.volt", "-n", "1").stdout.decode()
+    assert [" ".join(line.split()) for line in shown.splitlines() if line.startswith("unreachable")] == [
+        "unreachable 1 lost in merging: abc",
+        "unreachable 1 changed by the normalizer: A\\x1b",
+    ]
+    found = json.loads(run("inspect", "-m", "v.volt", "--json").stdout)["unreachable"]
+    assert found == {"merges": ["abc"], "normalizer": ["A\x1b"]}
 
 
 BAD_CORPORA: list[tuple[str, bytes | None, Sequence[str], str]] = [

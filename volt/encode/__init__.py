@@ -9,5 +9,9 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.encode.encoded import Encoded as Encoded
     from volt.encode.encoder import Encoder as Encoder
+    from volt.encode.reachable import Reach as Reach
+    from volt.encode.reachable import reach as reach
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"encoded": ("Encoded",), "encoder": ("Encoder",)})
+__getattr__, __dir__, __all__ = lazy(
+    __name__, {"encoded": ("Encoded",), "encoder": ("Encoder",), "reachable": ("Reach", "reach")}
+)
