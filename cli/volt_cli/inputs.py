@@ -27,7 +27,7 @@ def readable_texts(files: list[str] | None) -> list[str] | None:
 
 def readable_named_texts(texts: list[str] | None) -> list[str] | None:
     """The same texts, of which each is FILE or NAME=FILE. Raises CorpusError if one is missing or cannot be read."""
-    from volt.comparison.names import source_paths
+    from volt.count.names import source_paths
 
     readable_texts([*source_paths(texts or []).values()])
     return texts

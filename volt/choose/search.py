@@ -200,7 +200,7 @@ def _signature(candidates: Candidates, sizes: Sequence[int], select: str, parame
     counts = candidates.counts
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
-        f"|marker:{candidates.marker}|merges:{candidates.n_merges}|sizes:{_range(sizes)}|select:{select}"
+        f"{candidates.origin}|marker:{candidates.marker}|merges:{candidates.n_merges}|sizes:{_range(sizes)}|select:{select}"
         f"|{parameters.signature}|version:{version('volt-vocab')}"
     )
 

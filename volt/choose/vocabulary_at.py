@@ -109,4 +109,12 @@ def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         "entropy": step.entropy,
         "converged": step.converged,
         "iterations": step.n_iters,
+        **_sources_of(candidates),
     }
+
+
+def _sources_of(candidates: Candidates) -> dict[str, Any]:
+    """The named sources, if there are some, and how they were weighed."""
+    counts = candidates.counts
+    found = {"sources": list(counts.sources), "temperature": counts.temperature} if counts.sources else {}
+    return {**found, **({"parity": candidates.parity} if candidates.parity else {})}

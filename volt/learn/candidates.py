@@ -58,6 +58,7 @@ class Candidates:
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
+    parity: the unit in which `learn_parity` compared sources; empty for other merges
 
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
 
@@ -75,6 +76,7 @@ class Candidates:
     trajectory: Trajectory = field(repr=False)
     marker: Marker
     counts: WordCounts = field(repr=False)
+    parity: str = ""
 
     def __repr__(self) -> str:
         sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
@@ -82,6 +84,11 @@ class Candidates:
         return (
             f"<Candidates: {', '.join(sizes)}, {'no marker' if self.marker == 'none' else self.marker}, from {words}>"
         )
+
+    @property
+    def origin(self) -> str:
+        """What sources the words are of, and whether parity chose the merges, as a part of a signature."""
+        return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "")
 
     @property
     def merges(self) -> list[tuple[str, str]]:
