@@ -9,7 +9,7 @@ import naive
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merges import FEW, assert_exact_at_every_size, learned, markers, word_counts
+from merges import assert_exact_at_every_size, learned, markers, word_counts
 
 import volt
 from volt.count.word_counts import WordCounts
@@ -18,6 +18,7 @@ from volt.learn.parity import learn_parity, measure_parity, n_units
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 
+FEW = settings(deadline=None, max_examples=25)
 UNITS = ["character", "byte", "line"]
 units = st.sampled_from(UNITS)
 sources_ = st.lists(word_counts(), min_size=2, max_size=3).map(lambda rows: dict(zip("bac", rows, strict=False)))
@@ -37,7 +38,7 @@ def lengths(sources, unit, *, n_lines=7):
 
 
 @given(sources_, units, markers, st.integers(0, 30), st.integers(1, 4))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_merges_equal_the_naive_learner(sources, unit, marker, n_merges, min_pair_count):
     """Merges are those of encoding all words anew after every merge, to see which source is the worst and what its
     pairs are."""
@@ -49,12 +50,12 @@ def test_merges_equal_the_naive_learner_on_longer_words():
     """The same, where heaps, pair lists and the pool outgrow their first size, and one source has most of the text."""
     rng = Random(5)
     sources = {
-        name: {"".join(rng.choices(letters, k=rng.randint(9, 40))): rng.randint(1, most) for _ in range(30)}
+        name: {"".join(rng.choices(letters, k=rng.randint(9, 40))): rng.randint(1, most) for _ in range(15)}
         for name, letters, most in (("a", "abcdefgh", 9_000), ("b", "cdefghij", 9), ("c", "αβγδcde", 3))
     }
     for unit in UNITS:
-        found = learn_parity(counted(sources), 150, unit=unit, min_pair_count=1)
-        assert found.merges == naive.learn_parity(sources, lengths(sources, unit), 150, min_pair_count=1)
+        found = learn_parity(counted(sources), 90, unit=unit, min_pair_count=1)
+        assert found.merges == naive.learn_parity(sources, lengths(sources, unit), 90, min_pair_count=1)
 
 
 @given(word_counts(), units, markers)
@@ -68,7 +69,7 @@ def test_equal_sources_give_plain_merges(words, unit, marker):
 @given(word_counts(), st.integers(1, 3))
 @FEW
 def test_a_source_without_a_pair_leaves_the_choice_to_the_others(words, min_pair_count):
-    """Sources of single characters have nothing to merge, however badly they are compressed: the third one chooses all."""
+    """Sources of single characters have nothing to merge, however badly they are compressed: the third chooses."""
     sources = counted({"a": {"x": 1}, "b": {"y": 1}, "w": words})
     found = learn_parity(sources, 30, unit="line", marker="none", min_pair_count=min_pair_count)
     assert found.merges == learned(words, 30, marker="none", min_pair_count=min_pair_count).merges
