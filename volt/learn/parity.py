@@ -21,6 +21,7 @@ import numpy as np
 
 from volt import arguments
 from volt.count.word_counts import as_counts, mix
+from volt.display import counted
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.kernels.watch import run_watched
 from volt.learn.bpe import _code_points, _marker, _text_starts, _without_hidden, learn_bpe, replay_bpe
@@ -112,6 +113,13 @@ class Parity:
     size: int
     sources: tuple[SourceParity, ...]
 
+    def __repr__(self) -> str:
+        plain, fair = self.ratios
+        found = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}"
+        return (
+            f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {found}, {self.cost:+.1%} pieces>"
+        )
+
     @property
     def ratios(self) -> tuple[float, float]:
         """Pieces per unit of the worst source over those of the best: under plain BPE, and under the candidates."""
@@ -138,11 +146,13 @@ def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: U
 
     >>> sources = {"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}
     >>> parity = measure_parity(sources, learn_parity(sources, n_merges=3), size=14)
-    >>> parity.sources[1], f"{parity.ratios[0]:.2f} → {parity.ratios[1]:.2f}, {parity.cost:+.0%}"
-    (SourceParity(name='fi', n_units=11, plain=11, fair=7), '2.27 → 1.13, +55%')
+    >>> parity, parity.sources[1]
+    (<Parity: 2 sources, 14 tokens, worst ÷ best 2.273 → 1.131 pieces per character, +54.5% pieces>,
+    SourceParity(name='fi', n_units=11, plain=11, fair=7))
     """
     named, _ = _several(sources, 1.0)
-    candidates = arguments.instance(candidates, Candidates, "candidates")
+    call = "volt.measure_parity(sources, {}, size=size)"
+    candidates = arguments.instance(candidates, Candidates, "candidates", call=call)
     n_merges, marker, units = candidates.merges_at(size), candidates.marker, n_units(named, unit)
     plain = learn_bpe(candidates.counts, n_merges, marker=marker, min_pair_count=1).merges
     fair = candidates.merges[:n_merges]
