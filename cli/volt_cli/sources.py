@@ -195,7 +195,7 @@ def parity_text(parity: Parity) -> RenderableType:
 
     heads = (f"pieces per {parity.unit}", f"{parity.unit}s", "plain BPE", "parity")
     rows = [
-        (shown(row.name), f"{row.n_units:,}", f"{row.plain / row.n_units:.4g}", f"{row.fair / row.n_units:.4g}")
+        (shown(row.name), f"{row.n_units:,}", f"{row.plain / row.n_units:.3f}", f"{row.fair / row.n_units:.3f}")
         for row in parity.sources
     ]
     plain, fair = parity.ratios
