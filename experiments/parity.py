@@ -17,6 +17,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import volt
@@ -35,11 +36,12 @@ def cases(data: Path, folder: Path) -> Iterator[tuple[str, dict[str, WordCounts]
     yield from (("Multi30k en de fr cs", multi30k, unit) for unit in units)
     verses = _common_verses({name: data / f"bible/{name}.tsv.gz" for name in SCRIPTS}, folder)
     yield from (("New Testament hy uk sw", verses, unit) for unit in units[:2])
-    yield (
-        "TED Finnish Georgian Marathi",
-        {name: volt.count_words(data / f"ted/{name}.txt.gz") for name in TALKS},
-        units[1],
-    )
+    talks = {name: volt.count_words(data / f"ted/{name}.txt.gz") for name in TALKS}
+    yield "TED Finnish Georgian Marathi", talks, "character"
+    with gzip.open(data / "ted/Georgian.txt.gz", "rb") as file:
+        (folder / "few").write_bytes(b"".join(islice(file, N_FEW)))
+    few = volt.count_words(folder / "few")
+    yield f"TED Finnish, {N_FEW:,} lines of Georgian", {"Finnish": talks["Finnish"], "Georgian": few}, "character"
 
 
 def _common_verses(paths: dict[str, Path], folder: Path) -> dict[str, WordCounts]:
