@@ -373,7 +373,7 @@ def objects(folder: Path) -> dict[str, object]:
     plan = volt.Sinkhorn(max_iters=2)(problem)
     return {
         "vocabulary": volt.Vocabulary(tuple((a, a) for a in map(chr, range(0x4E00, 0x5000))), tuple(map(chr, range(0x4E00, 0x5000)))),
-        "parity": volt.measure_parity(dict.fromkeys(map(str, range(500)), COUNTS), CANDIDATES, size=14),
+        "parity": volt.measure_parity(dict.fromkeys(map(str, range(30)), COUNTS), CANDIDATES, size=14),
         "counts": COUNTS, "candidates": CANDIDATES, "result": RESULT, "step": RESULT.best, "curve": RESULT.curve,
         "encoder": ENCODER, "encoded": ENCODER.encode_batch(["low"] * 500), "comparison": comparison,
         "text": NamedText("n" * 500, COUNTS), "problem": problem, "plan": plan, "potentials": plan.potentials,
