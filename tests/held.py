@@ -10,6 +10,7 @@ from volt.stream.running.state import Cursor, State
 
 WINGS = ("choose", "comparison", "count", "encode", "formats", "learn", "stream", "text", "vocabulary")
 COUNTS = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
+SOURCES = {"a": COUNTS, "b": {"low": 1}}
 CANDIDATES = volt.learn_bpe(COUNTS, n_merges=9)
 RESULT = volt.search(CANDIDATES, sizes=[14, 16, 18], select="fixed:18")
 VOCABULARY = RESULT.vocabulary

@@ -83,6 +83,36 @@ def learn(word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix",
     return merges
 
 
+def learn_parity(
+    sources: Mapping[str, Mapping[str, int]],
+    units: Mapping[str, int],
+    n_merges: int,
+    marker: str = "suffix",
+    min_pair_count: int = 2,
+) -> list[Pair]:
+    """The same, but only in the source that has the most pieces per unit and a pair that occurs often enough.
+
+    >>> learn_parity({"a": {"ab": 9}, "b": {"cdc": 2}}, {"a": 9, "b": 1}, 2, "none")
+    [('d', 'c'), ('c', 'dc')]
+    """
+    symbols = {name: {word: atoms(word, marker) for word in words} for name, words in sources.items()}
+    merges: list[Pair] = []
+    while len(merges) < n_merges:
+        allowed = {}
+        for name in sorted(sources):
+            counts = pair_counts(sources[name], symbols[name])
+            often = [p for p, n in counts.items() if n >= min_pair_count and not fakes_the_end(p, marker)]
+            if often:
+                pieces = sum(len(symbols[name][word]) * count for word, count in sources[name].items())
+                allowed[name] = float(pieces) / float(units[name]), max(often, key=lambda pair: (counts[pair], pair))
+        if not allowed:
+            break
+        best = allowed[max(allowed, key=lambda name: allowed[name][0])][1]  # of equal ones, the first
+        symbols = {name: {word: replace(found, best) for word, found in rows.items()} for name, rows in symbols.items()}
+        merges.append(best)
+    return merges
+
+
 def returns(word_counts: Mapping[str, int], merges: Sequence[Pair], marker: str = "suffix") -> bool:
     """Whether some pair stands in a word again after it was merged, because a later merge made one of its parts anew.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from held import CANDIDATES, COUNTS, ENCODER, NAN, PUBLIC, RESULT, SPECIAL, STATE, VOCABULARY
+from held import CANDIDATES, COUNTS, ENCODER, NAN, PUBLIC, RESULT, SOURCES, SPECIAL, STATE, VOCABULARY
 from scipy import sparse
 
 import volt
@@ -97,6 +97,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.learn_bpe(COUNTS, n_merges=10**30), "n_merges is 1000000000000000000000000000000; give"),
     (lambda: volt.learn_bpe(COUNTS, min_pair_count=0), "min_pair_count is 0; give 1 or more"),
     (lambda: volt.learn_bpe(COUNTS, report=5), "report is 5 (int); give a function, or None"),
+    (lambda: volt.learn_parity([COUNTS]), "sources is a list; give the counts of each source by its name"),
+    (lambda: volt.learn_parity({"a": COUNTS}), "parity is between sources, and there is only 'a'; give two or more"),
+    (lambda: volt.learn_parity(SOURCES, unit="word"), "unknown unit 'word'; choose from character, byte, line"),
+    (lambda: volt.measure_parity(SOURCES, COUNTS, size=14), "candidates is a WordCounts; did you mean"),
     (lambda: volt.replay_bpe(COUNTS, ["lo"]), "merges[0] is 'lo' (str); give a pair of strings"),
     (lambda: volt.replay_bpe(COUNTS, None), "merges is None; give a list of merges"),
     (lambda: CANDIDATES.counts_at("18"), "size is '18' (str); give a whole number"),
@@ -272,12 +276,13 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
     "volt.write_vocabulary": {"path": "nowhere/x", "to": "tokens"},
     "volt.comparison.NamedText": {"counts": {"a": 1}},
     "volt.Vocabulary": {"tokens": ("a",)},
+    "volt.measure_parity": {"candidates": CANDIDATES, "size": 14},
     "volt.stream.Source": {"paths": ("nowhere.tsv",)},
     "volt.stream.plan": {"at": 1, "seconds": 0.0},
     "volt.stream.save_state": {"path": "nowhere/x"},
     "volt.stream.traces": {"numbers": []},
 }
-MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "Reach", "SearchResult", "SizeStep", "Summary",
+MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary",
                 "Trace", "TransportPlan", "Batch", "Transform", "FORMATS", "LineFault")  # fmt: skip
 CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
 CALLS |= {f"transform {name}": kind for name, kind in TRANSFORMS.items()}
@@ -298,6 +303,8 @@ METHODS: dict[str, Callable[[Any], object]] = {
     "learn_bpe n_merges": lambda odd: volt.learn_bpe(COUNTS, odd), "learn_bpe marker": lambda odd: volt.learn_bpe(COUNTS, 3, marker=odd),
     "replay_bpe merges": lambda odd: volt.replay_bpe(COUNTS, odd), "search sizes": lambda odd: volt.search(CANDIDATES, sizes=odd),
     "search select": lambda odd: volt.search(CANDIDATES, sizes=[14, 16], select=odd), "mix": lambda odd: volt.mix({"a": COUNTS}, temperature=odd),
+    "learn_parity unit": lambda odd: volt.learn_parity(SOURCES, 3, unit=odd), "learn_parity temperature": lambda odd: volt.learn_parity(SOURCES, 3, temperature=odd),
+    "measure_parity candidates": lambda odd: volt.measure_parity(SOURCES, odd, size=14), "measure_parity size": lambda odd: volt.measure_parity(SOURCES, CANDIDATES, size=odd),
     "search special": lambda odd: volt.search(CANDIDATES, sizes=[14], special=odd), "encode seed": lambda odd: ENCODER.encode("low", dropout=0.5, seed=odd),
     "count_words normalizer": lambda odd: volt.count_words("nowhere.txt", normalizer=odd), "count_words fields": lambda odd: volt.count_words("nowhere.txt", fields=odd),
     "Vocabulary tokens": lambda odd: volt.Vocabulary((), odd), "Vocabulary special": lambda odd: volt.Vocabulary((), (), special=odd),

@@ -29,7 +29,7 @@ def search() -> None:
     from volt.kernels.ready import compile_kernels
     from volt.stream.mixing.mixture import Mixture
 
-    compile_kernels("learn", "replay", "words")
+    compile_kernels("learn", "parity", "replay", "words")
     Mixture((3.0, 1.0)).turns(2)
 
 

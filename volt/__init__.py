@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from volt.learn.bpe import learn_bpe as learn_bpe
     from volt.learn.bpe import replay_bpe as replay_bpe
     from volt.learn.candidates import Candidates as Candidates
+    from volt.learn.parity import learn_parity as learn_parity
+    from volt.learn.parity import measure_parity as measure_parity
     from volt.stream import Stream as Stream
     from volt.text.special_tokens import SpecialTokens as SpecialTokens
     from volt.vocabulary import Vocabulary as Vocabulary
@@ -56,7 +58,7 @@ _import, __dir__, __all__ = lazy(
         "encode": ("Encoder",),
         "errors": ("VoltError",),
         "formats": ("read_vocabulary", "write_vocabulary"),
-        "learn": ("Candidates", "learn_bpe", "replay_bpe"),
+        "learn": ("Candidates", "learn_bpe", "learn_parity", "measure_parity", "replay_bpe"),
         "stream": ("Stream",),
         "text.special_tokens": ("SpecialTokens",),
         "vocabulary": ("Vocabulary",),

@@ -167,8 +167,8 @@ def _is_report(path: str) -> bool:
 
 def _check_files(corpus: list[str], heldout: list[str], systems: list[str], reports: ReportOptions) -> None:
     """Raise ConfigError if a report would be written over a text, a vocabulary or another report."""
-    from volt.comparison.names import source_paths
     from volt.comparison.systems import parse_spec
+    from volt.count.names import source_paths
     from volt.files.paths import expand
     from volt.formats.registry import files_read
 

@@ -25,9 +25,20 @@ def readable_texts(files: list[str] | None) -> list[str] | None:
     return files
 
 
+def readable_sources(texts: list[str] | None) -> list[str] | None:
+    """The same texts, which all are FILE, or all NAME=FILE or NAME=FILE:N.
+
+    Raises ConfigError if only some have names, CorpusError if one is missing or cannot be read.
+    """
+    from volt.count.names import named_files
+
+    readable_texts([file.path for file in named_files(texts or []).values()] or texts)
+    return texts
+
+
 def readable_named_texts(texts: list[str] | None) -> list[str] | None:
     """The same texts, of which each is FILE or NAME=FILE. Raises CorpusError if one is missing or cannot be read."""
-    from volt.comparison.names import source_paths
+    from volt.count.names import source_paths
 
     readable_texts([*source_paths(texts or []).values()])
     return texts

@@ -190,6 +190,11 @@ class CountOptions:
     max_line: MaxLine = MAX_LINE
     min_count: Annotated[int, typer.Option(metavar="N", help="Leave out words that occur less often.")] = 1
 
+    @property
+    def is_table(self) -> bool:
+        """Whether it is said what the columns of a text are."""
+        return bool(self.fields or self.column or self.word_counts)
+
 
 @dataclass(frozen=True)
 class CandidateOptions:

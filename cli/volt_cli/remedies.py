@@ -15,6 +15,7 @@ REMEDIES = {
     r"\bmax_line=None\b": "--max-line none",
     r"\bmax_line='([^']*)'": r"--max-line '\1'",
     r"\berrors='(\w+)'": r"--encoding-errors \1",
+    r"\bunit='(\w+)'": r"--parity-unit \1",
     r"\bpretokenizer='bytes'": "--level bytes",
     r"\b(marker|pretokenizer|separator|fields|column)='([^']*)'": r"--\1 \2",
     r"\b(?:count|learn) with (?=--)": "search with ",

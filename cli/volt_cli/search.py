@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
-from volt_cli.inputs import readable_texts
+from volt_cli.inputs import readable_sources
 from volt_cli.options import (
     CandidateOptions,
     CountOptions,
@@ -30,14 +32,21 @@ from volt_cli.places import (
     save,
     say_written,
 )
+from volt_cli.sources import SourceOptions, each_text, joint_output, outputs_of, parity_data, parity_text
 from volt_cli.standing import standing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
     from volt.choose.scaling import LanguageModel
     from volt.choose.search import SearchResult
+    from volt.count.names import NamedFile
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
+    from volt.learn.parity import Parity
     from volt.text.special_tokens import SpecialTokens
+
+    Learner = Callable[..., Candidates]
 
 
 def search(
@@ -45,18 +54,26 @@ def search(
         list[str],
         typer.Argument(
             metavar="CORPUS",
-            callback=readable_texts,
-            help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too.",
+            callback=readable_sources,
+            help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too. NAME=FILE, or NAME=FILE:N for column "
+            "N, names a source.",
         ),
     ],
     sizing: SizeOptions,
     modelling: ModelOptions,
     counting: CountOptions,
+    naming: SourceOptions,
     learning: CandidateOptions,
     special: SpecialOptions,
     transport: TransportOptions,
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write; default: CORPUS.volt, here.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to write; default: CORPUS.volt, here. With --per-source a folder.",
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Without -o: replace a CORPUS.volt that is of another corpus.")
@@ -73,51 +90,109 @@ def search(
     from volt.choose.rules import parse_rule
     from volt.choose.scaling import checked_model
     from volt.choose.search import search as run_search
+    from volt.count.names import named_files
     from volt.files.paths import expand
     from volt.text.special_tokens import SpecialTokens
 
-    target = out or default_output(corpus)
+    named = named_files(corpus)
+    naming.check(named, learning.file, word_counts=counting.word_counts)
+    files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
+    targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
     parameters = transport.parameters()
     parse_rule(sizing.select)
     model = checked_model(modelling.model(), sizing.select)
     _check_coverage(learning, counting)
-    check_one_for_stdout(json=as_json, output=is_stdout(target))
-    check_places([target], [*expand(corpus), learning.file])
-    check_place(target)
-    replaced = standing(target) if out is None and not force else None
+    check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
+    check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file])
+    if naming.per_source and out:
+        out.mkdir(parents=True, exist_ok=True)
+    for target in targets.values():
+        check_place(target)
+    replaced = {name: standing(target) for name, target in targets.items() if out is None and not force}
+    if not quiet:
+        naming.warn({name: files[name] for name in files if not (counting.is_table or _column(named, name))})
     phases = Phases(quiet=quiet)
-    prepare_kernels(phases, "replay" if learning.file else "learn", "words")
-    counts = _count(corpus, counting, tokens, phases)
-    if replaced:
-        replaced.refuse_other(counts)
-    candidates = _candidates(counts, learning, model, phases)
-    with phases.phase("search", unit="sizes") as advance:
-        result = run_search(
-            candidates, sizes=asked, select=sizing.select, parameters=parameters, special=tokens,
-            byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of,
-            report=advance,
-        )  # fmt: skip
+    prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
+    sources = {name: _count(files[name], _column(named, name), counting, tokens, phases) for name in files}
+    corpora = sources if naming.per_source else {"": _joined(sources, naming) if named else sources[""]}
+    for name, other in replaced.items():
+        if other:
+            other.refuse_other(corpora[name])
+
+    def found(counts: WordCounts) -> SearchResult:
+        learn = naming.learner(sources, counts, coverage=learning.coverage)
+        candidates = _candidates(counts, learning, model, phases, learn)
+        with phases.phase("search", unit="sizes") as advance:
+            return run_search(
+                candidates, sizes=asked, select=sizing.select, parameters=parameters, special=tokens,
+                byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of, report=advance,
+            )  # fmt: skip
+
+    results = {name: found(counts) for name, counts in corpora.items()}
     with phases.phase("save"):
-        save(result.vocabulary, target)
+        for name, result in results.items():
+            save(result.vocabulary, targets[name])
+    if naming.per_source:
+        _report_each(results, phases, targets, as_json=as_json, quiet=quiet)
+        return
+    parity = _parity(results[""], sources, naming, phases) if naming.parity else None
     if as_json:
-        _print_json(result, phases, target)
+        _print_json(results[""], phases, targets[""], parity)
     elif not quiet:
-        _print_report(result, phases, target)
+        _print_report(results[""], phases, targets[""], parity)
 
 
-def _print_json(result: SearchResult, phases: Phases, target: Path) -> None:
+def _default_output(corpus: list[str], named: Collection[str]) -> Path:
+    return joint_output(named) if named else default_output(corpus)
+
+
+def _column(named: Mapping[str, NamedFile], name: str) -> int | None:
+    """The column of a source that was given with its name."""
+    return named[name].column if name in named else None
+
+
+def _joined(sources: Mapping[str, WordCounts], naming: SourceOptions) -> WordCounts:
+    from volt.count.word_counts import mix
+
+    return mix(sources, temperature=naming.temperature)
+
+
+def _parity(result: SearchResult, sources: Mapping[str, WordCounts], naming: SourceOptions, phases: Phases) -> Parity:
+    from volt.learn.parity import measure_parity
+
+    with phases.phase("parity"):
+        return measure_parity(sources, result.candidates, size=result.best.size, unit=naming.unit)
+
+
+def _print_json(result: SearchResult, phases: Phases, target: Path, parity: Parity | None) -> None:
     from volt.choose.report import as_data
 
-    data = as_data(result, seconds=phases.seconds)
+    data = {**as_data(result, seconds=phases.seconds), **({"parity": parity_data(parity)} if parity else {})}
     print_json({**data, "output": str(target)}, indent=1)
 
 
-def _print_report(result: SearchResult, phases: Phases, target: Path) -> None:
+def _print_report(result: SearchResult, phases: Phases, target: Path, parity: Parity | None) -> None:
     from volt.choose.report import as_text
 
-    show(as_text(result, seconds=phases.seconds), console=console_beside(target))
+    beside = [parity_text(parity)] if parity else []
+    show(as_text(result, seconds=phases.seconds), *beside, console=console_beside(target))
     say_written(target, f"{result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
+
+
+def _report_each(
+    results: Mapping[str, SearchResult], phases: Phases, targets: Mapping[str, Path], *, as_json: bool, quiet: bool
+) -> None:
+    """Print what was picked for each source."""
+    from volt.choose.report import as_data
+
+    if as_json:
+        each = {name: {**as_data(result), "output": str(targets[name])} for name, result in results.items()}
+        print_json({"sources": each, "seconds": phases.seconds}, indent=1)
+    elif not quiet:
+        show(each_text(results))
+        for name, result in results.items():
+            say_written(targets[name], f"{result.vocabulary.size:,} tokens")
 
 
 def _at_level(level: str, pretokenizer: str) -> str:
@@ -167,34 +242,36 @@ def default_output(corpus: list[str]) -> Path:
     return Path(f"{name if name.strip('.-*?[]') else 'vocabulary'}.volt")
 
 
-def _count(corpus: list[str], asked: CountOptions, special: SpecialTokens, phases: Phases) -> WordCounts:
+def _count(
+    files: list[str], column: int | None, asked: CountOptions, special: SpecialTokens, phases: Phases
+) -> WordCounts:
+    """The words of files, or of one column of them."""
     from volt.count.corpus import count_words
     from volt.files.long_lines import parse_max_line
 
     with phases.phase("count", unit="B") as advance:
         return count_words(
-            corpus, normalizer=asked.normalizer, pretokenizer=_at_level(asked.level, asked.pretokenizer),
-            fields=asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
+            files, normalizer=asked.normalizer, pretokenizer=_at_level(asked.level, asked.pretokenizer),
+            fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
             max_line=parse_max_line(asked.max_line),
             progress=lambda path, done, total: advance(done, total),
         )  # fmt: skip
 
 
-def _candidates(counts: WordCounts, asked: CandidateOptions, model: LanguageModel | None, phases: Phases) -> Candidates:
+def _candidates(
+    counts: WordCounts, asked: CandidateOptions, model: LanguageModel | None, phases: Phases, learn: Learner
+) -> Candidates:
     """Learned merges, as many as are asked for or as the rules need, or those of a file."""
-    from volt.choose.enough import learn_enough
-    from volt.learn.bpe import learn_bpe
+    from volt.choose.enough import learned_until_decided
 
     if asked.file:
         return _replayed(counts, asked, phases)
-    options: dict[str, Any] = {
-        "marker": asked.marker, "min_pair_count": asked.min_pair_count, "coverage": asked.coverage,
-    }  # fmt: skip
+    learn = partial(learn, marker=asked.marker, min_pair_count=asked.min_pair_count)
     with phases.phase("learn", total=asked.n_merges, unit="merges") as advance:
         if asked.n_merges is None:
-            return learn_enough(counts, model=model, report=advance, **options)
-        found = learn_bpe(counts, asked.n_merges, report=advance, **options)
+            return learned_until_decided(partial(learn, report=advance), model)
+        found = learn(asked.n_merges, report=advance)
     if found.n_merges < asked.n_merges:
         say(
             f"note: --candidates {asked.n_merges}: this corpus gives only {counted(found.n_merges, 'merge')} whose "

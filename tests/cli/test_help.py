@@ -27,6 +27,7 @@ from volt_cli import options
 from volt_cli.__main__ import app
 from volt_cli.encode import encode
 from volt_cli.examples import EXAMPLES
+from volt_cli.sources import SourceOptions
 
 TREE: Any = get_command(app)
 COMMANDS: dict[str, Any] = {
@@ -106,7 +107,7 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
     shown = run("search", "--help").stdout.decode()
     for group in (
-        options.SizeOptions, options.ModelOptions, options.CountOptions, options.CandidateOptions,
+        options.SizeOptions, options.ModelOptions, options.CountOptions, SourceOptions, options.CandidateOptions,
         options.SpecialOptions, options.TransportOptions,
     ):  # fmt: skip
         part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from commands import Run
@@ -29,6 +30,8 @@ def test_after_warmup_no_command_compiles(run: Run) -> None:
     said = run("search", "corpus.txt", "-o", "c.volt", "--candidates", "10").stderr
     said += run("export", "-m", "c.volt", "--to", "subword-nmt", "-o", "c.codes").stderr
     said += run("search", "corpus.txt", "-o", "again.volt", "--candidates", "c.codes").stderr
+    (parity := Path("p.txt")).write_text("the low hat\n")
+    said += run("search", "a=corpus.txt", f"b={parity}", "--parity", "-o", "p.volt").stderr
     for form in ("ids", "pieces"):
         said += run("encode", "-m", "c.volt", "corpus.txt", "--form", form, "-o", form).stderr
         said += run("encode", "-m", "c.volt", "corpus.txt", "--form", form, "--dropout", "0.1", "--seed", "1").stderr

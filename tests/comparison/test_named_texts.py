@@ -15,7 +15,7 @@ from volt.comparison.named_texts import (
     sample_lines,
     unseen_characters,
 )
-from volt.comparison.names import source_paths
+from volt.count.names import source_paths
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
 

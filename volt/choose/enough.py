@@ -40,6 +40,14 @@ def learn_enough(
     <Candidates: 11 tokens, 6 atoms, 5 merges, suffix, from 7 words>
     """
     learn = partial(learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage, report=report)
+    return learned_until_decided(learn, model)
+
+
+def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
+    """What `learn` learns, called with more and more merges while a rule is undecided and pairs are left.
+
+    learn: takes the number of merges; without one, it decides itself
+    """
     found = learn()
     while found.left != 0 and found.n_merges < MOST_GROWN and _is_short(found, model):
         found = learn(min(2 * found.n_merges, MOST_GROWN))

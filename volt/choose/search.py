@@ -224,9 +224,9 @@ def _signature(
     counts = candidates.counts
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
-        f"|marker:{candidates.marker}{_coverage(candidates)}|merges:{candidates.n_merges}|sizes:{as_text(sizes)}"
-        f"|select:{select}{f'|multiple:{multiple_of}' * (multiple_of > 1)}|{parameters.signature}"
-        f"{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
+        f"{candidates.origin}|marker:{candidates.marker}{_coverage(candidates)}|merges:{candidates.n_merges}"
+        f"|sizes:{as_text(sizes)}|select:{select}{f'|multiple:{multiple_of}' * (multiple_of > 1)}"
+        f"|{parameters.signature}{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
     )
 
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -111,4 +112,13 @@ def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         "converged": step.converged,
         "iterations": step.n_iters,
         **left_out,
+        **_sources_of(candidates),
     }
+
+
+def _sources_of(candidates: Candidates) -> dict[str, Any]:
+    """The named sources, if there are some, and how they were weighed."""
+    counts = candidates.counts
+    temperature = counts.temperature if isfinite(counts.temperature) else "inf"  # which JSON has no number for
+    found = {"sources": list(counts.sources), "temperature": temperature} if counts.sources else {}
+    return {**found, **({"parity": candidates.parity} if candidates.parity else {})}

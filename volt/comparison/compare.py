@@ -183,9 +183,8 @@ def compare(
     study = _study(found, options, work)
     with work.phase("samples"):
         tokens, cuts = token_table(found.search), sample_cuts(found.search, _samples(samples, texts, found.search))
-    names = ",".join(text.name for text in texts)
     return Comparison(
-        signature=f"{found.search.signature}|sources:{names}|temperature:{temperature:g}",
+        signature=found.search.signature,
         made=made_now(work.seconds), corpus=corpus_facts(texts, temperature),
         heldout=corpus_facts(held, 1.0) if held else None,
         search=found.search, phases=work.phases, systems=results, chosen=f"volt {found.search.pick.rule}",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from volt import arguments
-from volt.comparison.names import source_paths
 from volt.count.corpus import count_words
+from volt.count.names import source_paths
 from volt.count.word_counts import WordCounts, as_counts
 from volt.display import counted
 from volt.files.blocks import read_blocks

@@ -18,6 +18,7 @@ from volt.files.blocks import Block, read_blocks
 from volt.text.normalizer import check_text
 
 _TEXT = pl.col("text")
+_HEAD, _HEAD_LINES = 1 << 14, 5  # bytes and lines that are looked at to tell a table
 _decode_json = json.JSONDecoder().raw_decode
 
 
@@ -37,6 +38,23 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
         raise CorpusError(f"{block.place(index)}: {found}; repair the line")
     parts = _TEXT.str.split("\t")
     return lines.select(text=pl.concat_list([parts.list.get(number - 1) for number in fields])).explode("text")
+
+
+def first_columns(path: str) -> list[str]:
+    """The columns of a text's first line, if its first lines have several; none otherwise, and none of a pipe.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"low\\tlower\\nold\\tolder\\n") and file.flush()
+    ...     first_columns(file.name)
+    ['low', 'lower']
+    """
+    if not os.path.isfile(path) or is_json_lines(path) or is_parquet(path):
+        return []
+    blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
+    lines = next((block.data.decode() for block in blocks), "").split("\n")
+    filled = [line for line in lines if line.strip()][:_HEAD_LINES]
+    return filled[0].split("\t") if filled and all("\t" in line.strip() for line in filled) else []
 
 
 def is_json_lines(path: str) -> bool:

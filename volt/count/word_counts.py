@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import blake2b
+from math import fsum
 from numbers import Integral
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,6 +60,7 @@ class WordCounts:
     n_bytes: how many bytes of decompressed text they are
     n_bad_lines: how many of the lines were not UTF-8, or null
     normalizer, pretokenizer: what made the words; adding counts made differently raises CorpusError
+    sources, temperature: what `mix` made them of; equal counts are equal whatever they are of
 
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
     >>> counts.words, counts.counts, counts.n_words, counts.total
@@ -73,6 +75,8 @@ class WordCounts:
     n_bad_lines: int = 0
     normalizer: Normalizer = _NORMALIZER
     pretokenizer: PreTokenizer = _PRETOKENIZER
+    sources: tuple[str, ...] = ()
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         arguments.instance(
@@ -169,7 +173,16 @@ class WordCounts:
         if self._provenance[3:] != other._provenance[3:]:
             made_with = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
             raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
-        return replace(self, **summed([self.part, other.part])._asdict())
+        return WordCounts(*summed([self.part, other.part]), self.normalizer, self.pretokenizer)
+
+    @property
+    def origin(self) -> str:
+        """The sources and the temperature of a mixture, as a part of a signature; empty for other counts.
+
+        >>> mix({"sw": {"na": 1}, "de": {"und": 100}}, temperature=2).origin
+        '|sources:de,sw|temperature:2'
+        """
+        return f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}" if self.sources else ""
 
     @property
     def part(self) -> CountedPart:
@@ -203,29 +216,30 @@ class WordCounts:
         return replace(self, table=scaled.cast({"count": pl.Int64}))
 
 
-def mix(named: Mapping[str, WordCounts], *, temperature: float = 1.0) -> WordCounts:
+def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: float = 1.0) -> WordCounts:
     """Add named sources after rescaling their totals n_i in proportion to n_i^(1/temperature).
 
-    named: the counts of each source, by its name
+    named: the counts of each source, by its name; their order changes nothing
     temperature: above 0; above 1 the small sources gain, and 1 changes nothing
 
-    The largest source keeps its counts; the others grow (or shrink, below temperature 1) to the total
-    n_max (n_i / n_max)^(1/temperature), rounded up word by word.
+    The total stays that of the texts, N: source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T), and each of its words
+    the count w_i · count, w_i = N p_i / n_i, rounded, but at least 1, so that no word vanishes. (In multilingual
+    training sentences are sampled so: Conneau and Lample 2019, Arivazhagan et al. 2019.)
     Raises ConfigError if the temperature is not positive or no source is given, CorpusError if one is empty.
 
     >>> named = {"de": WordCounts.from_pairs({"und": 100}), "sw": WordCounts.from_pairs({"na": 1})}
     >>> mix(named, temperature=2).table.rows()
-    [('na', 10), ('und', 100)]
+    [('na', 9), ('und', 92)]
     """
     remedy = "give the counts of each source by its name, such as mix({'de': german, 'en': english})"
     found = arguments.mapping(named, "named", remedy=remedy)
-    named = {name: as_counts(counts, f"named[{name!r}]") for name, counts in found.items()}
-    if not named or not (temperature := arguments.number(temperature, "temperature")) > 0:
-        raise ConfigError(f"{len(named)} sources, temperature {temperature}: give sources and a positive temperature")
-    if empty := [name for name, counts in named.items() if not counts.n_words]:
+    counted = {str(name): as_counts(counts, f"named[{name!r}]") for name, counts in found.items()}
+    if not counted or not (temperature := arguments.number(temperature, "temperature")) > 0:
+        raise ConfigError(f"{len(counted)} sources, temperature {temperature}: give sources and a positive temperature")
+    if empty := [name for name, counts in counted.items() if not counts.n_words]:
         raise CorpusError(f"source {empty[0]!r} has no words; leave it out")
-    largest = max(counts.total for counts in named.values())
-    return reduce(add, (_warmed(counts, largest, temperature=temperature) for counts in named.values()))
+    mixed = reduce(add, _warmed([*counted.values()], temperature))
+    return replace(mixed, sources=tuple(sorted(counted)), temperature=temperature)
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
@@ -252,10 +266,29 @@ def _row(pair: tuple[str, int]) -> tuple[str, int]:
     return word, int(count)
 
 
-def _warmed(counts: WordCounts, largest: int, *, temperature: float) -> WordCounts:
-    if temperature == 1 or counts.total == largest:
-        return counts
-    return counts.rescale(max(1, round(largest * (counts.total / largest) ** (1 / temperature))))
+def _warmed(sources: list[WordCounts], temperature: float) -> list[WordCounts]:
+    """The sources with the totals that `mix` gives them, but for the rounding of each count."""
+    check_total(total := sum(counts.total for counts in sources))
+    if temperature == 1:
+        return sources
+    largest = max(counts.total for counts in sources)
+    shares = [(counts.total / largest) ** (1 / temperature) for counts in sources]
+    whole = fsum(shares)  # exact, whatever the order
+    wanted = (max(1, round(total * (share / whole))) for share in shares)
+    return [_scaled(counts, new) for counts, new in zip(sources, wanted, strict=True)]
+
+
+def _scaled(counts: WordCounts, total: int) -> WordCounts:
+    """Every count times total / counts.total, rounded to the nearest, but at least 1.
+
+    >>> _scaled(WordCounts.from_pairs({"a": 8, "b": 2}), 2).table.rows()
+    [('a', 2), ('b', 1)]
+    """
+    new, old, least = (pl.lit(number, dtype=pl.Int128) for number in (total, counts.total, 1))
+    rounded = pl.max_horizontal((_COUNT.cast(pl.Int128) * new + old // 2) // old, least)
+    scaled = counts.table.with_columns(rounded.alias("count"))
+    check_total(int(scaled["count"].sum()))
+    return replace(counts, table=scaled.cast({"count": pl.Int64}))
 
 
 def summed(parts: Iterable[CountedPart]) -> CountedPart:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Job = Literal["learn", "replay", "words", "encode", "dropout", "decode", "mix"]
+Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "mix"]
 
 
 class Loop(NamedTuple):
@@ -47,6 +47,7 @@ class Loop(NamedTuple):
 _FILL = Loop("pair_table.fill", 0.3)
 JOBS: dict[Job, tuple[Loop, ...]] = {
     "learn": (Loop("learn.learn_merges", 4.5),),
+    "parity": (Loop("learn_parity.learn_parity_merges", 5.4),),
     "replay": (_FILL, Loop("words.trace_each", 1.8)),
     "words": (_FILL, Loop("words.encode_each", 1.4)),
     "encode": (
@@ -109,6 +110,16 @@ def _learn() -> None:
 
     texts = Texts(_ints(97, 98), _longs(0, 1, 2, 0, 0))
     learn(Words(_ints(0, 1), _longs(2), _longs(2)), texts, _bytes(2), _ints(), Until(1, 2, 1, 1), _longs(0, 0))
+
+
+def _learn_parity() -> None:
+    from volt.kernels.arrays import Words
+    from volt.kernels.learn_parity import learn_parity
+    from volt.kernels.texts import Texts
+
+    texts = Texts(_ints(97, 98), _longs(0, 1, 2, 0, 0))
+    words = Words(_ints(0, 1), _longs(2), _longs(2))
+    learn_parity(words, texts, _bytes(2), _ints(), _longs(2), _longs(4), 1, 2, _longs(0, 0))
 
 
 def _trace() -> None:
@@ -211,6 +222,7 @@ def _apportion() -> None:
 _SAMPLES: dict[str, Callable[[], object]] = {
     "pair_table.fill": _merges,
     "learn.learn_merges": _learn,
+    "learn_parity.learn_parity_merges": _learn_parity,
     "words.trace_each": _trace,
     "words.encode_each": _encode_words,
     "words.sample_each": _sample,

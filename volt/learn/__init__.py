@@ -10,5 +10,15 @@ if TYPE_CHECKING:
     from volt.learn.bpe import learn_bpe as learn_bpe
     from volt.learn.bpe import replay_bpe as replay_bpe
     from volt.learn.candidates import Candidates as Candidates
+    from volt.learn.parity import Parity as Parity
+    from volt.learn.parity import learn_parity as learn_parity
+    from volt.learn.parity import measure_parity as measure_parity
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"bpe": ("learn_bpe", "replay_bpe"), "candidates": ("Candidates",)})
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "bpe": ("learn_bpe", "replay_bpe"),
+        "candidates": ("Candidates",),
+        "parity": ("Parity", "learn_parity", "measure_parity"),
+    },
+)

@@ -61,6 +61,7 @@ class Candidates:
     counts: the words that the merges were learned from
     left: how often the best pair that was not merged occurs; 0 if no pair was left, None if that is not known
     coverage: what was left out of them, None if nothing (see volt.count.coverage)
+    parity: the unit in which `learn_parity` compared sources; empty for other merges
 
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
 
@@ -80,6 +81,7 @@ class Candidates:
     counts: WordCounts = field(repr=False)
     left: int | None = None
     coverage: Coverage | None = field(default=None, repr=False)
+    parity: str = ""
 
     def __repr__(self) -> str:
         sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
@@ -87,6 +89,11 @@ class Candidates:
         return (
             f"<Candidates: {', '.join(sizes)}, {'no marker' if self.marker == 'none' else self.marker}, from {words}>"
         )
+
+    @property
+    def origin(self) -> str:
+        """What sources the words are of, and whether parity chose the merges, as a part of a signature."""
+        return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "")
 
     @property
     def merges(self) -> list[tuple[str, str]]:

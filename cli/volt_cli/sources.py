@@ -1,0 +1,221 @@
+"""Named sources of a search: how they are weighed, merges that treat them alike, and a vocabulary for each.
+
+>>> SourceOptions(parity=True).check({}, None, word_counts=False)
+Traceback (most recent call last):
+    ...
+volt.errors.ConfigError: --parity is of named sources; write NAME=FILE for each text, such as en=train.en.gz
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from volt.errors import ConfigError, shown, shown_path
+from volt_cli.console import say
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from volt.choose.search import SearchResult
+    from volt.count.word_counts import WordCounts
+    from volt.kernels.ready import Job
+    from volt.learn.candidates import Candidates
+    from volt.learn.parity import Parity
+
+MOST_COLUMNS, MOST_OF_COLUMN = 6, 24  # that a warning shows
+MOST_OF_NAME = 100  # characters of a name that is put together
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What is done with sources that have names."""
+
+    PANEL = "Named sources"
+
+    temperature: Annotated[
+        float, typer.Option(metavar="T", help="Rescale the sources' totals n to n^(1/T), from 1: 5 helps small ones.")
+    ] = 1.0
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Let the source that is compressed worst choose each merge.")
+    ] = False
+    parity_unit: Annotated[
+        Literal["character", "byte", "line"] | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Compare pieces per character, byte, or line of texts that are translations; default: character.",
+        ),
+    ] = None
+    per_source: Annotated[
+        bool, typer.Option("--per-source", help="A vocabulary for each source, NAME.volt; -o is then a folder.")
+    ] = False
+
+    @property
+    def unit(self) -> Literal["character", "byte", "line"]:
+        """What parity compares."""
+        return self.parity_unit or "character"
+
+    @property
+    def asked(self) -> str:
+        """The first option that is given; empty for none."""
+        given = {
+            "--temperature": self.temperature != 1, "--parity": self.parity,
+            "--parity-unit": self.parity_unit is not None, "--per-source": self.per_source,
+        }  # fmt: skip
+        return next((name for name, is_given in given.items() if is_given), "")
+
+    def check(self, names: Collection[str], candidates: str | None, *, word_counts: bool) -> None:
+        """Raise ConfigError if the options contradict each other or do not go with these sources.
+
+        candidates: the file of merges, if they are not learned
+        word_counts: whether texts are tables of words
+        """
+        if not self.temperature >= 1:
+            raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
+        if self.asked and not names:
+            raise ConfigError(
+                f"{self.asked} is of named sources; write NAME=FILE for each text, such as en=train.en.gz"
+            )
+        if self.parity_unit and not self.parity:
+            raise ConfigError("--parity-unit says what --parity compares; add --parity, or leave it out")
+        if self.per_source and (self.parity or self.temperature != 1):
+            raise ConfigError(f"--per-source and {self.asked}: each source has a vocabulary of its own; leave one out")
+        if self.parity:
+            self._check_parity(names, candidates, word_counts)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The compiled loops that parity needs besides."""
+        return ("parity", "replay") if self.parity else ()
+
+    def learner(
+        self, sources: Mapping[str, WordCounts], counts: WordCounts, *, coverage: float
+    ) -> Callable[..., Candidates]:
+        """What learns merges, given their number: from these sources, or from the counts of all together."""
+        if self.parity:
+            from volt.learn.parity import learn_parity
+
+            if coverage != 1:
+                raise ConfigError(
+                    "--coverage leaves characters out of all texts alike, and --parity does not; leave one out"
+                )
+            return partial(learn_parity, sources, unit=self.unit, temperature=self.temperature)
+        from volt.learn.bpe import learn_bpe
+
+        return partial(learn_bpe, counts, coverage=coverage)
+
+    def warn(self, texts: Mapping[str, Iterable[str]]) -> None:
+        """Say what may mislead. texts: the files of sources of which no column was named."""
+        warn_of_columns(texts.values())
+        if self.parity_unit == "byte":
+            warn_of_bytes()
+
+    def _check_parity(self, names: Collection[str], candidates: str | None, word_counts: bool) -> None:
+        if len(names) < 2:
+            raise ConfigError(f"--parity is between sources, and there is only {next(iter(names))!r}; name two or more")
+        if candidates:
+            raise ConfigError(
+                f"--parity learns merges, and --candidates {shown_path(candidates)} holds ready ones; leave one out"
+            )
+        if self.unit == "line" and word_counts:
+            raise ConfigError("--parity-unit line: tables of words have no lines of text; count characters or bytes")
+
+
+def warn_of_bytes() -> None:
+    """Say what bytes do to a comparison of scripts."""
+    say(
+        "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead across "
+        "them; --parity-unit character, or line for translations, is safer",
+        mark="warning",
+        style="bold yellow",
+    )
+
+
+def warn_of_columns(sources: Iterable[Iterable[str]]) -> None:
+    """Say which texts look like tables whose columns are counted as one text. sources: the files of each."""
+    from volt.count.columns import first_columns
+
+    for files in sources:
+        for path in islice(files, 1):
+            if columns := first_columns(path):
+                told = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
+                say(
+                    f"{shown_path(path)}: its lines have columns, and all are counted: {told}; "
+                    "write NAME=FILE:N, or --fields N, for one",
+                    mark="warning",
+                    style="bold yellow",
+                )
+
+
+def joint_output(names: Iterable[str]) -> Path:
+    """Where the vocabulary of several sources goes unless a place is named.
+
+    >>> str(joint_output(["en", "ta"]))
+    'en+ta.volt'
+    """
+    name = "+".join(names)
+    return Path(f"{name if len(name) <= MOST_OF_NAME else 'vocabulary'}.volt")
+
+
+def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
+    """Where the vocabulary of each source goes. Raises ConfigError if that is no folder.
+
+    >>> {name: str(place) for name, place in outputs_of(["en", "ta"], None).items()}
+    {'en': 'en.volt', 'ta': 'ta.volt'}
+    """
+    from volt_cli.places import is_stdout
+
+    if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
+        what = "stdout takes one file" if is_stdout(folder) else "a file"
+        raise ConfigError(f"-o {shown_path(folder)}: {what}; --per-source writes NAME.volt for each, so give a folder")
+    return {name: (folder or Path()) / f"{name}.volt" for name in names}
+
+
+def parity_data(parity: Parity) -> dict[str, Any]:
+    """What was measured, as JSON values."""
+    plain, fair = parity.ratios
+    return {
+        "unit": parity.unit,
+        "size": parity.size,
+        "sources": {
+            row.name: {"units": row.n_units, "plain_pieces": row.plain, "pieces": row.fair} for row in parity.sources
+        },
+        "plain_ratio": plain,
+        "ratio": fair,
+        "cost": parity.cost,
+    }
+
+
+def parity_text(parity: Parity) -> RenderableType:
+    """A table of pieces per unit under plain BPE and under these merges, and a line on what the change costs."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from volt.text.layout import Grid
+
+    heads = (f"pieces per {parity.unit}", f"{parity.unit}s", "plain BPE", "parity")
+    rows = [
+        (shown(row.name), f"{row.n_units:,}", f"{row.plain / row.n_units:.3f}", f"{row.fair / row.n_units:.3f}")
+        for row in parity.sources
+    ]
+    plain, fair = parity.ratios
+    rows.append(("worst ÷ best", "", f"{plain:.3f}", f"{fair:.3f}"))
+    note = f"with all {parity.size:,} tokens; {parity.cost:+.1%} pieces in all, plain BPE's as the measure"
+    return Group("", Grid(heads, rows, range(1, 4), strong=len(rows) - 1), Text(note))
+
+
+def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
+    """A line for each source: its words, and the size that was picked for it."""
+    from volt.text.layout import Grid
+
+    rows = [
+        (shown(name), f"{result.candidates.counts.total:,}", f"{result.best.size:,}", result.pick.why)
+        for name, result in results.items()
+    ]
+    return Grid(("source", "words", "size", "why"), rows, [1, 2])

@@ -1,0 +1,198 @@
+"""Named sources of a search: one vocabulary for all, weighed or treated alike, or one for each; bad input is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import TEXT, Run, listed
+
+from volt.count.corpus import count_words
+from volt.count.names import named_files
+from volt.count.word_counts import mix
+from volt.errors import ConfigError
+from volt.learn.parity import learn_parity, measure_parity
+from volt.vocabulary import Vocabulary
+
+GREEK = "η γάτα κάθισε στο χαλί\nτο καπέλο που η γάτα είχε\n"
+SIZES = ("--sizes", "36:44:4")
+
+
+@pytest.fixture
+def folder(run: Run, tmp_path: Path) -> Path:
+    """Two texts in two scripts, one ten times as long, and both beside each other as columns."""
+    (tmp_path / "el.txt").write_text(GREEK * 4)
+    (tmp_path / "en=a:2.txt").write_text(TEXT)
+    rows = zip(TEXT.splitlines(), (GREEK * 40).splitlines(), strict=True)
+    (tmp_path / "both.tsv").write_text("".join(f"{english}\t{greek}\n" for english, greek in rows))
+    return tmp_path
+
+
+# What is read
+
+
+def test_arguments_are_paths_names_and_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NAME=FILE:N names a column, a path that exists as it is written is a path, and names come out sorted."""
+    assert named_files(["en=a:2.txt", "corpus.txt"]) == {}
+    found = named_files(["y=both.tsv:2", "x=en=a:2.txt", "w=corpus.txt", "v=folder/*.gz:12", "u=-:1"])
+    assert {name: tuple(file) for name, file in found.items()} == {
+        "u": ("-", 1), "v": ("folder/*.gz", 12), "w": ("corpus.txt", None), "x": ("en=a:2.txt", None),
+        "y": ("both.tsv", 2),
+    }  # fmt: skip
+    (folder / "both.tsv:2").write_text("other\n")
+    assert named_files(["y=both.tsv:2"])["y"].path == "both.tsv:2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["en=a.txt", "b.txt"], "b.txt has no name, but en=a.txt has one; write NAME=b.txt, or name none of them"),
+        (["en=a.txt", "en=b.txt"], "source name 'en' of b.txt is given twice; write NAME=FILE with a name of its own"),
+        (["=a.txt"], "source name '' of a.txt is empty; write NAME=FILE"),
+        (["en=a.tsv:0"], "en=a.tsv:0: columns count from 1; write en=a.tsv:1, say"),
+    ],
+)
+def test_names_that_cannot_be_are_told(arguments: list[str], told: str) -> None:
+    """Some names, a name for two, none, and a column 0 are refused before anything is read."""
+    with pytest.raises(ConfigError) as found:
+        named_files(arguments)
+    assert str(found.value).startswith(told)
+
+
+def test_columns_are_counted_and_told(run: Run, folder: Path) -> None:
+    """FILE:N reads one column; where columns are not named, those of the first line are shown, shortened."""
+    run("search", "en=both.tsv:1", "el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
+    told = run("search", "both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
+    assert (
+        "warning both.tsv: its lines have columns, and all are counted: 1 'the cat sat on the mat', 2 'η γάτα" in told
+    )
+    assert "write NAME=FILE:N, or --fields N, for one" in told
+    assert "warning" not in run("search", "both.tsv", "--fields", "1,2", *SIZES, "-o", "x.volt").stderr.decode()
+    tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
+    assert tokens[0] == tokens[1]
+    counts = count_words("both.tsv", fields=2)
+    told = run("search", "el=both.tsv:2", "en=both.tsv", *SIZES, "-o", "x.volt", "--force").stderr.decode()
+    assert told.count("both.tsv: its lines have columns") == 1
+    assert Vocabulary.load("x.volt").provenance["words"] == counts.total + count_words("both.tsv").total
+
+
+# What is found
+
+
+def test_a_temperature_is_that_of_the_library_and_on_record(run: Run, folder: Path) -> None:
+    """The words are those of `mix`, the place is called after all sources, and the vocabulary says how it was made."""
+    done = run("search", "en=corpus.txt", "el=el.txt", "--temperature", "5", *SIZES, "--json")
+    data = json.loads(done.stdout)
+    mixed = mix({"en": count_words("corpus.txt"), "el": count_words("el.txt")}, temperature=5)
+    assert data["output"] == "el+en.volt"
+    assert f"|corpus:{mixed.fingerprint}|" in data["signature"]
+    assert "|sources:el,en|temperature:5|" in data["signature"]
+    provenance = Vocabulary.load("el+en.volt").provenance
+    assert (provenance["sources"], provenance["temperature"], "parity" in provenance) == (["el", "en"], 5, False)
+    run("search", "el=el.txt", "en=corpus.txt", *SIZES, "-q")  # of the same texts, so it makes way
+    assert b"another corpus" in run("search", "el=both.tsv:2", "en=corpus.txt", *SIZES, status=2).stderr
+
+
+def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> None:
+    """Merges are those of `learn_parity`; JSON and a table say how evenly they compress, and plain BPE's beside."""
+    line = (
+        "search",
+        "en=corpus.txt",
+        "el=el.txt",
+        "--parity",
+        "--select",
+        "fixed:40",
+        "--min-share",
+        "0",
+        "-o",
+        "p.volt",
+    )
+    data = json.loads(run(*line, "--json").stdout)
+    sources = {"en": count_words("corpus.txt"), "el": count_words("el.txt")}
+    candidates = learn_parity(sources)
+    parity = measure_parity(sources, candidates, size=40)
+    vocabulary = Vocabulary.load("p.volt")
+    assert list(vocabulary.merges) == candidates.merges[: candidates.merges_at(40)]
+    assert (vocabulary.provenance["parity"], "|parity:character|" in data["signature"]) == ("character", True)
+    assert (data["parity"]["plain_ratio"], data["parity"]["ratio"]) == parity.ratios
+    assert parity.ratios[1] < parity.ratios[0]
+    assert data["parity"]["sources"]["el"] == {
+        "units": parity.sources[0].n_units, "plain_pieces": parity.sources[0].plain, "pieces": parity.sources[0].fair,
+    }  # fmt: skip
+    done = run(*line, "--parity-unit", "byte")
+    shown = done.stdout.decode()
+    assert "pieces per byte" in shown
+    assert "worst ÷ best" in shown
+    assert "mislead across" in done.stderr.decode()
+
+
+def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder: Path) -> None:
+    """--per-source writes into a folder what a search of each text alone writes, and prints a line for each."""
+    line = ("search", "en=corpus.txt", "el=el.txt", "--per-source")
+    shown = run(*line, "-o", "new/each").stdout.decode()
+    assert listed(folder / "new/each") == ["el.volt", "en.volt"]
+    assert [row.split()[:2] for row in shown.splitlines()[1:3]] == [["el", "44"], ["en", "480"]]
+    for name, file in (("en", "corpus.txt"), ("el", "el.txt")):
+        run("search", file, "-q", "-o", "alone.volt")
+        assert Path("alone.volt").read_bytes() == Path(f"new/each/{name}.volt").read_bytes()
+    data = json.loads(run(*line, "--json").stdout)
+    assert [row.split()[2] for row in shown.splitlines()[1:3]] == [
+        f"{data['sources'][name]['best']['size']}" for name in ("el", "en")
+    ]
+    assert {name: found["output"] for name, found in data["sources"].items()} == {"el": "el.volt", "en": "en.volt"}
+    assert b"en.volt: exists, and was made from another" in run("search", "en=el.txt", "--per-source", status=2).stderr
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("corpus.txt --temperature 2", "--temperature is of named sources; write NAME=FILE for each text"),
+        ("corpus.txt --per-source", "--per-source is of named sources"),
+        ("en=corpus.txt el=el.txt --temperature 0.5", "--temperature 0.5: give 1 or more; 1 takes the texts as"),
+        ("en=corpus.txt el=el.txt --temperature nan", "--temperature nan: give 1 or more"),
+        ("en=corpus.txt --parity", "--parity is between sources, and there is only 'en'; name two or more"),
+        ("en=corpus.txt el=el.txt --parity-unit line", "--parity-unit says what --parity compares; add --parity"),
+        ("en=corpus.txt el=el.txt --parity --candidates el.txt", "--candidates el.txt holds ready ones; leave one out"),
+        ("en=corpus.txt el=el.txt --parity --per-source", "--per-source and --parity: each source has a vocabulary of"),
+        ("en=corpus.txt el=el.txt --per-source --temperature 2", "--per-source and --temperature: each source has"),
+        ("en=corpus.txt el=el.txt --parity --parity-unit line", "'el' has 8 lines and 'en' 80: with --parity-unit"),
+        ("en=corpus.txt el=el.txt --parity --parity-unit line --word-counts", "tables of words have no lines of text"),
+        ("en=corpus.txt el=el.txt --per-source -o -", "-o -: stdout takes one file; --per-source writes NAME.volt"),
+        ("en=corpus.txt el=el.txt --per-source -o el.txt", "-o el.txt: a file; --per-source writes NAME.volt for each"),
+        ("en=corpus.txt el.txt", "el.txt has no name, but en=corpus.txt has one; write NAME=el.txt"),
+        ("en=corpus.txt el=both.tsv:0", "el=both.tsv:0: columns count from 1; write el=both.tsv:1, say"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_is_told_with_status_2(line: str, told: str, run: Run, folder: Path) -> None:
+    """One line says what was found and what to do; nothing is written."""
+    before = listed(folder)
+    said = run("search", *line.split(), status=2).stderr.decode()
+    assert told in said
+    assert said.count("\n") == 1
+    assert listed(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("en=corpus.txt el=empty.txt", "empty.txt: no words in 0 lines; check the files"),
+        ("en=corpus.txt el=nowhere.txt", "nowhere.txt: no such file; check the path"),
+        ("en=corpus.txt el=both.tsv:3", "both.tsv:1: field 3 was asked for, but there are 2; repair the line"),
+    ],
+)
+def test_texts_that_cannot_be_counted_are_told_with_status_1(line: str, told: str, run: Run, folder: Path) -> None:
+    """An empty text, a missing one and a missing column are named."""
+    (folder / "empty.txt").touch()
+    assert told in run("search", *line.split(), status=1).stderr.decode()
+
+
+@pytest.mark.parametrize("line", ["en=corpus.txt x=x.volt -o ./x.volt", "en=corpus.txt x=x.volt:1 --per-source -o ."])
+def test_named_sources_are_inputs(line: str, run: Run, folder: Path) -> None:
+    """No vocabulary is written over a text that has a name, or a column."""
+    (folder / "x.volt").write_text(GREEK)
+    assert b"x.volt: would be written over x.volt, which is read" in run("search", *line.split(), status=2).stderr
+    assert (folder / "x.volt").read_text() == GREEK

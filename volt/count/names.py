@@ -1,0 +1,128 @@
+"""How texts are named: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
+
+Where a FILE alone needs a name, it is named after the part of the file's name in which it differs from the others, so
+train.de.gz and train.en.gz are "de" and "en".
+
+>>> source_paths(["data/train.de.gz", "data/train.en.gz"])
+{'de': 'data/train.de.gz', 'en': 'data/train.en.gz'}
+>>> source_paths(["english=data/train.en.gz"])
+{'english': 'data/train.en.gz'}
+>>> named_files(["de=train.tsv:1", "en=train.tsv:2"])["en"]
+NamedFile(path='train.tsv', column=2)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from volt.errors import ConfigError, shown
+
+ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
+
+
+class NamedFile(NamedTuple):
+    """What stands behind a name.
+
+    path: a file, a glob, a folder, or "-"
+    column: of tab-separated text, from 1; None for whole lines
+    """
+
+    path: str
+    column: int | None = None
+
+
+def source_paths(arguments: Sequence[str]) -> dict[str, str]:
+    """The path of each name.
+
+    Raises ConfigError if a name is empty or comes twice, as it does for two files of the same name.
+    """
+    split = [split_name(argument) for argument in arguments]
+    stems = _short_names([path for name, path in split if name is None])
+    paths: dict[str, str] = {}
+    for name, path in split:
+        name = stems.pop(0) if name is None else name
+        _refuse_clash(name, path, paths)
+        paths[name] = path
+    return paths
+
+
+def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
+    """The files of each name, sorted by name; none if no argument has a name.
+
+    Raises ConfigError if only some have one, a name is empty or comes twice, or a column is 0.
+
+    >>> named_files(["corpus.txt", "more.txt"]), list(named_files(["sl=b.txt", "en=a.txt"]))
+    ({}, ['en', 'sl'])
+    """
+    split = [(argument, *split_name(argument)) for argument in arguments]
+    if not any(name is not None for _, name, _ in split):
+        return {}
+    files: dict[str, NamedFile] = {}
+    for argument, name, path in split:
+        if name is None:
+            named = next(other for other, found, _ in split if found is not None)
+            raise ConfigError(
+                f"{shown(argument)} has no name, but {shown(named)} has one; "
+                f"write NAME={shown(argument)}, or name none of them"
+            )
+        _refuse_clash(name, path, files)
+        files[name] = _with_column(name, path)
+    return dict(sorted(files.items()))
+
+
+def split_name(argument: str) -> tuple[str | None, str]:
+    """The name and the path of NAME=FILE; no name for FILE, even where the file's own name holds an equals sign.
+
+    >>> split_name("en=a.txt"), split_name("./x=1/a.txt")
+    (('en', 'a.txt'), (None, './x=1/a.txt'))
+    """
+    name, equals, path = argument.partition("=")
+    if not equals or "/" in name or os.path.lexists(argument):
+        return None, argument
+    return name, path
+
+
+def _with_column(name: str, path: str) -> NamedFile:
+    """FILE or FILE:N; a path that exists as it is written is a path."""
+    found = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
+    if found is None or os.path.lexists(path):
+        return NamedFile(path)
+    if not int(found[2]):
+        raise ConfigError(
+            f"{shown(f'{name}={path}')}: columns count from 1; write {shown(f'{name}={found[1]}:1')}, say"
+        )
+    return NamedFile(found[1], int(found[2]))
+
+
+def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, NamedFile]) -> None:
+    if not name or name in others:
+        found = f"source name {shown(name)!r} of {shown(path)} is {'given twice' if name else 'empty'}"
+        raise ConfigError(f"{found}; write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files")
+
+
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """File names less their endings and the parts that all share in front and behind.
+
+    >>> _short_names(["a/train.de.gz", "b/train.en.gz"]), _short_names(["a/train.de.gz"]), _short_names(["-"])
+    (['de', 'en'], ['train.de'], ['stdin'])
+    """
+    stems = [_stem(path) for path in paths]
+    parts = [re.split(r"([._-])", stem) for stem in stems]
+    if len(set(stems)) < 2:
+        return stems
+    shortest = min(map(len, parts))
+    front = next((i for i in range(shortest) if len({row[i] for row in parts}) > 1), shortest)
+    back = next((i for i in range(shortest) if len({row[-1 - i] for row in parts}) > 1), shortest)
+    cut = ["".join(row[front : len(row) - back]).strip("._-") for row in parts]
+    return cut if all(cut) and len(set(cut)) == len(set(stems)) else stems
+
+
+def _stem(path: str) -> str:
+    name = "stdin" if path == "-" else Path(path).name
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    return name

@@ -1,0 +1,163 @@
+"""Learning BPE merges for several sources at once: the source that is compressed worst chooses each merge.
+
+    worst source = greatest pieces / units;  of equal ones, the first
+    best pair    = greatest (count in that source, left string, right string)
+
+The merge is then made in all sources. They share the tables of `volt.kernels.learn`, in which token t of source s of n
+has the number t · n + s, so that the pairs of a source, their counts and their positions are its own; only the heaps
+are one for each source. What is said there of merges holds here too, since a merge is made in all sources or in none.
+
+No pair's count in a source rises above that of a pair of the same source that it comes from, so a source whose best
+pair is too rare stays without a choice.
+"""
+
+import numpy as np
+
+from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown_ints, int_table
+from volt.kernels.compiling import compiled, loop
+from volt.kernels.hashing import pair_key, slot_of
+from volt.kernels.learn import (
+    COUNT,
+    KEY,
+    RIGHT,
+    SIZE,
+    START,
+    _best,
+    _link_words,
+    _list_pairs,
+    _merge,
+    _place,
+    _push,
+    _push_found,
+    _resized,
+    _slots_for,
+)
+from volt.kernels.texts import Texts, append_text, ends_with
+
+
+@compiled
+def _worst(pieces: LongArray, units: LongArray, sizes: LongArray) -> int:
+    """The source of the greatest pieces / units, as 64-bit floats, among those whose heaps are not empty; −1: none."""
+    worst = -1
+    for source in range(len(pieces)):
+        if sizes[source] > 0 and (worst < 0 or pieces[source] / units[source] > pieces[worst] / units[worst]):
+            worst = source
+    return worst
+
+
+@compiled
+def _known(key: int, pairs: LongArray, slots: IntArray) -> int:
+    """The number of the pair with this key, or −1 if it never occurred."""
+    mask = len(slots) - 1
+    slot = slot_of(key, mask)
+    while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
+        slot = (slot + 1) & mask
+    return int(slots[slot]) - 1
+
+
+@compiled
+def _with_room(heaps: LongArray, sizes: LongArray, room: int) -> LongArray:
+    """The heaps, or a copy of them, with this many rows for each source."""
+    if room <= heaps.shape[1]:
+        return heaps
+    new = np.empty((len(sizes), 2 * room, 2), np.int64)
+    for source in range(len(sizes)):
+        for row in range(sizes[source]):
+            new[source, row, 0], new[source, row, 1] = heaps[source, row, 0], heaps[source, row, 1]
+    return new
+
+
+@compiled
+def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: int, pairs: LongArray, texts: Texts
+) -> LongArray:  # fmt: skip
+    """A heap for each source of its pairs that occur often enough, whose sizes are written to `sizes`."""
+    for pair in range(n_pairs):
+        if pairs[pair, COUNT] >= min_count:
+            source = (pairs[pair, KEY] & RIGHT) % len(sizes)
+            heaps = _with_room(heaps, sizes, sizes[source] + 1)
+            sizes[source] = _push(heaps[source], sizes[source], pair, pairs, texts)
+    return heaps
+
+
+def learn_parity(
+    words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray, units: LongArray, pieces: LongArray,
+    n_merges: int, min_count: int, progress: LongArray,
+) -> tuple[IntArray, IntArray]:  # fmt: skip
+    """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times in any source.
+
+    words: those of all sources, in which atom a of source s is the symbol a · n_sources + s
+    texts: the strings of these symbols, with room for n_sources · (n_merges + 1) more starts
+    final_atoms, marker, progress: as in `volt.kernels.learn.learn`; (n_atoms,), whatever the source
+    units, pieces: (n_sources,) int64: how long each source is, and how many symbols it has
+    Returns the left and right token of each merge (n, 2) int32, of which merge k makes token n_atoms + k, and which
+    source chose it, (n,) int32.
+    """
+    merges, chosen_by = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int32)
+    known = np.zeros((4, len(units) * (len(final_atoms) + n_merges + 1)), np.int64)
+    final = np.concatenate([final_atoms, np.zeros(n_merges + 1, np.uint8)])
+    heaps, sizes = np.zeros((len(units), 1, 2), np.int64), np.zeros(len(units), np.int64)
+    n_done = learn_parity_merges(
+        words, texts, len(final_atoms), final, marker, units, pieces.copy(), min_count, heaps, sizes, known,
+        merges, chosen_by, progress,
+    )  # fmt: skip
+    return merges[:n_done], chosen_by[:n_done]
+
+
+@loop
+def learn_parity_merges(
+    words: Words, texts: Texts, n_atoms: int, final: FlagArray, marker: IntArray, units: LongArray, pieces: LongArray,
+    min_count: int, heaps: LongArray, sizes: LongArray, known: LongArray, merges: IntArray, chosen_by: IntArray,
+    progress: LongArray,
+) -> int:  # fmt: skip
+    """Fill `merges` and `chosen_by`. Returns how many there are.
+
+    final: which tokens carry the end-of-word marker, with room for n_merges + 1 more than the atoms
+    pieces: is counted down
+    heaps, sizes: (n_sources, any, 2) and (n_sources,) zeros: a heap for each source, and how much of it is used
+    known: see _merge
+    """
+    n_done, n_merges, n = 0, len(merges), len(units)
+    at = _link_words(words)
+    pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms * n)
+    slots, found = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
+    heaps = _first_heaps(heaps, sizes, n_pairs, min_count, pairs, texts)
+
+    while n_done < n_merges and progress[1] == 0:
+        worst = _worst(pieces, units, sizes)
+        if worst < 0:
+            break
+        pair, sizes[worst] = _best(heaps[worst], sizes[worst], pairs, texts)
+        if pair < 0 or pairs[pair, COUNT] < min_count:
+            sizes[worst] = 0
+            continue
+        left, right, new = (pairs[pair, KEY] >> 32) // n, (pairs[pair, KEY] & RIGHT) // n, n_atoms + n_done
+        for source in range(n):
+            texts = append_text(texts, new * n + source, left * n, right * n)
+        if final[right] == 0 and ends_with(texts, new * n, marker):
+            continue
+        final[new] = final[right]
+        for source in range(n):
+            pair = _known(pair_key(left * n + source, right * n + source), pairs, slots)
+            if pair < 0:
+                continue
+            n_positions = pairs[pair, SIZE]
+            positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
+            if 2 * n_positions > len(found):
+                found = int_table(4 * n_positions, 2)
+            if n_pairs + 2 * min(n_positions, new) >= len(pairs):
+                pairs = _resized(pairs, n_pairs, 2 * (n_pairs + 2 * min(n_positions, new)) + 1)
+                slots = _slots_for(pairs, n_pairs)
+            replaced, n_found, n_pairs = _merge(
+                pair, new * n + source, n_done * n + source + 1, n_pairs, positions, at, words.counts, found, known,
+                pairs, slots,
+            )  # fmt: skip
+            pieces[source] -= replaced
+            if pool_end + n_found > len(pool):
+                pool = grown_ints(pool, 2 * (pool_end + n_found))
+            pool_end = _place(found, n_found, pool_end, pool, pairs)
+            heaps = _with_room(heaps, sizes, sizes[source] + n_found)
+            _, sizes[source] = _push_found(found, n_found, min_count, heaps[source], sizes[source], pairs, texts)
+        merges[n_done, 0], merges[n_done, 1], chosen_by[n_done] = left, right, worst
+        n_done += 1
+        progress[0] = n_done
+    return n_done

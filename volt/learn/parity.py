@@ -1,0 +1,289 @@
+"""Named sources → `Candidates` that treat them alike: each merge is chosen by the source that is compressed worst.
+
+    compression of source s = pieces of s / units of s      worst = greatest
+
+Plain BPE merges what is most frequent in all texts together, which is what is most frequent in the largest. Here each
+merge is the most frequent pair *of the source that needs most pieces per unit at that moment*, as Foroutan et al. 2025
+(arXiv 2508.04796) propose. Nothing else changes: the merges are made in all texts, and encoding knows no sources.
+
+>>> sources = {"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}
+>>> learn_parity(sources, n_merges=2).merges, learn_bpe(mix(sources), n_merges=2).merges
+([('l', 'o'), ('u', 'u')], [('l', 'o'), ('lo', 'w</w>')])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from volt import arguments
+from volt.count.word_counts import as_counts, mix
+from volt.display import counted
+from volt.errors import CandidateError, ConfigError, CorpusError
+from volt.kernels.watch import run_watched
+from volt.learn.bpe import (
+    MOST_ASKED,
+    N_SURE,
+    _code_points,
+    _marker,
+    _text_starts,
+    _without_hidden,
+    learn_bpe,
+    replay_bpe,
+)
+from volt.learn.candidates import Candidates, Longs
+from volt.text.atoms import atom_codes, atom_text
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.markers import SUFFIX, Marker
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+
+if TYPE_CHECKING:
+    from volt.count.word_counts import WordCounts
+    from volt.kernels.arrays import Words
+
+Unit = Literal["character", "byte", "line"]
+Named = Mapping[str, "WordCounts | Mapping[str, int]"]
+
+_HIDDEN = f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]"
+_CONTINUING = (
+    f"[{''.join(ALPHABET[0x80:0xC0])}]"  # bytes of a character behind its first, as byte-level words spell them
+)
+
+
+def learn_parity(
+    sources: Named,
+    n_merges: int | None = None,
+    *,
+    unit: Unit = "character",
+    temperature: float = 1.0,
+    marker: Marker | None = None,
+    min_pair_count: int = 2,
+    report: Callable[[int], object] | None = None,
+) -> Candidates:
+    """Learn up to `n_merges` merges, each chosen by the source that then has the most pieces per unit.
+
+    sources: the counts of two sources or more, by name; their order changes nothing
+    n_merges: how many merges to learn, 0 or more; None is 30,000
+    unit: what the length of a source is counted in: "character" or "byte", those of its words, or "line", for texts
+        that are translations of each other line by line
+    temperature: of the mixture (`mix`) whose token counts the candidates have; it chooses no merges
+    marker: as in `learn_bpe`
+    min_pair_count: how often a pair must occur, in the source that chooses, to be merged
+    report: called with the number of merges done, several times a second
+
+    Of sources that are compressed equally badly the one chooses whose name sorts first. Where the worst source has no
+    pair that occurs often enough, the next worst chooses, and so on. Of pairs, ties go as in `learn_bpe`.
+
+    Raises ConfigError if there are fewer than two sources, or lines are counted and the sources have not equally many.
+    Raises CorpusError if a source has no words, CandidateError if a number is out of range.
+
+    >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
+    >>> candidates, candidates.merges[2]
+    (<Candidates: 14 tokens, 11 atoms, 3 merges, suffix, from 73 words>, ('uu', 'n'))
+    """
+    named, mixture = _several(sources, temperature)
+    n_merges = N_SURE if n_merges is None else n_merges
+    n_merges = min(arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError), _most(named))
+    min_pair_count = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
+    marker, units = _marker(marker, mixture), n_units(named, unit)
+    merges = _learned(named, units, n_merges, marker, min_pair_count, arguments.function(report, "report"))
+    left = 0 if len(merges) < n_merges else None
+    return replace(replay_bpe(mixture, merges, marker=marker), parity=unit, left=left)
+
+
+class SourceParity(NamedTuple):
+    """How a source is compressed.
+
+    name: of the source
+    n_units: its length
+    plain, fair: its pieces under plain BPE, and under the candidates that were measured
+    """
+
+    name: str
+    n_units: int
+    plain: int
+    fair: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """How evenly sources are compressed by merges of one size, plain BPE's and others.
+
+    unit: what lengths are counted in
+    size: tokens, atoms included, all of them kept
+    sources: one row for each, sorted by name
+
+    >>> Parity("line", 100, (SourceParity("en", 10, 80, 90), SourceParity("ta", 10, 160, 135))).ratios
+    (2.0, 1.5)
+    """
+
+    unit: Unit
+    size: int
+    sources: tuple[SourceParity, ...]
+
+    def __repr__(self) -> str:
+        plain, fair = self.ratios
+        found = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}"
+        return (
+            f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {found}, {self.cost:+.1%} pieces>"
+        )
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """Pieces per unit of the worst source over those of the best: under plain BPE, and under the candidates."""
+        rates = np.array([(row.plain, row.fair) for row in self.sources]) / np.array(
+            [[row.n_units] for row in self.sources]
+        )
+        plain, fair = (rates.max(0) / rates.min(0)).tolist()
+        return plain, fair
+
+    @property
+    def cost(self) -> float:
+        """Pieces of all sources that the candidates need beyond plain BPE's, as a share of these."""
+        plain, fair = (sum(column) for column in zip(*((row.plain, row.fair) for row in self.sources), strict=True))
+        return float(fair / plain - 1)
+
+
+def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: Unit = "character") -> Parity:
+    """How evenly candidates compress sources at a size, beside plain BPE on the same mixture at the same size.
+
+    sources: the counts of each source, by name
+    candidates: what `learn_parity` returns, or any others
+    size: tokens, atoms included
+    unit: as in `learn_parity`
+
+    >>> sources = {"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}
+    >>> parity = measure_parity(sources, learn_parity(sources, n_merges=3), size=14)
+    >>> parity, parity.sources[1]
+    (<Parity: 2 sources, 14 tokens, worst ÷ best 2.273 → 1.131 pieces per character, +54.5% pieces>,
+    SourceParity(name='fi', n_units=11, plain=11, fair=7))
+    """
+    named, _ = _several(sources, 1.0)
+    call = "volt.measure_parity(sources, {}, size=size)"
+    candidates = arguments.instance(candidates, Candidates, "candidates", call=call)
+    n_merges, marker, units = candidates.merges_at(size), candidates.marker, n_units(named, unit)
+    plain = learn_bpe(candidates.counts, n_merges, marker=marker, min_pair_count=1).merges
+    fair = candidates.merges[:n_merges]
+    rows = [
+        SourceParity(name, units[name], *(_n_pieces(counts, merges, marker) for merges in (plain, fair)))
+        for name, counts in named.items()
+    ]
+    return Parity(unit, size, tuple(rows))
+
+
+def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
+    """The length of each source. Raises ConfigError if lines are counted and there are not equally many, or none.
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> n_units({"ka": WordCounts.from_pairs({"ერთი": 2})}, "byte")
+    {'ka': 24}
+    """
+    arguments.choice(unit, "unit", get_args(Unit))
+    if unit == "line":
+        return _n_lines(sources)
+    found = {name: _length(counts, unit) for name, counts in sources.items()}
+    if empty := [name for name, n in found.items() if not n]:
+        raise CorpusError(f"source {empty[0]!r} has no text but user tokens; leave it out")
+    return found
+
+
+def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
+    lines = {name: counts.n_lines for name, counts in sources.items()}
+    (first, wanted), *others = lines.items()
+    for name, n in others:
+        if n != wanted:
+            raise ConfigError(
+                f"source {first!r} has {wanted:,} lines and {name!r} {n:,}: with unit='line' each line has its "
+                "translation in every source; give texts of equally many lines, or unit='character'"
+            )
+    if not wanted:
+        raise ConfigError("the counts are of no lines: count texts with volt.count_words, or give unit='character'")
+    return lines
+
+
+def _length(counts: WordCounts, unit: Unit) -> int:
+    """Characters or bytes of all words, repetitions included."""
+    import polars as pl
+
+    word, is_bytes = pl.col("word").str.replace_all(_HIDDEN, ""), counts.pretokenizer.is_bytes
+    if is_bytes and unit == "character":
+        word = word.str.replace_all(_CONTINUING, "")
+    lengths = word.str.len_bytes() if unit == "byte" and not is_bytes else word.str.len_chars()
+    return int(counts.table.select((lengths.cast(pl.Int128) * pl.col("count")).sum()).item())
+
+
+def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts], WordCounts]:
+    """The counts of each source, sorted by name, and their mixture."""
+    remedy = "give the counts of each source by its name, such as {'de': german, 'en': english}"
+    found = arguments.mapping(sources, "sources", remedy=remedy)
+    names = sorted(arguments.text(name, "the name of a source") for name in found)
+    named = {name: as_counts(found[name], f"sources[{name!r}]") for name in names}
+    if len(named) == 1:
+        raise ConfigError(f"parity is between sources, and there is only {names[0]!r}; give two or more")
+    return named, mix(named, temperature=temperature)
+
+
+def _most(sources: Mapping[str, Any]) -> int:
+    """Merges whose tokens still have numbers in every source."""
+    from volt.kernels.pair_table import MOST
+
+    return min(MOST, 2**30 // len(sources))
+
+
+def _learned(
+    sources: Mapping[str, WordCounts],
+    units: Mapping[str, int],
+    n_merges: int,
+    marker: Marker,
+    min_pair_count: int,
+    report: Callable[[int], object] | None,
+) -> list[tuple[str, str]]:
+    """The merges, as pairs of strings."""
+    from volt.kernels.learn_parity import learn_parity
+    from volt.kernels.texts import Texts
+
+    words, n_pieces, codes = _words([*sources.values()], marker)
+    atoms = [atom_text(code) for code in codes]
+    strings = [atom for atom in atoms for _ in sources]
+    texts = Texts(_code_points("".join(strings)), _text_starts(strings, len(sources) * (n_merges + 1)))
+    final = np.array([code & 1 for code in codes], np.uint8)
+    ending, lengths = _code_points(SUFFIX if marker == "suffix" else ""), np.array([*units.values()], np.int64)
+    parts, _ = run_watched(
+        lambda progress: learn_parity(
+            words, texts, final, ending, lengths, n_pieces, n_merges, min_pair_count, progress
+        ),
+        report=report,
+    )
+    return _spelled(atoms, parts.tolist())
+
+
+def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs, list[int]]:
+    """All words as symbols (see volt.kernels.learn_parity), the symbols of each source, and the atoms' codes."""
+    from volt.kernels.arrays import Words
+
+    rows = [_without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, None) for counts in sources]
+    codes, numbers = np.unique(np.concatenate([row[0] for row in rows]), return_inverse=True)
+    lengths = [len(row[0]) for row in rows]
+    symbols = numbers * len(sources) + np.repeat(np.arange(len(sources)), lengths)
+    ends = np.concatenate([row[1] + start for row, start in zip(rows, np.cumsum([0, *lengths]), strict=False)])
+    pieces = [int((np.diff(ends, prepend=0) * counts).sum()) for _, ends, counts in rows]
+    counts = np.concatenate([row[2] for row in rows]).astype(np.int64)
+    return Words(symbols.astype(np.int32), ends, counts), np.array(pieces, np.int64), codes.tolist()
+
+
+def _spelled(atoms: Sequence[str], parts: Sequence[Sequence[int]]) -> list[tuple[str, str]]:
+    """Merges as pairs of strings, of which merge k makes token len(atoms) + k."""
+    tokens, merges = list(atoms), list[tuple[str, str]]()
+    for left, right in parts:
+        merges.append((tokens[left], tokens[right]))
+        tokens.append(tokens[left] + tokens[right])
+    return merges
+
+
+def _n_pieces(counts: WordCounts, merges: Sequence[tuple[str, str]], marker: Marker) -> int:
+    """The pieces of a source, repetitions included."""
+    replayed = replay_bpe(counts, merges, marker=marker)
+    return int(replayed.counts_at(replayed.n_tokens).sum())
