@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.choose.exact import Reading
-from volt.choose.rules import AMONG_STEPS, EXACT, RULES, Pick, all_picks, parse_rule
+from volt.choose.rules import AMONG_STEPS, EXACT, rules, Pick, all_picks, parse_rule
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
 
@@ -78,7 +78,7 @@ def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
     alone = picked([step for step in steps if step.size in sizes])
     readings = dict.fromkeys(EXACT, Reading(steps[0].size, "as read"))
     beside = all_picks(steps, readings, searched=sizes)
-    assert list(beside) == list(RULES)
+    assert list(beside) == list(rules())
     for rule, pick in alone.items():
         assert (pick.size, pick.why, pick.on_edge) == (beside[rule].size, beside[rule].why, beside[rule].on_edge)
         assert steps[beside[rule].index].size == pick.size
@@ -127,7 +127,7 @@ def test_fixed_is_what_was_asked():
 
 def test_parse_rule():
     """The named rules and fixed:N; anything else is a ConfigError that lists them."""
-    assert [parse_rule(rule) for rule in RULES] == [None] * len(RULES)
+    assert [parse_rule(rule) for rule in rules()] == [None] * len(rules())
     assert parse_rule("fixed:8000") == 8_000
     for rule in ("", "Knee", "fixed", "fixed:", "fixed:-1", "fixed:1.5", "fixed:²", "fixed: 8", "knee:3", "best"):
         with pytest.raises(ConfigError, match="fixed:N"):

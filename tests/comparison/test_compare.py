@@ -11,7 +11,7 @@ from screens import printed, words
 
 import volt
 from volt.choose.criteria import entropy
-from volt.choose.rules import RULES
+from volt.choose.rules import rules
 from volt.comparison.compare import compare
 from volt.comparison.named_texts import NamedText
 from volt.comparison.report import as_markdown, as_text, report_tables, warnings
@@ -59,7 +59,7 @@ def both(files) -> Comparison:
 def test_all_systems_stand_side_by_side(both):
     """VOLT under every rule, what was asked for, and the separate vocabularies, each on every text and source."""
     names = [system.name for system in both.systems]
-    assert names[:8] == [f"volt {rule}" for rule in RULES]
+    assert names[:8] == [f"volt {rule}" for rule in rules()]
     assert names[8:10] == ["bpe 50", "bpe 90"]
     assert names[-1] == "volt balanced, separate"
     assert {system.family for system in both.systems} >= {"sentencepiece bpe", "sentencepiece unigram", "wordpiece"}
@@ -203,7 +203,7 @@ def test_a_source_too_small_for_its_own_vocabulary_is_told():
     sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
     found = compare(sources, systems=(), separate=True)
     assert found.problems[0].startswith("separate vocabularies: x: nothing to merge")
-    assert [system.family for system in found.systems] == ["volt"] * len(RULES)
+    assert [system.family for system in found.systems] == ["volt"] * len(rules())
 
 
 def test_wrong_use_is_refused_at_once(files):

@@ -96,7 +96,15 @@ AMONG_STEPS: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
     "renyi": pick_renyi,
     "tokens": pick_tokens,
 }
-RULES = (*EXACT, *AMONG_STEPS)
+
+
+def rules() -> tuple[str, ...]:
+    """The names of all rules that need no language model.
+
+    >>> rules()[:3]
+    ('balanced', 'utility', 'fed')
+    """
+    return (*EXACT, *AMONG_STEPS)
 
 
 def as_rule(rule: str | int) -> str:
@@ -108,7 +116,7 @@ def as_rule(rule: str | int) -> str:
     if isinstance(rule, str):
         return rule
     if rule is None:
-        raise arguments.refusal(rule, "select", f"choose from {', '.join(RULES)}, or give a size")
+        raise arguments.refusal(rule, "select", f"choose from {', '.join(rules())}, or give a size")
     return f"fixed:{arguments.whole(rule, 'select', low=1)}"
 
 
@@ -121,8 +129,8 @@ def parse_rule(rule: str) -> int | None:
     name, _, size = rule.partition(":")
     if name == "fixed" and size.isdecimal():
         return int(size)
-    if rule not in (*RULES, RULE):
-        names = ", ".join((*RULES, RULE))
+    if rule not in (*rules(), RULE):
+        names = ", ".join((*rules(), RULE))
         raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N")
     return None
 
