@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.choose.exact import Reading
-from volt.choose.rules import AMONG_STEPS, EXACT, rules, Pick, all_picks, parse_rule
+from volt.choose.rules import AMONG_STEPS, EXACT, Pick, all_picks, parse_rule, rules
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
 
