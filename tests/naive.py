@@ -92,6 +92,8 @@ def learn_parity(
 ) -> list[Pair]:
     """The same, but only in the source that has the most pieces per unit and a pair that occurs often enough.
 
+    sources: of those that are equally bad the first chooses
+
     >>> learn_parity({"a": {"ab": 9}, "b": {"cdc": 2}}, {"a": 9, "b": 1}, 2, "none")
     [('d', 'c'), ('c', 'dc')]
     """
@@ -99,7 +101,7 @@ def learn_parity(
     merges: list[Pair] = []
     while len(merges) < n_merges:
         allowed = {}
-        for name in sorted(sources):
+        for name in sources:
             counts = pair_counts(sources[name], symbols[name])
             often = [p for p, n in counts.items() if n >= min_pair_count and not fakes_the_end(p, marker)]
             if often:

@@ -217,7 +217,10 @@ class CandidateOptions:
             help="What marks words: suffix is </w> behind, prefix is ▁ before, or none; default: as the words need.",
         ),
     ] = None
-    min_pair_count: Annotated[int, typer.Option(metavar="N", help="Merge no pair that occurs less often.")] = 2
+    min_pair_count: Annotated[
+        int,
+        typer.Option(metavar="N", help="Merge no pair that occurs less often (--parity: in the source that chooses)."),
+    ] = 2
 
     coverage: Annotated[
         float,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.display import counted
-from volt.errors import CandidateError, ConfigError
+from volt.errors import CandidateError, ConfigError, VoltError, shown
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.inputs import readable_sources
 from volt_cli.options import (
@@ -32,7 +33,8 @@ from volt_cli.places import (
     save,
     say_written,
 )
-from volt_cli.sources import SourceOptions, each_text, joint_output, outputs_of, parity_data, parity_text
+from volt_cli.remedies import in_options
+from volt_cli.sources import SourceOptions, each_text, first_to_make, joint_output, outputs_of, parity_data, parity_text
 from volt_cli.standing import standing
 
 if TYPE_CHECKING:
@@ -95,6 +97,8 @@ def search(
     from volt.text.special_tokens import SpecialTokens
 
     named = named_files(corpus)
+    if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
+        raise ConfigError("stdin, -, can be read only once; write its lines to a file, and name columns of that")
     naming.check(named, learning.file, word_counts=counting.word_counts)
     files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
     targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
@@ -105,9 +109,7 @@ def search(
     _check_coverage(learning, counting)
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
     check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file])
-    if naming.per_source and out:
-        out.mkdir(parents=True, exist_ok=True)
-    for target in targets.values():
+    for target in [first_to_make(out)] if naming.per_source and out and not out.exists() else targets.values():
         check_place(target)
     replaced = {name: standing(target) for name, target in targets.items() if out is None and not force}
     if not quiet:
@@ -129,7 +131,9 @@ def search(
                 byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of, report=advance,
             )  # fmt: skip
 
-    results = {name: found(counts) for name, counts in corpora.items()}
+    results = {name: _in_options(_of_source(name, partial(found, counts))) for name, counts in corpora.items()}
+    if naming.per_source and out:
+        out.mkdir(parents=True, exist_ok=True)
     with phases.phase("save"):
         for name, result in results.items():
             save(result.vocabulary, targets[name])
@@ -141,6 +145,19 @@ def search(
         _print_json(results[""], phases, targets[""], parity)
     elif not quiet:
         _print_report(results[""], phases, targets[""], parity)
+
+
+def _of_source(name: str, search: Callable[[], SearchResult]) -> SearchResult:
+    """What a search of a source finds. An error says which source it is of, if it has a name."""
+    try:
+        return search()
+    except VoltError as error:
+        raise type(error)(f"{shown(name)}: {error}") if name else error from error
+
+
+def _in_options(result: SearchResult) -> SearchResult:
+    """The same, with warnings that name options."""
+    return replace(result, warnings=tuple(map(in_options, result.warnings)))
 
 
 def _default_output(corpus: list[str], named: Collection[str]) -> Path:

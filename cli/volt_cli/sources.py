@@ -177,6 +177,17 @@ def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
     return {name: (folder or Path()) / f"{name}.volt" for name in names}
 
 
+def first_to_make(folder: Path) -> Path:
+    """The first of a folder and those above it that is not there yet, which is where making it can fail.
+
+    >>> str(first_to_make(Path("nowhere/at/all")))
+    'nowhere'
+    """
+    while not folder.parent.exists():
+        folder = folder.parent
+    return folder
+
+
 def parity_data(parity: Parity) -> dict[str, Any]:
     """What was measured, as JSON values."""
     plain, fair = parity.ratios

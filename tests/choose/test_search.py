@@ -179,6 +179,12 @@ def test_impossible_sizes_are_refused(sizes, found):
         search(candidates, sizes=sizes(candidates))
 
 
+def test_a_range_of_billions_is_refused_before_it_is_listed():
+    """Its ends tell that it cannot be searched."""
+    with pytest.raises(CandidateError, match="size 999999999999 is above"):
+        search(learned(), sizes=range(200, 10**12))
+
+
 def test_impossible_fixed_sizes_are_refused():
     """The size of fixed:N must lie within what the candidates offer."""
     candidates = learned()

@@ -196,3 +196,29 @@ def test_named_sources_are_inputs(line: str, run: Run, folder: Path) -> None:
     (folder / "x.volt").write_text(GREEK)
     assert b"x.volt: would be written over x.volt, which is read" in run("search", *line.split(), status=2).stderr
     assert (folder / "x.volt").read_text() == GREEK
+
+
+def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
+    """With a vocabulary for each, the one that cannot be made is named, and no empty folder stays behind."""
+    Path("one.txt").write_text("hello\n")
+    said = run("search", "en=corpus.txt", "one=one.txt", "--per-source", "-o", "each/deep", status=1).stderr.decode()
+    assert "error one: nothing to merge" in said
+    assert not Path("each").exists()
+
+
+def test_stdin_is_read_once(run: Run) -> None:
+    """Two sources of stdin, and stdin named twice, are refused before anything is read."""
+    for corpus in (["en=-:1", "de=-:2"], ["-", "-"]):
+        assert b"can be read only once" in run("search", *corpus, "-o", "n.volt", status=2).stderr
+
+
+@pytest.mark.parametrize("source", ["de=", "..=corpus.txt"])
+def test_odd_sources_are_named(run: Run, source: str) -> None:
+    """A source without a file, and a name that would hide its vocabulary, are refused as they were written."""
+    assert source.encode() in run("search", "en=corpus.txt", source, "-o", "n.volt", status=2).stderr
+
+
+def test_warnings_name_options(run: Run) -> None:
+    """What a search warns of names the option that helps, not Python's argument."""
+    said = run("search", "corpus.txt", "--candidates", "3", "-o", "few.volt").stdout.decode()
+    assert "Raise --candidates" in " ".join(said.split())

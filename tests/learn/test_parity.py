@@ -37,13 +37,23 @@ def lengths(sources, unit, *, n_lines=7):
     return {name: sum(measure(word) * count for word, count in words.items()) for name, words in sources.items()}
 
 
+def in_order(sources: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """The sources as they choose where they are equally bad: the one with most words first, then by fingerprint."""
+    found = counted(sources)
+    return {
+        name: sources[name] for name in sorted(found, key=lambda name: (-found[name].total, found[name].fingerprint))
+    }
+
+
 @given(sources_, units, markers, st.integers(0, 30), st.integers(1, 4))
 @settings(deadline=None, max_examples=80)
 def test_merges_equal_the_naive_learner(sources, unit, marker, n_merges, min_pair_count):
     """Merges are those of encoding all words anew after every merge, to see which source is the worst and what its
     pairs are."""
     found = learn_parity(counted(sources), n_merges, unit=unit, marker=marker, min_pair_count=min_pair_count)
-    assert found.merges == naive.learn_parity(sources, lengths(sources, unit), n_merges, marker, min_pair_count)
+    assert found.merges == naive.learn_parity(
+        in_order(sources), lengths(sources, unit), n_merges, marker, min_pair_count
+    )
 
 
 def test_merges_equal_the_naive_learner_on_longer_words():
@@ -55,7 +65,7 @@ def test_merges_equal_the_naive_learner_on_longer_words():
     }
     for unit in UNITS:
         found = learn_parity(counted(sources), 90, unit=unit, min_pair_count=1)
-        assert found.merges == naive.learn_parity(sources, lengths(sources, unit), 90, min_pair_count=1)
+        assert found.merges == naive.learn_parity(in_order(sources), lengths(sources, unit), 90, min_pair_count=1)
 
 
 @given(word_counts(), units, markers)
@@ -77,8 +87,17 @@ def test_a_source_without_a_pair_leaves_the_choice_to_the_others(words, min_pair
 
 @given(sources_, units, st.randoms(use_true_random=False))
 @FEW
+def test_names_of_sources_change_no_merge(sources, unit, rng):
+    """Whoever is called what, the same merges come out: ties are decided by the texts."""
+    names = rng.sample("zyxwv", len(sources))
+    renamed = dict(zip(names, sources.values(), strict=True))
+    assert learn_parity(counted(sources), 20, unit=unit).merges == learn_parity(counted(renamed), 20, unit=unit).merges
+
+
+@given(sources_, units, st.randoms(use_true_random=False))
+@FEW
 def test_the_order_of_sources_changes_nothing(sources, unit, rng):
-    """Candidates are equal whatever the order, atoms and counts too: ties are decided by names."""
+    """Candidates are equal whatever the order, atoms and counts too."""
     found, other = (
         learn_parity(counted(given), 20, unit=unit, temperature=3)
         for given in (sources, dict(rng.sample([*sources.items()], len(sources))))

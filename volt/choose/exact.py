@@ -1,7 +1,7 @@
 """Rules that are read off the exact counts at every size of a BPE sweep: properties of the corpus.
 
 Neither the sizes that are searched nor the number of candidates moves what they find, as long as the candidates reach
-beyond it; where they do not, the rule says "at least".
+beyond it (for knee, beyond its range); where they do not, the rule says "at least".
 
 utility   the smallest size S ≥ max(1,000, 2 · atoms) whose last doubling lowered the entropy (Eq. 2, type length) by
           less than 1/8: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token

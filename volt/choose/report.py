@@ -129,12 +129,14 @@ def _steps_table(result: SearchResult) -> Grid:
     return Grid(heads, rows, numbers, strong=result.pick.index, spare=spare)
 
 
-def _answer(result: SearchResult) -> str:
+def _answer(result: SearchResult) -> Entry:
     """The pick, the range around it, and what supports it."""
     low, high = (f"{size:,}" for size in result.range)
     sentences = [f"{result.pick.rule} picks {result.pick.told} tokens", result.rounded_up, result.support]
     between = f"utility and fed are {low} and {high}" if low != high else f"utility and fed agree on {low}"
-    return "; ".join(filter(None, [*sentences, between])) + "."
+    told = list(filter(None, [*sentences, between]))
+    words = " ".join([*(f"{sentence};" for sentence in told[:-1]), f"{told[-1]}."]).split(" ")
+    return Entry("answer    ", words)
 
 
 def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:

@@ -31,6 +31,9 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
     """The sizes. Raises CandidateError if one is out of range or they do not increase."""
     if isinstance(sizes, int | float):
         raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
+    if isinstance(sizes, range) and sizes:
+        checked_size(candidates, min(sizes[0], sizes[-1]))  # before a range of billions is listed
+        checked_size(candidates, max(sizes[0], sizes[-1]))
     sizes = arguments.wholes(sizes, "sizes")
     for size, following in pairwise(sizes):
         if following <= size:

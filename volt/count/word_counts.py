@@ -222,8 +222,9 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     named: the counts of each source, by its name; their order changes nothing
     temperature: above 0; above 1 the small sources gain, and 1 changes nothing
 
-    The total stays that of the texts, N: source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T), and each of its words
-    the count w_i · count, w_i = N p_i / n_i, rounded, but at least 1, so that no word vanishes. (In multilingual
+    The total stays that of the texts, N, but for rounding: source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T),
+    and each of its words the count w_i · count, w_i = N p_i / n_i, rounded, but at least 1, so that no word vanishes. A
+    large source with many rare words that is scaled down a lot therefore keeps more than its share. (In multilingual
     training sentences are sampled so: Conneau and Lample 2019, Arivazhagan et al. 2019.)
     Raises ConfigError if the temperature is not positive or no source is given, CorpusError if one is empty.
 

@@ -74,8 +74,10 @@ def learn_parity(
     min_pair_count: how often a pair must occur, in the source that chooses, to be merged
     report: called with the number of merges done, several times a second
 
-    Of sources that are compressed equally badly the one chooses whose name sorts first. Where the worst source has no
-    pair that occurs often enough, the next worst chooses, and so on. Of pairs, ties go as in `learn_bpe`.
+    Of sources that are compressed equally badly, as all are in characters before the first merge, the one with most
+    words chooses, and of equally many the one whose counts' fingerprint sorts first: names change nothing. Where the
+    worst source has no pair that occurs often enough, the next worst chooses, and so on. Of pairs, ties go as in
+    `learn_bpe`.
 
     Raises ConfigError if there are fewer than two sources, or lines are counted and the sources have not equally many.
     Raises CorpusError if a source has no words, CandidateError if a number is out of range.
@@ -89,6 +91,8 @@ def learn_parity(
     n_merges = min(arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError), _most(named))
     min_pair_count = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
     marker, units = _marker(marker, mixture), n_units(named, unit)
+    order = sorted(named, key=lambda name: (-named[name].total, named[name].fingerprint))
+    named, units = {name: named[name] for name in order}, {name: units[name] for name in order}
     merges = _learned(named, units, n_merges, marker, min_pair_count, arguments.function(report, "report"))
     left = 0 if len(merges) < n_merges else None
     return replace(replay_bpe(mixture, merges, marker=marker), parity=unit, left=left)
