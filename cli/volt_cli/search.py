@@ -99,7 +99,7 @@ def search(
     named = named_files(corpus)
     if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
         raise ConfigError("stdin, -, can be read only once; write its lines to a file, and name columns of that")
-    naming.check(named, learning.file, word_counts=counting.word_counts)
+    naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
     targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
     tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))

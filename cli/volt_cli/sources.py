@@ -70,11 +70,14 @@ class SourceOptions:
         }  # fmt: skip
         return next((name for name, is_given in given.items() if is_given), "")
 
-    def check(self, names: Collection[str], candidates: str | None, *, word_counts: bool) -> None:
+    def check(
+        self, names: Collection[str], candidates: str | None, *, word_counts: bool, coverage: float = 1.0
+    ) -> None:
         """Raise ConfigError if the options contradict each other or do not go with these sources.
 
         candidates: the file of merges, if they are not learned
         word_counts: whether texts are tables of words
+        coverage: the share of the characters that learning keeps
         """
         if not self.temperature >= 1:
             raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
@@ -86,6 +89,8 @@ class SourceOptions:
             raise ConfigError("--parity-unit says what --parity compares; add --parity, or leave it out")
         if self.per_source and (self.parity or self.temperature != 1):
             raise ConfigError(f"--per-source and {self.asked}: each source has a vocabulary of its own; leave one out")
+        if self.parity and coverage != 1:
+            raise ConfigError("--parity keeps all characters; leave out --coverage, or --parity")
         if self.parity:
             self._check_parity(names, candidates, word_counts)
 
@@ -101,10 +106,6 @@ class SourceOptions:
         if self.parity:
             from volt.learn.parity import learn_parity
 
-            if coverage != 1:
-                raise ConfigError(
-                    "--coverage leaves characters out of all texts alike, and --parity does not; leave one out"
-                )
             return partial(learn_parity, sources, unit=self.unit, temperature=self.temperature)
         from volt.learn.bpe import learn_bpe
 

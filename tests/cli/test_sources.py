@@ -206,6 +206,12 @@ def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
     assert not Path("each").exists()
 
 
+def test_parity_keeps_all_characters(run: Run) -> None:
+    """Options that contradict each other are refused before a text is read."""
+    asked = ("search", "a=corpus.txt", "b=corpus.txt", "--parity", "--coverage", "0.9", "-o", "n.volt")
+    assert b"leave out --coverage, or --parity" in run(*asked, status=2).stderr
+
+
 def test_stdin_is_read_once(run: Run) -> None:
     """Two sources of stdin, and stdin named twice, are refused before anything is read."""
     for corpus in (["en=-:1", "de=-:2"], ["-", "-"]):

@@ -244,6 +244,20 @@ def _merge(
 
 
 @compiled
+def _roomy(
+    n_positions: int, new: int, n_pairs: int, found: IntArray, pairs: LongArray, slots: IntArray
+) -> tuple[IntArray, LongArray, IntArray]:
+    """`found`, `pairs` and `slots` with room for what merging at so many positions can make."""
+    if 2 * n_positions > len(found):
+        found = int_table(4 * n_positions, 2)
+    most = n_pairs + 2 * min(n_positions, new)
+    if most >= len(pairs):
+        pairs = _resized(pairs, n_pairs, 2 * most + 1)
+        slots = _slots_for(pairs, n_pairs)
+    return found, pairs, slots
+
+
+@compiled
 def _push_found(
     found: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: Texts
 ) -> tuple[LongArray, int]:
@@ -333,11 +347,7 @@ def learn_merges(
         final[new] = final[right]
         n_positions = pairs[pair, SIZE]
         positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
-        if 2 * n_positions > len(found):
-            found = int_table(4 * n_positions, 2)
-        if n_pairs + 2 * min(n_positions, new) >= len(pairs):
-            pairs = _resized(pairs, n_pairs, 2 * (n_pairs + 2 * min(n_positions, new)) + 1)
-            slots = _slots_for(pairs, n_pairs)
+        found, pairs, slots = _roomy(n_positions, new, n_pairs, found, pairs, slots)
         replaced, n_found, n_pairs = _merge(
             pair, new, n_done + 1, n_pairs, positions, at, words.counts, found, known, pairs, slots
         )

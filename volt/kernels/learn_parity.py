@@ -29,7 +29,7 @@ from volt.kernels.learn import (
     _place,
     _push,
     _push_found,
-    _resized,
+    _roomy,
     _slots_for,
 )
 from volt.kernels.texts import Texts, append_text, ends_with
@@ -142,11 +142,7 @@ def learn_parity_merges(
                 continue
             n_positions = pairs[pair, SIZE]
             positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
-            if 2 * n_positions > len(found):
-                found = int_table(4 * n_positions, 2)
-            if n_pairs + 2 * min(n_positions, new) >= len(pairs):
-                pairs = _resized(pairs, n_pairs, 2 * (n_pairs + 2 * min(n_positions, new)) + 1)
-                slots = _slots_for(pairs, n_pairs)
+            found, pairs, slots = _roomy(n_positions, new, n_pairs, found, pairs, slots)
             replaced, n_found, n_pairs = _merge(
                 pair, new * n + source, n_done * n + source + 1, n_pairs, positions, at, words.counts, found, known,
                 pairs, slots,
