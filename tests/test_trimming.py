@@ -113,7 +113,10 @@ def test_tau_outside_its_range_is_refused(tau):
 
 def test_merges_are_as_many_as_leave_the_size():
     """Every method reaches the size, or the nearest; a size beyond all merges, or below the atoms, has no answer."""
-    words = {"".join(word): 1 + i % 7 for i, word in enumerate(zip("abcabcabd" * 9, "bcdbcaabc" * 9, "cabdab" * 14))}  # noqa: B905
+    words = {
+        "".join(word): 1 + i % 7
+        for i, word in enumerate(zip("abcabcabd" * 9, "bcdbcaabc" * 9, "cabdab" * 14, strict=False))
+    }
     candidates = volt.learn_bpe(words, 100)
     middle = candidates.n_atoms + candidates.n_merges // 2
     for method in methods(candidates, 0.9):

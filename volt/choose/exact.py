@@ -93,10 +93,8 @@ class Readings:
         size = self.candidates.n_tokens
         if size < start:
             return Reading(size, f"the {size:,} tokens learned end before {start:,}, where the rule begins", True)
-        found_least = f"{self.doublings().min():.3f}"
-        return Reading(
-            size, f"the marginal utility of a doubling stays above 1/8 up to {size:,} tokens ({found_least})", True
-        )
+        least = self.doublings().min()
+        return Reading(size, f"the marginal utility of a doubling is {least:.3f} or more up to {size:,} tokens", True)
 
     def doublings(self) -> NDArray[np.float64]:
         """(H_{S/2} − H_S) / H_{S/2} of each size S from max(1,000, 2 · atoms) up; S/2 is rounded down."""
