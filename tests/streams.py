@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.transform import LineFault
 
 
 @contextmanager

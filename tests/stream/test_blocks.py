@@ -16,7 +16,7 @@ from volt.errors import StreamError
 from volt.stream import Batch, Checks, LineFault, Policy, Source
 from volt.stream.reading.source import OpenSource, open_source
 from volt.stream.running.blocks import compute_block
-from volt.stream.transforms.batch import Transform, signature
+from volt.stream.transforms.transform import Transform, signature
 
 
 def opened(tmp_path: Path, *transforms: Transform, n: int = 20, **options: object) -> OpenSource:

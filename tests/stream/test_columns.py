@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.transform import LineFault
 from volt.stream.transforms.columns import map_text
 from volt.stream.transforms.fields import Fields, map_fields
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.transform import LineFault, Transform
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
 
 FIELD = st.text(st.sampled_from("ab1 \u00a0\u3000é中x"), max_size=8)

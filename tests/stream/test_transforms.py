@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.transform import LineFault, Transform
 from volt.stream.transforms.case_and_tags import (
     Append,
     Copy,

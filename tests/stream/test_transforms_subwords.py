@@ -18,7 +18,8 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.transform import LineFault, Transform
 from volt.stream.transforms.opening import LoadedFiles
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode

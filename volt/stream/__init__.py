@@ -54,8 +54,10 @@ if TYPE_CHECKING:
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
     from volt.stream.transforms.batch import Batch as Batch
-    from volt.stream.transforms.batch import LineFault as LineFault
-    from volt.stream.transforms.batch import Transform as Transform
+    from volt.stream.transforms.chance import Chance as Chance
+    from volt.stream.transforms.column import Column as Column
+    from volt.stream.transforms.transform import LineFault as LineFault
+    from volt.stream.transforms.transform import Transform as Transform
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -72,6 +74,9 @@ __getattr__, __dir__, __all__ = lazy(
         "running.state": ("load_state", "save_state"),
         "running.stream": ("Stream",),
         "running.summary": ("Summary",),
-        "transforms.batch": ("Batch", "LineFault", "Transform"),
+        "transforms.batch": ("Batch",),
+        "transforms.chance": ("Chance",),
+        "transforms.column": ("Column",),
+        "transforms.transform": ("LineFault", "Transform"),
     },
 )

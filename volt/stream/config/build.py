@@ -35,10 +35,10 @@ from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import Source
-from volt.stream.transforms.batch import Transform
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User
 
 if TYPE_CHECKING:

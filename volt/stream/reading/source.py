@@ -29,10 +29,10 @@ from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.order import Slice, n_blocks, permutation, read_order
 from volt.stream.reading.shards import Shard, Stamp, check_unchanged, open_shard, read_piece, stamp_of
-from volt.stream.transforms.batch import MOST_COPIES, Transform, signature
-from volt.stream.transforms.batch import files as files_of
 from volt.stream.transforms.choice import most_copies
 from volt.stream.transforms.opening import Kept, LoadedFiles, opened
+from volt.stream.transforms.transform import MOST_COPIES, Transform, signature
+from volt.stream.transforms.transform import files as files_of
 
 BLOCK_LINES = 1 << 17
 BLOCK_BYTES = 64 << 20

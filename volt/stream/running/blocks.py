@@ -28,7 +28,8 @@ from volt.errors import StreamError, VoltError
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.order import Slice, generator
 from volt.stream.reading.source import OpenSource, RawBlock, line_order, place_of, read_block
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.transform import LineFault, Transform
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
 Watch = Callable[[str, Batch, Batch], object]  # step, before, after

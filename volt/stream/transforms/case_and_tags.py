@@ -19,9 +19,10 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import MOST_COPIES, Batch, LineFault
+from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.fields import Fields, index_of, indices_of, joined, map_fields, rows_of
 from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
+from volt.stream.transforms.transform import MOST_COPIES, LineFault
 
 _FIRST_LETTER = re.compile(r"(?<![^\s\-–—/(\[{\"„“”«»‹›‘¿¡])[^\W\d_]")  # at the start, or after what may open a word
 

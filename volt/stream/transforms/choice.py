@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.options import ConfiguredTransform
+from volt.stream.transforms.transform import LineFault, Transform
 
 Indices = NDArray[np.int64]
 

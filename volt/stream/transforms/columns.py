@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.fields import N_SIDES, Fields, indices_of, missing
+from volt.stream.transforms.transform import LineFault
 
 _TAB, _END = 0x09, 0x0A
 Bytes = NDArray[np.uint8]

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from volt.stream.transforms.batch import Batch, Transform
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.transform import Transform
 
 T = TypeVar("T")
 Call = Callable[[Batch, np.random.Generator], Batch]

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from volt.stream.transforms.batch import Transform
 from volt.stream.transforms.case_and_tags import Append, Copy, KeepFields, Lower, Multiply, Repeat, Tag, Title, Upper
 from volt.stream.transforms.choice import Choice
 from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
+from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User
 
 TRANSFORMS: dict[str, type[Transform]] = {

@@ -23,11 +23,12 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.columns import map_text
 from volt.stream.transforms.fields import Fields, check_values, indices_of, joined, rows_of
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
+from volt.stream.transforms.transform import LineFault
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -124,7 +125,7 @@ def decoded(batch: Batch, decode: Callable[[str], str], *, fields: Fields) -> Ba
     >>> decoded(Batch.of(["6 1"]), lambda value: str(int(value)), fields=(1,))
     Traceback (most recent call last):
         ...
-    volt.stream.transforms.batch.LineFault: 1 unfit lines, the first at index 0:
+    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 0:
     field 1 cannot be read: invalid literal for int()
     with base 10: '6 1'
     """

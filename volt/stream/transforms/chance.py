@@ -1,0 +1,86 @@
+"""`Chance`: what a step draws for a line, which depends on nothing but the line and the step.
+
+A line's random numbers follow from (seed, source, epoch, block, step) and the line's place in the block. They do not
+depend on which lines stand beside it, so a line may be computed alone or among others, and an unfit line that is taken
+out changes nothing for the rest. Copies of a line (`repeat`) draw numbers of their own.
+
+>>> chance = Chance.of(1, "wmt", 0, 0, 0)
+>>> alone, among = chance.uniform(np.array([7])), chance.uniform(np.array([3, 7, 9]))
+>>> bool(alone[0] == among[1])
+True
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+_BITS = 53  # of a double's fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The random numbers of one step in one block.
+
+    first, second: 64 bits each, the key.
+    """
+
+    first: int
+    second: int
+
+    @classmethod
+    def of(cls, *place: str | int) -> Chance:
+        """That of a place in a stream, the same on every machine."""
+        digest = blake2b(json.dumps(place).encode(), digest_size=16).digest()
+        return cls(int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little"))
+
+    def at(self, name: str | int) -> Chance:
+        """Another draw for the same lines. name: distinguishes it from the others of this step.
+
+        >>> chance = Chance(1, 2)
+        >>> bool(chance.at("limit").uniform(np.array([0]))[0] == chance.uniform(np.array([0]))[0])
+        False
+        """
+        return Chance.of(self.first, self.second, name)
+
+    def words(self, origins: Longs) -> NDArray[np.uint64]:
+        """64 random bits for each line. origins: (n,) as of a `Batch`.
+
+        >>> Chance(1, 2).words(np.array([0, 0, 1])).dtype
+        dtype('uint64')
+        """
+        from volt.kernels.columns import draw
+
+        out = np.empty(len(origins), np.uint64)
+        draw(np.uint64(self.first), np.uint64(self.second), origins, out)
+        return out
+
+    def uniform(self, origins: Longs) -> NDArray[np.float64]:
+        """(n,) numbers from 0 up to, and without, 1. origins: (n,) as of a `Batch`.
+
+        >>> bool(0 <= Chance(1, 2).uniform(np.array([0]))[0] < 1)
+        True
+        """
+        return (self.words(origins) >> np.uint64(64 - _BITS)) * 2.0**-_BITS
+
+    def integers(self, origins: Longs, low: int, high: int) -> Longs:
+        """(n,) int64, whole numbers from `low` to `high`, both included.
+
+        >>> Chance(1, 2).integers(np.arange(3), 4, 4).tolist()
+        [4, 4, 4]
+        """
+        return low + np.floor(self.uniform(origins) * (high - low + 1)).astype(np.int64)
+
+    def generators(self, origins: Longs) -> list[np.random.Generator]:
+        """A generator of NumPy's for each line, for code that wants to draw more.
+
+        >>> a, b = Chance(1, 2).generators(np.array([0, 1]))
+        >>> a.random() == b.random()
+        False
+        """
+        return [np.random.Generator(np.random.PCG64(int(word))) for word in self.words(origins).tolist()]
