@@ -9,6 +9,8 @@ The compiled loops of `volt.stream.transforms.column`. A value is its start in `
 (True, np.int64(0), np.int64(1), np.int64(2), np.int64(4))
 """
 
+from typing import Any
+
 import numpy as np
 
 from volt.kernels.arrays import IntArray, LongArray
@@ -16,7 +18,6 @@ from volt.kernels.compiling import inlined, releasing
 from volt.kernels.memory import load64, store64
 
 TAB = 9
-_DIGITS = 11  # of the longest int32, with its sign
 
 
 @releasing
@@ -127,7 +128,7 @@ def write_numbers(ids: IntArray, starts: LongArray, sizes: LongArray, ends: Long
 
 
 @inlined
-def mixed(word: int) -> int:
+def mixed(word: Any) -> Any:
     """A number whose bits all depend on all bits of another: the finaliser of SplitMix64 (Steele et al. 2014)."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -135,7 +136,7 @@ def mixed(word: int) -> int:
 
 
 @releasing
-def draw(first: int, second: int, origins: LongArray, out: IntArray) -> None:
+def draw(first: Any, second: Any, origins: LongArray, out: IntArray) -> None:
     """A random number for each line, by its origin, and by how many lines of that origin stand right before it.
 
     first, second: uint64, the key;  out: (n,) uint64, is written

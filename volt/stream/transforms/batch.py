@@ -154,7 +154,7 @@ class Batch:
         >>> bytes(Batch.of(["a\tb", "c"]).packed()[0])
         b'a\tb\nc\n'
         """
-        columns = [column.as_text() for column in [*self.columns, *[self.rest] * (self.rest is not None)] if column]
+        columns = [column.as_text() for column in self._all()]
         if len(columns) == 1:
             return columns[0].packed()
         from volt.kernels.columns import put_values
@@ -167,10 +167,13 @@ class Batch:
         out[places] = 0x0A
         return out, ends
 
+    def _all(self) -> tuple[Column, ...]:
+        return self.columns if self.rest is None else (*self.columns, self.rest)
+
     @property
     def lines(self) -> list[str]:
         """The lines, as a new list of texts."""
-        columns = [*self.columns, *[self.rest] * (self.rest is not None)]
+        columns = self._all()
         if len(columns) == 1:
             return columns[0].strings()
         data, ends = self.packed()

@@ -66,7 +66,7 @@ class Chance:
         >>> bool(0 <= Chance(1, 2).uniform(np.array([0]))[0] < 1)
         True
         """
-        return (self.words(origins) >> np.uint64(64 - _BITS)) * 2.0**-_BITS
+        return np.ldexp((self.words(origins) >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS)
 
     def integers(self, origins: Longs, low: int, high: int) -> Longs:
         """(n,) int64, whole numbers from `low` to `high`, both included.

@@ -141,7 +141,8 @@ def _breaks(column: Column) -> NDArray[np.bool_]:
     if not found.any():
         return np.zeros(len(column), bool)
     counts = np.concatenate([[0], np.cumsum(found)])
-    return np.diff(counts[np.concatenate([[0], ends])]) > 0
+    broken: NDArray[np.bool_] = np.diff(counts[np.concatenate([[0], ends])]) > 0
+    return broken
 
 
 def is_breaking(text: str) -> bool:
