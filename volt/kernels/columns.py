@@ -146,3 +146,10 @@ def draw(first: Any, second: Any, origins: LongArray, out: IntArray) -> None:
         copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
         word = mixed(first ^ mixed(np.uint64(origins[i]) * np.uint64(0x9E3779B97F4A7C15) + second))
         out[i] = mixed(word ^ (second + copy * np.uint64(0xD1B54A32D192ED03)))
+
+
+@releasing
+def scatter(data: IntArray, starts: LongArray, sizes: LongArray, places: LongArray, out: IntArray) -> None:
+    """Write each value at its place: out[places[i]:places[i] + sizes[i]]."""
+    for i in range(len(starts)):
+        copy_bytes(data, starts[i], out, places[i], sizes[i])

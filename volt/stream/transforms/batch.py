@@ -148,6 +148,15 @@ class Batch:
         rest = None if self.rest is None else self.rest.take(chosen)
         return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
 
+    def compact(self) -> Batch:
+        """The same lines in buffers that hold nothing else.
+
+        >>> Batch.of(["a", "b"]).take([1]).compact().lines
+        ['b']
+        """
+        rest = None if self.rest is None else self.rest.compact()
+        return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
+
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
         r"""The lines as bytes, each with a line end, and (n_lines,) int64 where each ends.
 

@@ -144,6 +144,20 @@ class Column:
         write_values(column.data, column.starts, column.sizes, end, out, ends)
         return out, ends
 
+    def compact(self) -> Column:
+        """The same values in a buffer that holds nothing else, for a few values of a large one.
+
+        >>> len(Column.of(["a", "b"]).take([1]).compact().data)
+        2
+        """
+        if self.is_ids:
+            held = np.maximum(self.sizes, 0)
+            starts = np.cumsum(held) - held
+            ids = self.data[np.repeat(self.starts - starts, held) + np.arange(held.sum())]
+            return Column(ids, starts, self.sizes)
+        data, ends = self.packed()
+        return Column(data, ends - np.maximum(self.sizes, 0) - 1, self.sizes)
+
     def strings(self) -> list[str]:
         """The values as text; a missing one is ''."""
         text = self.text().tobytes().decode("utf-8", "surrogatepass")
@@ -189,8 +203,7 @@ class Column:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         valid = None if not mask.any() else pa.py_buffer(np.packbits(~mask, bitorder="little"))
         if self.is_ids:
-            indices = np.repeat(self.starts - offsets[:-1], sizes) + np.arange(offsets[-1])
-            ids = pa.array(self.data[indices], pa.int32())
+            ids = pa.array(self.compact().data, pa.int32())
             kind = pa.large_list(pa.int32())
             return pa.Array.from_buffers(kind, len(self), [valid, pa.py_buffer(offsets)], children=[ids])
         text, ends = self.packed()
