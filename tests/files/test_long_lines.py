@@ -18,7 +18,7 @@ from volt.files.blocks import read_blocks, read_raw
 from volt.files.decompression import decompress, find_decoder
 from volt.files.long_lines import LineLimit, checked_max_line, parse_max_line
 from volt.files.spans import file_spans
-from volt.stream.reading.shards import open_shard, read_piece
+from volt.stream.reading.shards import open_shard
 from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(Vocabulary((), tuple("abc")))
@@ -99,7 +99,7 @@ def test_an_index_that_was_made_under_a_higher_limit_is_not_taken(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"\xef\xbb\xbfabc\n" * 1 + b"ab\n" * 400_000)
     shard = open_shard(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=None)
-    assert (shard.longest, read_piece(shard, 0)[:2]) == (3, [b"abc", b"ab"])
+    assert (shard.longest, shard.read(0)[:2]) == (3, [b"abc", b"ab"])
     assert open_shard(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=3) == shard
     with pytest.raises(StreamError, match="a:1: the line has more than 2 bytes"):
         open_shard(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=2)
