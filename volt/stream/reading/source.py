@@ -29,7 +29,8 @@ from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.order import Slice, permutation, read_order
-from volt.stream.reading.shards import Shard, Stamp, open_shard, stamp_of
+from volt.stream.reading.shard import Shard, Stamp, stamp_of
+from volt.stream.reading.shards import open_shard
 from volt.stream.reading.shares import Part
 from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.choice import most_copies

@@ -187,9 +187,7 @@ class Processes:
         self._workers.clear()
 
 
-def _serve(
-    task: bytes, link: Connection, life: Connection, inherited: Sequence[int], parent: int, step: Any
-) -> None:
+def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[int], parent: int, step: Any) -> None:
     """A worker's life: compute the blocks that are asked for until the parent closes the pipe."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
         signal.signal(number, signal.SIG_IGN)

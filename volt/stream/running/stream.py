@@ -32,13 +32,13 @@ from volt.files.distinct import check_distinct
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource, Source, check_names, open_source
 from volt.stream.running.flow import Ends, Flow
+from volt.stream.running.processes import StartMethod, check_workers
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import advanced
 from volt.stream.running.state import Cursor, State, fingerprints, refuse_difference
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import mixed
-from volt.stream.running.processes import StartMethod, check_workers
 from volt.stream.transforms.opening import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two looks at the workers
