@@ -27,11 +27,11 @@ from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
 from volt.stream.reading.pieces import Packing, Pieces, noted
 from volt.stream.reading.shard import Shard, check_is_file, identity_of, stamp_of
 from volt.stream.reading.shard_cache import Entry, Record, default_cache
-from volt.stream.transforms.column import Column
+from volt.stream.transforms.column import Column, line_ends_of
 
 SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
 _READ_SIZE = 1 << 20
-_END, _RETURN = 0x0A, 0x0D
+_RETURN = 0x0D
 
 
 class Facts(NamedTuple):
@@ -100,7 +100,7 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
     ['a\tb', '', 'c\r', 'd']
     """
     text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == _END)
+    ends = line_ends_of(text)
     if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     starts = np.empty_like(ends)
@@ -222,7 +222,7 @@ def _cut(job: _Job) -> Iterator[bytes]:
     """The bytes of a file's lines, `split_lines` lines at a time."""
     parts, n_lines, step = list[bytes](), 0, job.split_lines or 1 << 62
     for block in read_raw(job.path, block_size=_READ_SIZE, max_line=job.max_line):
-        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _END) + 1
+        ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
         start = 0
         for cut in ends[step - n_lines - 1 :: step].tolist():
             yield b"".join([*parts, block[start:cut]])

@@ -70,8 +70,8 @@ class Column:
         ['a', '', 'b']
         """
         data = np.frombuffer(text, np.uint8)
-        ends = np.flatnonzero(data == _END)
-        starts = np.concatenate([ends[:0], [0], ends[:-1] + 1]) if len(ends) else ends
+        ends = line_ends_of(data)
+        starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         return cls(data, starts, ends - starts)
 
     @classmethod
@@ -234,6 +234,21 @@ class Column:
         if array.null_count:
             sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, -1)
         return cls(data, offsets[:-1], sizes)
+
+
+def line_ends_of(data: NDArray[np.uint8]) -> Longs:
+    r"""(n,) int64, where line feeds stand.
+
+    >>> line_ends_of(np.frombuffer(b"a\n\nb", np.uint8)).tolist()
+    [1, 2]
+    """
+    from volt.kernels.columns import line_ends
+
+    ends = np.empty(len(data) // 32 + 16, np.int64)
+    if (n := line_ends(data, ends)) > len(ends):
+        ends = np.empty(n, np.int64)
+        line_ends(data, ends)
+    return ends[:n]
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
