@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -96,7 +96,7 @@ class _Run:
         if not reasons:
             return batch
         order = sorted(reasons)
-        texts = _shown(batch.take(order)) if self.keep_text else [""] * len(order)
+        texts = shown_lines(batch.take(order)) if self.keep_text else [""] * len(order)
         for index, text in zip(order, texts, strict=True):
             path, line = self.source.place_of(int(batch.origins[index]))
             self.faults.append(Fault(path, line, reasons[index], text))
@@ -249,8 +249,12 @@ def _whole_failure(run: _Run, transform: Transform, error: Exception, *, on_all:
     return StreamError(f"{_where(run, transform)} {how}:\n{told}")
 
 
-def _shown(batch: Batch) -> Iterable[str]:
-    """Lines as text, whatever bytes they hold."""
+def shown_lines(batch: Batch) -> list[str]:
+    """Lines as text, whatever bytes they hold.
+
+    >>> shown_lines(Batch.of(["a\\tb"]))
+    ['a\\tb']
+    """
     data, ends = batch.packed()
     starts = np.concatenate([[0], ends])[:-1]
     return [bytes(data[start : end - 1]).decode(errors="replace") for start, end in zip(starts, ends, strict=True)]

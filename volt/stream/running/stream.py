@@ -31,11 +31,12 @@ from volt.errors import StreamError
 from volt.files.distinct import check_distinct
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource, Source, check_names, open_source
+from volt.stream.running.chunks import Address
 from volt.stream.running.flow import Ends, Flow
 from volt.stream.running.processes import StartMethod, check_workers
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import advanced
-from volt.stream.running.state import Cursor, State, fingerprints, refuse_difference
+from volt.stream.running.state import State, fingerprints, refuse_difference
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import mixed
@@ -213,12 +214,15 @@ class Stream(Flow):
             left -= size
         return n - left
 
-    def place(self) -> tuple[int, Cursor] | None:
-        """Where the next line comes from: the number of its source, and the place in it. None at the end."""
+    def place(self) -> tuple[int, Address, int] | None:
+        """Where the next line comes from: the number of its source, the block, and how many of its lines come before.
+
+        None at the end.
+        """
         if self._next(1) is None:
             return None
-        source = int(self._turns[0])
-        return source, self._taps[source].cursor
+        tap = self._taps[source := int(self._turns[0])]
+        return None if tap.address is None else (source, tap.address, tap.cursor.inside)
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Where the stream stands, as JSON values.
