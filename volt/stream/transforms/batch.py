@@ -127,10 +127,10 @@ class Batch:
         found = np.zeros(len(self), np.int64)
         for column in self.columns:
             found += column.present
-        if self.rest is not None and self.rest.present.any():
-            text, ends = self.rest.packed()
-            tabs = np.concatenate([[0], np.cumsum(text == ord("\t"))])
-            found += np.diff(tabs[np.concatenate([[0], ends])]) + self.rest.present
+        if self.rest is not None:
+            from volt.stream.transforms.measures import count_bytes
+
+            found += count_bytes(self.rest, ord("\t")) + self.rest.present
         return found
 
     # lines

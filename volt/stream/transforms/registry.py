@@ -14,6 +14,7 @@ from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User
+from volt.stream.transforms.where import Where
 
 TRANSFORMS: dict[str, type[Transform]] = {
     "append": Append,
@@ -31,6 +32,7 @@ TRANSFORMS: dict[str, type[Transform]] = {
     "regex": Regex,
     "length": Length,
     "ratio": Ratio,
+    "where": Where,
     "choice": Choice,
     "documents": Documents,
     "encode": Encode,
