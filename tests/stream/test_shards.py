@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streams import write_lines
+from streams import deadline, write_lines
 
-from volt.errors import StreamError
+from volt.errors import ConfigError, StreamError
 from volt.files.blocks import read_raw
+from volt.stream.reading.pair_shard import PairShard, open_pair
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.text_shard import SMALL, TextShard, lines_of, open_text, split_lines
@@ -109,7 +111,7 @@ def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
-    monkeypatch.setattr("volt.stream.reading.text_shard._cut", None)  # what reads the file
+    monkeypatch.setattr("volt.stream.reading.text_shard.read_raw", None)  # what reads the file
     assert open_shard(str(path), split_lines=10, cache=cache) == first
     monkeypatch.undo()
     path.write_bytes(gzip.compress(TEXT + b"more\n"))
@@ -263,3 +265,75 @@ def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> N
     again = open_shard(str(path), split_lines=30, cache=cache)
     assert (again.counts, again.digest, again.n_bytes) == (first.counts, first.digest, first.n_bytes)
     assert all_lines(again) == split_lines(TEXT)
+
+
+@pytest.mark.parametrize("make", ["pipe", "socket", "device", "folder"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
+    """A pipe without a writer is not waited for; the error says what is there and what to do."""
+    path = tmp_path / "a.tsv"
+    with socket.socket(socket.AF_UNIX) as end, deadline(5):
+        if make == "pipe":
+            os.mkfifo(path)
+        elif make == "socket":
+            end.bind(str(path))
+        elif make == "folder":
+            path.mkdir()
+        else:
+            path = Path("/dev/zero")
+        with pytest.raises(
+            StreamError, match=rf"{path}: is a {make}(, which cannot .* write its text|; name the files)"
+        ):
+            open_shard(str(path), split_lines=5)
+
+
+texts = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5), max_size=20)
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts, texts, st.integers(1, 7), st.sampled_from(list(PACKERS)), st.booleans())
+def test_a_pair_is_its_files_side_by_side(
+    tmp_path: Path, some: list[str], others: list[str], piece: int, packer: str, ends: bool
+) -> None:
+    """Line i of a pair is line i of each file, however they are packed; files of other lengths are refused by both."""
+    paths = {"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"}
+    paths["src"].write_bytes("".join(line + "\n" for line in some).encode())
+    whole = "".join(line + "\r\n" for line in others).encode()
+    paths["tgt"].write_bytes(PACKERS[packer](whole if ends or others[-1:] == [""] else whole.removesuffix(b"\r\n")))
+    pair = {name: str(path) for name, path in paths.items()}
+    if len(some) != len(others):
+        told = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair need equally many"
+        with pytest.raises(StreamError, match=told):
+            open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
+        return
+    shard = open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
+    rows = [
+        row for number in range(len(shard.counts)) for row in zip(*map(column_lines, shard.read(number)), strict=True)
+    ]
+    assert [(a.decode(), b.decode()) for a, b in rows] == list(zip(some, others, strict=True))
+    assert shard.digest == open_pair(pair, split_lines=None, cache=tmp_path / "cache").digest
+    assert (shard.names, shard.n_lines) == (("src", "tgt"), len(some))
+
+
+def test_a_pair_is_all_its_files(tmp_path: Path) -> None:
+    """Its digest depends on the lines of each file and on the names; a change in any file is told; places are those
+    of the first."""
+    pair = {name: write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(9)]) for name in ("de", "en")}
+    shard, turned = open_pair(pair, split_lines=4), open_pair(dict(reversed(pair.items())), split_lines=4)
+    renamed = open_pair({"src": pair["de"], "tgt": pair["en"]}, split_lines=4)
+    write_lines(tmp_path / "a.en", [f"EN {i}" for i in range(9)])
+    edited = open_pair(pair, split_lines=4)
+    assert len({shard.digest, turned.digest, renamed.digest, edited.digest}) == 4
+    assert (shard.place(1, 3), shard.paths) == ((pair["de"], 8), tuple(pair.values()))
+    for look in (PairShard.check_unchanged, lambda shard: shard.read(0)):
+        with pytest.raises(StreamError, match=r"a\.en: changed while the stream was running"):
+            look(shard)
+
+
+def test_a_pair_has_no_tabs_and_two_files(tmp_path: Path) -> None:
+    """A tab in any file is refused by file and line, and so is a pair of one."""
+    pair = {name: write_lines(tmp_path / f"a.{name}", [f"{i}" for i in range(9)]) for name in ("de", "en")}
+    write_lines(tmp_path / "a.en", ["0", "1", "2", "3", "4", "5", "6\t6", "7", "8\t8"])
+    with pytest.raises(StreamError, match=r"a\.en:7: a tab, which would start another field; replace it by a space"):
+        open_pair(pair, split_lines=2)
+    with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
+        open_pair({"src": pair["de"]}, split_lines=2)

@@ -17,16 +17,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from volt.errors import CorpusError, OutputError, StreamError, shown_path
 from volt.files.blocks import is_compressed, read_raw
 from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
-from volt.stream.reading.pieces import Packing, Pieces, noted
-from volt.stream.reading.shard import Shard, check_is_file, identity_of, stamp_of
-from volt.stream.reading.shard_cache import Entry, Record, default_cache
+from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index
+from volt.stream.reading.pieces import Packing, noted
+from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
+from volt.stream.reading.shard_cache import Entry, default_cache
 from volt.stream.transforms.column import Column, line_ends_of
 
 SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
@@ -34,52 +34,9 @@ _READ_SIZE = 1 << 20
 _RETURN = 0x0D
 
 
-class Facts(NamedTuple):
-    """What one pass over the lines of a file tells.
-
-    n_bytes: of text
-    longest: bytes of its longest line
-    first_tab: the number of the first line with a tab; 0 if there is none
-    digest: of the lines
-    """
-
-    n_bytes: int
-    longest: int
-    first_tab: int
-    digest: str
-
-
 @dataclass(frozen=True, slots=True)
-class TextShard(Shard):
+class TextShard(FileShard):
     """A text file that has been indexed."""
-
-    pieces: Pieces
-    facts: Facts
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The file."""
-        return (self.pieces.path,)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Lines have no names."""
-        return ()
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Lines per piece."""
-        return self.pieces.counts
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of text."""
-        return self.facts.n_bytes
-
-    @property
-    def digest(self) -> str:
-        """Of the lines."""
-        return self.facts.digest
 
     def read(self, piece: int) -> tuple[Column, ...]:
         """The lines of a piece, as one column."""
@@ -87,10 +44,6 @@ class TextShard(Shard):
         if len(column) != self.counts[piece]:
             raise self.pieces.changed()
         return (column,)
-
-    def check_unchanged(self) -> None:
-        """Raise StreamError if the file is not what was indexed, or is gone."""
-        self.pieces.check_unchanged()
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
@@ -142,17 +95,14 @@ def open_text(
     written.
     """
     job = _Job(path, split_lines, max_line)
-    try:
+    with as_stream_errors(path):
         check_is_file(path)
         packing = _packing(job)
         if packing == "plain" and stamp_of(path)[0] < SMALL:
-            return _indexed(job, packing, None)
-        return _cached(job, packing, cache or default_cache())
-    except CorpusError as error:
-        raise StreamError(str(error)) from error
-    except (OutputError, OSError) as error:
-        found = f"{shown_path(path)}: no index can be kept ({error})"
-        raise StreamError(f"{found}; name another cache folder") from error
+            return TextShard(*_indexed(job, packing, None))
+        entry = Entry.of(cache or default_cache(), "text", identity_of(path), split_lines)
+        copy = entry.copy if packing == "frames" else None
+        return TextShard(*kept_index(entry, path, max_line=max_line, make=lambda: _indexed(job, packing, copy)))
 
 
 def _packing(job: _Job) -> Packing:
@@ -161,31 +111,11 @@ def _packing(job: _Job) -> Packing:
     return "frames" if job.split_lines else "whole"
 
 
-def _cached(job: _Job, packing: Packing, cache: Path) -> TextShard:
-    entry = Entry.of(cache, "text", identity_of(job.path), job.split_lines)
-
-    def make() -> tuple[TextShard, Record]:
-        shard = _indexed(job, packing, entry.copy if packing == "frames" else None)
-        return shard, {"pieces": shard.pieces.record(), "facts": shard.facts._asdict()}
-
-    return entry.kept(lambda record: _loaded(record, job), make)
-
-
-def _loaded(record: dict[str, Any], job: _Job) -> TextShard | None:
-    """The shard that an index stands for, if the file is still as it was.
-
-    None too if a line is longer than is allowed now: it will be told when the file is read.
-    """
-    pieces, facts = Pieces.of_record(record["pieces"], job.path), Facts(**record["facts"])
-    fits = job.max_line is None or facts.longest <= job.max_line
-    return TextShard(pieces, facts) if fits and pieces is not None else None
-
-
-def _indexed(job: _Job, packing: Packing, copy: Path | None) -> TextShard:
+def _indexed(job: _Job, packing: Packing, copy: Path | None) -> Indexed:
     """One pass over a file: cut it, copy it if it is to be split, and note what its lines are like."""
     look = _Look()
-    pieces = noted(job.path, packing, look.at(_cut(job)), copy=copy)
-    return TextShard(pieces, look.facts())
+    pieces = noted(job.path, packing, look.at(cut_lines(job.path, job.split_lines, max_line=job.max_line)), copy=copy)
+    return pieces, look.facts()
 
 
 class _Look:
@@ -218,11 +148,18 @@ def _longest(piece: bytes, lines: Column) -> int:
     return int((ends - lines.starts).max())
 
 
-def _cut(job: _Job) -> Iterator[bytes]:
-    """The bytes of a file's lines, `split_lines` lines at a time."""
-    parts, n_lines, step = list[bytes](), 0, job.split_lines or 1 << 62
-    for block in read_raw(job.path, block_size=_READ_SIZE, max_line=job.max_line):
-        ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
+def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
+    """The bytes of a file's lines, decompressed, n lines at a time; None: all at once.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"one\\ntwo\\nthree") and file.flush()
+    ...     list(cut_lines(file.name, 2, max_line=None))
+    [b'one\\ntwo\\n', b'three']
+    """
+    parts, n_lines, step = list[bytes](), 0, n or 1 << 62
+    for block in read_raw(path, block_size=_READ_SIZE, max_line=max_line):
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _END) + 1
         start = 0
         for cut in ends[step - n_lines - 1 :: step].tolist():
             yield b"".join([*parts, block[start:cut]])
