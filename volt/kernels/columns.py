@@ -181,6 +181,30 @@ def shuffle(words: IntArray, order: LongArray) -> None:
         order[i], order[j] = order[j], order[i]
 
 
+@releasing
+def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
+    """Where the lines stand that were made of those that were read, when these are permuted.
+
+    read, made: (n_read,) and (n_made,) origins, the second in the order of the first
+    order: (n_read,) how the lines that were read are permuted
+    firsts: (n_read + 1,) is written, to work in
+    out: (n_made,) is written
+    Returns how many lines were found: n_made, unless `made` is not in order.
+    """
+    done = 0
+    for i in range(len(read)):
+        firsts[i] = done
+        while done < len(made) and made[done] == read[i]:
+            done += 1
+    firsts[len(read)] = done
+    at = 0
+    for i in order:
+        for line in range(firsts[i], firsts[i + 1]):
+            out[at] = line
+            at += 1
+    return at
+
+
 @inlined
 def mixed(word: Any) -> Any:
     """A number whose bits all depend on all bits of another: the finaliser of SplitMix64 (Steele et al. 2014)."""

@@ -191,9 +191,19 @@ class OpenSource:
         return all(map(is_compiled, self.transforms))
 
     @cached_property
+    def joins_lines(self) -> bool:
+        """Whether a line of the result depends on the lines beside it."""
+        return any(map(joins_lines, self.transforms))
+
+    @cached_property
+    def permutes_late(self) -> bool:
+        """Whether lines are permuted only when they have been transformed, which gives the same lines sooner."""
+        return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
+
+    @cached_property
     def chunk_lines(self) -> int:
         """The most lines that are transformed together; where Python code takes its time, few of them."""
-        is_whole = self.is_compiled or self.source.shuffle == "outputs" or any(map(joins_lines, self.transforms))
+        is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
         return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 
     @property
@@ -316,10 +326,28 @@ def line_order(source: OpenSource, part: Part, n: int) -> NDArray[np.int64] | No
 
 
 def read_part(source: OpenSource, part: Part) -> Batch:
-    """The lines of a part, permuted if the source shuffles lines; not yet known to be UTF-8.
+    """The lines of a part, permuted if the source shuffles lines early; not yet known to be UTF-8.
 
     Raises StreamError if a file has changed.
     """
     batch = joined([source.lines_of(found) for found in part_slices(source, part)])
-    order = line_order(source, part, len(batch)) if source.source.shuffle == "lines" else None
+    is_early = source.source.shuffle == "lines" and not source.permutes_late
+    order = line_order(source, part, len(batch)) if is_early else None
     return batch if order is None else batch.take(order)
+
+
+def permuted_late(source: OpenSource, part: Part, read: NDArray[np.int64], batch: Batch) -> Batch:
+    """What the lines of a part became, in the order in which the lines would have been read.
+
+    read: (n_lines,) their origins
+    Raises StreamError if a transform has changed their order.
+    """
+    from volt.kernels.columns import permuted
+
+    order = line_order(source, part, len(read))
+    if order is None:
+        return batch
+    places, firsts = np.empty(len(batch), np.int64), np.empty(len(read) + 1, np.int64)
+    if permuted(read, batch.origins, order, firsts, places) != len(batch):
+        raise StreamError(f"source {source.name!r}: a transform has changed the order of lines; set joins_lines in it")
+    return batch.take(places)

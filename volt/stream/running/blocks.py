@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from volt.errors import StreamError, VoltError
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource, line_order, read_part
+from volt.stream.reading.source import OpenSource, line_order, permuted_late, read_part
 from volt.stream.running.chunks import Address, most_of, rows_of
 from volt.stream.running.unreadable import invalid_lines, unwritable_lines
 from volt.stream.transforms.batch import Batch
@@ -165,7 +165,7 @@ def transformed(run: _Run) -> tuple[Batch, int]:
     """
     source, part = run.source, run.address.part
     batch, invalid = _rows(source, run.address)
-    n_read = len(batch)
+    n_read, read = len(batch), batch.origins
     batch = run.without(batch, invalid)
     batch = run.without(batch, source.source.checks.reasons(batch))
     for position, transform in enumerate(source.transforms):
@@ -174,6 +174,8 @@ def transformed(run: _Run) -> tuple[Batch, int]:
         batch = _step(run, position, transform, batch)
     if source.source.shuffle == "outputs" and (order := line_order(source, part, len(batch))) is not None:
         batch = batch.take(order)
+    if source.permutes_late:
+        batch = permuted_late(source, part, read, batch)
     if not source.is_compiled:
         batch = run.without(batch, unwritable_lines(batch))
     return batch.take(part.chosen(len(batch))) if part.is_begun else batch, n_read
