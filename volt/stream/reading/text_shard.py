@@ -159,7 +159,7 @@ def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[byt
     """
     parts, n_lines, step = list[bytes](), 0, n or 1 << 62
     for block in read_raw(path, block_size=_READ_SIZE, max_line=max_line):
-        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _END) + 1
+        ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
         start = 0
         for cut in ends[step - n_lines - 1 :: step].tolist():
             yield b"".join([*parts, block[start:cut]])
