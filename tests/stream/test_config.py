@@ -22,9 +22,9 @@ from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.faults import Policy
 from volt.stream.transforms.case import Lower, Title
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.tags_and_fields import Copy, Multiply, Tag
 from volt.stream.transforms.filters import Length, SkipBlank
 from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.tags_and_fields import Copy, Multiply, Tag
 
 FULL = """\
 seed: 3

@@ -10,6 +10,7 @@ from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice
 from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
+from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
@@ -35,6 +36,8 @@ TRANSFORMS: dict[str, type[Transform]] = {
     "ratio": Ratio,
     "where": Where,
     "choice": Choice,
+    "typos": Typos,
+    "punctuation": Punctuation,
     "documents": Documents,
     "encode": Encode,
     "decode": Decode,
