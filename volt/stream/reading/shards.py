@@ -1,24 +1,41 @@
-"""A path → its shard."""
+"""A path, a table's path with its columns, or a pair of paths → the shard of its kind.
+
+>>> open_shard(__file__, split_lines=4).names
+()
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from volt.errors import StreamError, shown_path
 from volt.files.long_lines import MAX_LINE
-from volt.stream.reading.shard import Shard, Stamp, stamp_of
+from volt.stream.reading.pair_shard import open_pair
+from volt.stream.reading.shard import Shard, Stamp, check_is_file, stamp_of
 from volt.stream.reading.text_shard import open_text
 
-__all__ = ["Shard", "Stamp", "open_shard", "stamp_of"]
+__all__ = ["Shard", "Stamp", "open_pair", "open_shard", "stamp_of"]
 
 
 def open_shard(
-    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
-) -> Shard:
+    path: str, *, split_lines: int | None, fields: Mapping[str, str] | None = None, cache: Path | None = None,
+    max_line: int | None = MAX_LINE,
+) -> Shard:  # fmt: skip
     """Index a file, or find its index in the cache.
 
     split_lines: lines per piece, or None to leave files whole.
+    fields: of a table, JSON lines or Parquet: name → key or column. Without any, lines are read as they are.
     max_line: the most bytes of a line; None for no limit.
     Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
     written.
     """
+    if fields is not None:
+        from volt.stream.reading.table_shard import open_table
+
+        return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
+    check_is_file(path)
+    with open(path, "rb") as file:
+        if file.read(4) == b"PAR1":
+            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
     return open_text(path, split_lines=split_lines, cache=cache, max_line=max_line)
