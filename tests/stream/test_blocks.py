@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +44,10 @@ def computed(source: OpenSource, address: Address | None = None, *, policy: Poli
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
     addresses = [Address(part, chunk) for chunk in chunks] if address is None else [address]
     blocks = [compute_block(source, one, policy) for one in addresses]
-    data, faults = b"".join(bytes(block.data) for block in blocks), [fault for block in blocks for fault in block.faults]
+    data, faults = (
+        b"".join(bytes(block.data) for block in blocks),
+        [fault for block in blocks for fault in block.faults],
+    )
     numbers = sum(block.n_lines for block in blocks), sum(block.n_read for block in blocks)
     return Computed(data, *numbers, tuple(faults), "".join(block.error for block in blocks))
 
@@ -106,9 +108,7 @@ def test_an_unfit_line_is_found_and_the_rest_is_kept(tmp_path: Path, fault: Tran
     block = computed(opened(tmp_path, fault), policy=Policy("skip"))
     assert [found.place.rpartition("/")[2] for found in block.faults] == ["a.0.tsv:8"]
     assert (block.n_lines, block.n_read) == (19, 20)
-    assert computed(opened(tmp_path, fault)).error.startswith(
-        f"{tmp_path}/a.0.tsv:8: {fault.name}"
-    )
+    assert computed(opened(tmp_path, fault)).error.startswith(f"{tmp_path}/a.0.tsv:8: {fault.name}")
 
 
 def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
