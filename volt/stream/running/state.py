@@ -23,6 +23,7 @@ from volt import arguments
 from volt.errors import StreamError, shown, unreadable
 from volt.files.atomic import write_atomic
 from volt.stream.reading.faults import kind_of
+from volt.stream.reading.shares import Deal
 
 if TYPE_CHECKING:
     from volt.stream.reading.source import OpenSource
@@ -39,14 +40,29 @@ class Cursor:
     """How far a source has been read.
 
     lines: how many it has given so far.
-    epoch, block: the block that its next line comes from.
-    offset: how many lines of that block have been given.
+    epoch, start: the address of the part that its next line comes from; start is None before the first part.
+    offset: how many lines of that part have been given.
+    chunk, before: the chunk of the part that the next line comes from, and how many lines earlier chunks gave.
+    deal: what was left of the epochs that another number of ranks had begun.
     """
 
     lines: int = 0
     epoch: int = 0
-    block: int = 0
+    start: int | None = None
     offset: int = 0
+    chunk: int = 0
+    before: int = 0
+    deal: Deal = ()
+
+    @property
+    def address(self) -> tuple[int, int] | None:
+        """The address of the part; None before the first."""
+        return None if self.start is None else (self.epoch, self.start)
+
+    @property
+    def inside(self) -> int:
+        """How many lines of the chunk have been given."""
+        return self.offset - self.before
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +197,12 @@ def _check_numbers(state: State) -> None:
         raise StreamError(f"the state's n, {state.n:,}, is not the sum of its sources' lines; {_REMEDY}")
 
 
-def check_cursor(cursor: Cursor, name: str, *, n_blocks: int, epochs: int | None) -> None:
+def check_cursor(cursor: Cursor, name: str, *, n_lines: int, epochs: int | None) -> None:
     """Raise StreamError if a source has no such place. epochs: that it has; None for any number.
 
-    >>> check_cursor(Cursor(9, 0, 2, 1), "wmt", n_blocks=2, epochs=1)
+    >>> check_cursor(Cursor(9, 0, 2, 1), "wmt", n_lines=20, epochs=1)
     """
-    if cursor.block > n_blocks or (epochs is not None and cursor.epoch > epochs):
+    if (cursor.start or 0) >= n_lines or (epochs is not None and cursor.epoch > epochs):
         raise StreamError(f"the state's sources.{name} is beyond the end of the source; {_REMEDY}")
 
 
@@ -195,7 +211,7 @@ def check_offset(cursor: Cursor, name: str, *, n_lines: int) -> None:
 
     >>> check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=9)
     """
-    if cursor.offset > n_lines:
+    if not 0 <= cursor.inside <= n_lines:
         found = f"the state's sources.{name}.offset is {cursor.offset:,}, in a block of {n_lines:,} lines"
         raise StreamError(f"{found}; {_REMEDY}")
 
