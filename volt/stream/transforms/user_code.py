@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 Takes = Literal["fields", "line", "stream", "batch"]
-Rows = list[list[str]]
-Made = tuple[Rows, list[int]]
 _ROW = "row"  # the column of a record batch that says from which line each row comes
 
 
@@ -96,7 +94,7 @@ class User(ConfiguredTransform):
 
     def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
         """Call it line by line."""
-        rows, origins, bad = Rows(), list[int](), dict[int, str]()
+        rows, origins, bad = list[str](), list[int](), dict[int, str]()
         lines, drawn = batch.lines, chance.generators(batch.origins) if wants_rng else repeat(None)
         with printing_to_stderr():
             for index, (line, rng) in enumerate(zip(lines, drawn, strict=False)):
@@ -110,15 +108,15 @@ class User(ConfiguredTransform):
                     origins += [index] * len(made)
         return _batch_of(batch, rows, origins, bad)
 
-    def _made(self, line: str, result: object) -> Rows:
-        """The rows that a result stands for. Raises TypeError if it is none of what the documentation allows."""
+    def _made(self, line: str, result: object) -> list[str]:
+        """The lines that a result stands for. Raises TypeError if it is none of what the documentation allows."""
         if self.append:
-            return [[line, _value(result)]]
+            return [f"{line}\t{_value(result)}"]
         if result is None:
             return []
         if self.takes == "line":
-            return [[_line(made)] for made in (result if isinstance(result, list) else [result])]
-        if isinstance(result, list) and all(isinstance(made, list) for made in result):
+            return [_line(made) for made in (result if isinstance(result, list) else [result])]
+        if isinstance(result, list) and (not result or isinstance(result[0], list)):
             return [_row(made) for made in result]
         return [_row(result)]
 
@@ -126,7 +124,7 @@ class User(ConfiguredTransform):
         """Let it run over the block. Where it raises, the line that it took last is unfit, with the rows that were
         yielded since; it is started anew on the lines behind, so that each line is handed over once.
         """
-        rows, origins, bad, lines = Rows(), list[int](), dict[int, str](), batch.rows
+        rows, origins, bad, lines = list[str](), list[int](), dict[int, str](), batch.rows
         options = {"rng": next(chance.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
         given = _Given(lines)
         with printing_to_stderr():
@@ -170,7 +168,7 @@ class User(ConfiguredTransform):
 class _Given:
     """Hands out rows, and knows how many have been taken."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: list[list[str]]) -> None:
         self.rows, self.place = rows, 0
 
     @property
@@ -185,10 +183,9 @@ class _Given:
             yield self.rows[self.place - 1]
 
 
-def _batch_of(batch: Batch, rows: Rows, origins: list[int], bad: Mapping[int, str]) -> Batch:
-    """The rows as a batch. Raises LineFault if some lines are bad, with what became of the others."""
-    text = Column.of(["\t".join(row) for row in rows])
-    made = Batch((), text, batch.origins[np.array(origins, np.int64)])
+def _batch_of(batch: Batch, rows: list[str], origins: list[int], bad: Mapping[int, str]) -> Batch:
+    """The lines as a batch. Raises LineFault if some lines are bad, with what became of the others."""
+    made = Batch((), Column.of(rows), batch.origins[np.array(origins, np.int64)])
     if bad:
         raise LineFault(bad, made=made)
     return made
@@ -235,10 +232,17 @@ def _origins_of(batch: Batch, made: pyarrow.RecordBatch, function: str) -> NDArr
     return found
 
 
-def _row(result: object) -> list[str]:
+def _row(result: object) -> str:
+    """The line of a list of fields. Raises TypeError or ValueError if it is none."""
     if not isinstance(result, list | tuple) or not result:
         raise TypeError(f"returned {result!r}, not a list of strings")
-    return [_value(value) for value in result]
+    try:
+        line = "\t".join(result)
+        if line.count("\t") == len(result) - 1 and "\n" not in line and (line.isascii() or line.encode()):
+            return line
+    except (TypeError, UnicodeEncodeError):
+        pass
+    return "\t".join([_value(value) for value in result])  # one of them says what is wrong
 
 
 def _value(result: object) -> str:
@@ -254,5 +258,6 @@ def _line(result: object) -> str:
         raise TypeError(f"returned {result!r}, not a string")
     if "\n" in result:
         raise ValueError(f"returned a line break: {result!r}")
-    result.encode()  # a lone surrogate could not be written
+    if not result.isascii():
+        result.encode()  # a lone surrogate could not be written
     return result
