@@ -5,8 +5,10 @@ The compiled loops of `volt.stream.transforms.column`. A value is its start in `
 
 >>> data, starts, sizes = np.frombuffer(b"a\\tbc\\td", np.uint8), np.array([0]), np.array([6])
 >>> cut_starts, cut_sizes = np.empty((2, 1), np.int64), np.empty((2, 1), np.int64)
->>> cut(data, starts, sizes, cut_starts, cut_sizes), cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
-(True, np.int64(0), np.int64(1), np.int64(2), np.int64(4))
+>>> cut(data, starts, sizes, cut_starts, cut_sizes)
+True
+>>> cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
+(np.int64(0), np.int64(1), np.int64(2), np.int64(4))
 """
 
 from typing import Any

@@ -29,7 +29,7 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.files.whole import read_bytes
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import joined, rows_of
+joined = rows_of = None
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, take_file
 from volt.stream.transforms.transform import LineFault
