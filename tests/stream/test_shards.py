@@ -21,6 +21,7 @@ from streams import deadline, write_lines
 from volt.errors import ConfigError, StreamError
 from volt.files.blocks import read_raw
 from volt.stream.reading.pair_shard import PairShard, open_pair
+from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shard_cache import cache_size, locked, prune
 from volt.stream.reading.shards import open_shard
@@ -403,3 +404,16 @@ def test_what_is_being_made_stays_in_the_cache(tmp_path: Path) -> None:
         with locked(locks[0], waits=False) as is_held:
             assert not is_held
     assert prune(cache, days=0) > 0
+
+
+@given(st.permutations(["a.en", "a.de.gz", "b-fr.txt", "b-sl.txt.xz", "en/c", "deu_Latn/c", "d.txt", "d.log", "e.de"]))
+def test_probable_pairs_are_found_in_any_order(paths: list[str]) -> None:
+    """Two paths that differ in a language code alone, the earlier first; names that differ otherwise are no pair."""
+    expected = {
+        frozenset(("a.en", "a.de.gz")),
+        frozenset(("b-fr.txt", "b-sl.txt.xz")),
+        frozenset(("en/c", "deu_Latn/c")),
+    }
+    found = probable_pairs(paths)
+    assert set(map(frozenset, found)) == expected
+    assert all(paths.index(one) < paths.index(other) for one, other in found)
