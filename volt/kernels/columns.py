@@ -141,7 +141,7 @@ def number_sizes(ids: IntArray, starts: LongArray, sizes: LongArray, out: LongAr
     for i in range(len(starts)):
         total = sizes[i] - 1
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
-            number, total = ids[place], total + 1
+            number, total = np.int64(ids[place]), total + 1
             if number < 0:
                 number, total = -number, total + 1
             while number >= 10:
@@ -155,7 +155,7 @@ def write_numbers(ids: IntArray, starts: LongArray, sizes: LongArray, ends: Long
     for i in range(len(starts)):
         at = ends[i]
         for back in range(max(sizes[i], 0)):
-            number = ids[starts[i] + sizes[i] - 1 - back]
+            number = np.int64(ids[starts[i] + sizes[i] - 1 - back])
             left = abs(number)
             while True:
                 at -= 1
