@@ -29,6 +29,7 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.files.whole import read_bytes
 from volt.stream.transforms.batch import Batch
+
 joined = rows_of = None
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, take_file
