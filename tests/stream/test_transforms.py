@@ -423,7 +423,7 @@ def naive_starts(rows: list[list[str]], limits: list[int], joins: list[bool], ma
 def test_documents_are_those_of_their_definition(
     told: list[tuple[str, str, str]], separator: str, max_lines: int | None, probability: float, sample: bool
 ) -> None:
-    """Starts, joined fields, and the other fields of the first line, by what the lines' own chances say; in any order."""
+    """Starts, joined fields, and the other fields of the first line, by what their own chances say; in any order."""
     batch = Batch.of(["\t".join([*row, "rest", str(k)]) for k, row in enumerate(told)]).take(np.arange(len(told))[::-1])
     chance, rows = Chance(3, 4), batch.rows
     joins = (chance.uniform(batch.origins) < probability).tolist()
