@@ -16,6 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -91,14 +92,12 @@ class State:
         >>> State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}).to_json()["sources"]
         {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'deal': []}}
         """
-        from volt import __version__
-
         rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("cursors", "deals")}
         sources = {
             name: {**asdict(cursor), "deal": [_told(remains) for remains in self.deals.get(name, ())]}
             for name, cursor in self.cursors.items()
         }
-        head = {"format": FORMAT, "version": VERSION, "volt": __version__, "n": rest.pop("n"), "sources": sources}
+        head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": rest.pop("n"), "sources": sources}
         told: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
         return {**told, "checksum": checksum(told)}
 
@@ -134,6 +133,14 @@ class State:
         _check_sums(found)
         _check_checksum(stored)
         return found
+
+
+@cache
+def _volt() -> str:
+    """The version of VOLT: looked up once, as a state may be asked for often."""
+    from volt import __version__
+
+    return str(__version__)
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
