@@ -50,10 +50,10 @@ class Rank:
     def given(self) -> Iterator[Output]:
         """Outputs, from where the rank stands."""
         stood = self._cursor
-        start, deal = (stood.epoch, stood.start) if stood.start >= 0 else None, self._state.deals.get("a", ())
+        start, deal = stood.address, stood.deal
         for part in parts(len(self._table), self._block, deal=deal, start=start, **self._shape):
             offset = stood.offset if part.address == start else 0
-            self._cursor = Cursor(self._cursor.lines, *part.address, offset)
+            self._cursor = Cursor(self._cursor.lines, *part.address, offset, deal=deal)
             for output in self._outputs(part)[offset:]:
                 self._cursor = self._cursor.moved(1)
                 yield output

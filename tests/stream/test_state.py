@@ -19,10 +19,10 @@ from volt.stream.running.state_file import load_state, save_state
 
 SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
 DEAL = (Remains(2, ((0, 8), (20, 30)), (Part(2, 8, 8, ((3, 2), (6, 2))),)), Remains(3, ((0, 40),)))
-CURSORS = {"wmt": Cursor(50, 3, 0, 5), "crawl": Cursor(20, 0, 16, 4)}
+CURSORS = {"wmt": Cursor(50, 3, 0, 5, deal=DEAL), "crawl": Cursor(20, 0, 16, 4, 2, 3)}
 STATE = State(
     70, CURSORS, {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}}, 60,
-    {"wmt": 40, "crawl": 20}, ("crawl",), 90, 3, {"columns": 2, "utf": 1}, {"wmt": DEAL}, ("weights",),
+    {"wmt": 40, "crawl": 20}, ("crawl",), 90, 3, {"columns": 2, "utf": 1}, ("weights",),
 )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def changed(draw: random.Random, stored: dict[str, Any]) -> dict[str, Any]:
     elif kind == 2 and isinstance(value, int):
         holder[where[-1]] = value + draw.choice([-5, -1, 1, 5, 1 << 40])
     elif isinstance(holder, dict):
-        holder[draw.choice(["x", "cursors", "lines", "", "n ", "deals"])] = value
+        holder[draw.choice([key for key in ("x", "cursors", "lines", "", "n ", "deal") if key not in holder])] = value
     else:
         holder.append(deepcopy(value))
     return stored
@@ -130,7 +130,7 @@ def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
 
 WRONG: dict[str, dict[str, Any]] = {
     "the state has no 'since'": {"since": ...},
-    "the state has an unknown key, deals": {"deals": {}},
+    "the state has an unknown key, cursors": {"cursors": {}},
     "the state's ended is 'wmt', no list": {"ended": "wmt"},
     "the state's ended names something twice": {"ended": ["wmt", "wmt"]},
     "the state's ended names what is no source": {"ended": ["news"]},
@@ -158,9 +158,10 @@ def test_what_is_wrong_is_told_by_name(told: str) -> None:
 
 PLACES: dict[str, dict[str, Any]] = {
     "no 'sources.wmt.deal'": {"deal": ...},
-    "sources.wmt.start is -2, no whole number from -1 up": {"start": -2},
-    "sources.wmt.offset is 51, more than the source has given": {"offset": 51},
-    "sources.wmt.offset is 5, more than the source has given": {"start": -1},
+    "sources.wmt.start is -2, no whole number from 0 up": {"start": -2},
+    "sources.wmt.offset is 51, more than was given": {"offset": 51},
+    "sources.wmt.offset is 5, more than was given, or less than before": {"before": 6},
+    "sources.wmt.start is None, and yet lines of a part": {"start": None},
     "sources.wmt.deal leaves an epoch out": {"deal": [{"epoch": epoch, "spans": [], "begun": []} for epoch in (1, 3)]},
     "deal.0 names line 4 of the epoch twice": {"deal": [{"epoch": 2, "spans": [[0, 5], [4, 6]], "begun": []}]},
     "deal.0 names line 4 of the epoch twice, or a span without": {
@@ -188,15 +189,17 @@ def test_a_place_that_cannot_be_is_told_by_name(told: str) -> None:
     ("told", "cursor", "options"),
     [
         ("is beyond the end of the source, which has 3 epochs", Cursor(9, 3, 0, 1), {"epochs": 3}),
-        ("is beyond the end of the source", Cursor(9, 2, 0, 1), {"epochs": 3, "deal": DEAL}),
+        ("is beyond the end of the source", Cursor(9, 2, 0, 1, deal=DEAL), {"epochs": 3}),
         ("start: no part of this rank begins at line 5 of epoch 0", Cursor(9, 0, 5, 1), {}),
         ("start: no part of this rank begins at line 40 of epoch 0", Cursor(9, 0, 40, 1), {}),
         ("begins at line 0 of epoch 0", Cursor(9, 0, 0, 1), {"rank": 1, "world": 2}),
-        ("epoch is 1, where nothing has been given", Cursor(9, 1, 0, 1), {"deal": DEAL}),
-        ("epoch is 3, where nothing has been given", Cursor(9, 3), {"deal": DEAL}),
-        ("begins at line 16 of epoch 2", Cursor(9, 2, 16, 1), {"deal": DEAL}),
-        ("goes beyond the 29 lines", Cursor(9, 2), {"deal": DEAL, "n_lines": 29}),
-        ("goes beyond the 40 lines of the source, or its parts", Cursor(9, 2), {"deal": DEAL, "block_lines": 7}),
+        ("epoch is 1, where nothing has been given", Cursor(9, 1, 0, 1, deal=DEAL), {}),
+        ("epoch is 3, where nothing has been given", Cursor(9, 3, deal=DEAL), {}),
+        ("begins at line 16 of epoch 2", Cursor(9, 2, 16, 1, deal=DEAL), {}),
+        ("chunk is 8, which its part does not have", Cursor(9, 0, 8, 1, 8), {}),
+        ("chunk is 1, which its part does not have", Cursor(9, 2, 8, 1, 1, deal=DEAL), {}),
+        ("goes beyond the 29 lines", Cursor(9, 2, deal=DEAL), {"n_lines": 29}),
+        ("goes beyond the 40 lines of the source, or its parts", Cursor(9, 2, deal=DEAL), {"block_lines": 7}),
     ],
 )
 def test_places_outside_the_source_are_refused(told: str, cursor: Cursor, options: dict[str, Any]) -> None:
@@ -207,10 +210,14 @@ def test_places_outside_the_source_are_refused(told: str, cursor: Cursor, option
 
 def test_places_of_the_source_are_taken() -> None:
     """Parts of a whole epoch, of what is left, begun ones among them, and before the first."""
-    for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0)):
-        check_cursor(cursor, "wmt", n_lines=40, block_lines=8, epochs=None)
-    for cursor in (Cursor(9, 2), Cursor(9, 2, 8, 1), Cursor(9, 2, 28, 1), Cursor(9, 3, 8, 1), Cursor(9, 4, 0, 1)):
-        check_cursor(cursor, "wmt", n_lines=40, block_lines=8, epochs=5, deal=DEAL)
+    whole = {"n_lines": 40, "block_lines": 8, "epochs": None}
+    for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0, 7)):
+        found = check_cursor(cursor, "wmt", **whole)  # type: ignore[arg-type]
+        assert cursor.address == (found and found.address)
+    for epoch, start, offset in ((2, None, 0), (2, 8, 1), (2, 28, 1), (3, 8, 1), (4, 0, 1)):
+        cursor = Cursor(9, epoch, start, offset, deal=DEAL)
+        found = check_cursor(cursor, "wmt", **{**whole, "epochs": 5})  # type: ignore[arg-type]
+        assert cursor.address == (found and found.address)
     with pytest.raises(StreamError, match="offset is 9, in a part of 8 lines"):
         check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=8)
 

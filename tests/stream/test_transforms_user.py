@@ -12,8 +12,8 @@ import pytest
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.transform import LineFault
 from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.transforms.transform import LineFault
 from volt.stream.transforms.user_code import User
 
 CODE = '''\

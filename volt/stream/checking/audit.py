@@ -24,8 +24,8 @@ from volt.display import counted
 from volt.files.blocks import read_raw
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
-from volt.stream.reading.shards import split_lines
 from volt.stream.reading.source import OpenSource, addresses, block_slices, line_order, read_block
+from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
 
 _WINDOW = 1 << 16

@@ -2,8 +2,8 @@
 
 A source is a list of pieces of known length. An epoch permutes the pieces and lays their lines end to end; a part is
 some consecutive lines of these (volt.stream.reading.shares), and permutes them. Nothing is drawn from a running
-generator: each permutation sorts random words of a Philox generator whose key is a hash of its place, so any process
-can compute any part.
+generator: each permutation follows from random words of a Philox generator whose key is a hash of its place, so any
+process can compute any part.
 
 >>> sizes = np.array([3, 2])
 >>> [read_order(sizes, start=start, n_lines=n, order=np.array([1, 0])) for start, n in ((0, 4), (4, 1))]
@@ -56,16 +56,11 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
     >>> sorted(permutation(5, 1, "wmt").tolist())
     [0, 1, 2, 3, 4]
     """
-    return np.argsort(np.random.Philox(key=key(*place)).random_raw(n), kind="stable")
+    from volt.kernels.columns import shuffle
 
-
-def n_blocks(n_lines: int, block_lines: int) -> int:
-    """How many blocks an epoch has.
-
-    >>> n_blocks(10, 4), n_blocks(10, 100)
-    (3, 1)
-    """
-    return -(-n_lines // block_lines)
+    order = np.arange(n)
+    shuffle(np.random.Philox(key=key(*place)).random_raw(n), order)
+    return order
 
 
 def read_order(sizes: NDArray[np.int64], *, start: int, n_lines: int, order: NDArray[np.int64]) -> tuple[Slice, ...]:

@@ -9,7 +9,7 @@ new rank is given an equal part of what the old ones had counted, and the mixtur
 >>> cursors = [Cursor(4, 0, 0, 4), Cursor(4, 0, 5, 4)]
 >>> states = [State(4, {"wmt": cursors[rank]}, ranks[rank], 0, {"wmt": 0}) for rank in (0, 1)]
 >>> merged = State.from_json(merge_states([state.to_json() for state in states]))
->>> merged.n, merged.deals["wmt"][0].spans
+>>> merged.n, merged.cursors["wmt"].deal[0].spans
 (8, ((4, 5), (9, 10)))
 """
 
@@ -70,7 +70,7 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     lines = {name: sum(state.cursors[name].lines for state in found) for name in first.cursors}
     return State(
         n=n,
-        cursors={name: Cursor(lines[name], deal[0].epoch) for name, deal in deals.items()},
+        cursors={name: Cursor(lines[name], deal[0].epoch, deal=deal) for name, deal in deals.items()},
         configuration={name: value for name, value in first.configuration.items() if name not in _OWN},
         since=n,
         base=lines,
@@ -78,7 +78,6 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         n_read=sum(state.n_read for state in found),
         n_faults=sum(state.n_faults for state in found),
         reasons=dict(sum((Counter(state.reasons) for state in found), Counter())),
-        deals=deals,
         accepted=tuple(sorted({name for state in found for name in state.accepted})),
         merged=len(found),
     ).to_json()
@@ -97,7 +96,7 @@ def _check_one_run(states: Sequence[State]) -> None:
         )
     for state in states[1:]:
         found = [one for one in differences(_common(states[0]), _common(state)) if not one.startswith("rank: ")]
-        if found or [*state.cursors] != [*states[0].cursors] or state.deals != states[0].deals:
+        if found or [*state.cursors] != [*states[0].cursors] or _deals(state) != _deals(states[0]):
             told = "; ".join(found) or "they began with other sources, or from other states"
             raise StreamError(f"the states are not of one run: {told}; give those that its ranks have written")
 
@@ -106,12 +105,16 @@ def _common(state: State) -> dict[str, Any]:
     return {name: value for name, value in state.configuration.items() if name != "rank"}
 
 
+def _deals(state: State) -> list[Deal]:
+    return [cursor.deal for cursor in state.cursors.values()]
+
+
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
     """What is left of the epochs of a source that any rank has begun, up to the last of them."""
-    shape, deal = _shape(states[0], name), states[0].deals.get(name, ())
+    shape, deal = _shape(states[0], name), states[0].cursors[name].deal
     places = [_Place(state.configuration["rank"], state.cursors[name]) for state in states]
     for place in places:
-        check_cursor(place.cursor, name, rank=place.rank, deal=deal, **shape._asdict())
+        check_cursor(place.cursor, name, rank=place.rank, **shape._asdict())
     epochs = [place.cursor.epoch for place in places]
     first, last = min(epochs), max(*epochs, deal[-1].epoch if deal else 0)
     if last - first > _MOST_EPOCHS:
@@ -138,7 +141,7 @@ def _left(shape: _Shape, remains: Remains, places: Sequence[_Place]) -> Remains:
     spans, begun = list[Span](), list[Part]()
     for rank, cursor in places:
         own = remains.share(rank, shape.world)
-        if remains.epoch == cursor.epoch and cursor.start >= 0:
+        if remains.epoch == cursor.epoch and cursor.start is not None:
             own = own.after(cursor.start, cursor.offset, shape.block_lines)
         if remains.epoch >= cursor.epoch:
             spans += own.spans

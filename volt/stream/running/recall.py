@@ -54,7 +54,7 @@ class _Run:
 
 def _blocks(state: State) -> tuple[Any, ...]:
     """What stays the same until a block is put in use or a source ends."""
-    began = [(cursor.epoch, cursor.start, cursor.lines - cursor.offset) for cursor in state.cursors.values()]
+    began = [(cursor.address, cursor.chunk, cursor.lines - cursor.offset) for cursor in state.cursors.values()]
     return state.n_read, state.n_faults, state.since, state.ended, began
 
 
@@ -106,5 +106,5 @@ def advanced(state: State, turns: NDArray[np.integer[Any]], charges: Charges | N
     cursors = {name: cursor.moved(n) for (name, cursor), n in zip(state.cursors.items(), counts, strict=True)}
     state = replace(state, n=state.n + len(turns), cursors=cursors)
     for name, charge in (charges or {}).items():
-        state = state if cursors[name].offset else charge.taken_from(state)
+        state = state if cursors[name].inside else charge.taken_from(state)
     return state

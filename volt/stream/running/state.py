@@ -7,7 +7,7 @@ stream that would go on differently refuses it and says what differs (volt.strea
 one rank, or, once those of all ranks were merged, of any (volt.stream.running.merging). It holds its own checksum.
 
 >>> Cursor(lines=750, epoch=0, start=512, offset=238).moved(2)
-Cursor(lines=752, epoch=0, start=512, offset=240)
+Cursor(lines=752, epoch=0, start=512, offset=240, chunk=0, before=0, deal=())
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -43,14 +43,29 @@ class Cursor:
     """How far a source has been read.
 
     lines: how many it has given so far.
-    epoch, start: the address of the part that its next line comes from; start is −1 before the first part.
+    epoch, start: the address of the part that its next line comes from; start is None before the first part.
     offset: how many lines of that part have been given.
+    chunk, before: the chunk of the part that the next line comes from, and how many lines earlier chunks gave.
+    deal: what the ranks share of the epochs that another number of ranks had begun.
     """
 
     lines: int = 0
     epoch: int = 0
-    start: int = -1
+    start: int | None = None
     offset: int = 0
+    chunk: int = 0
+    before: int = 0
+    deal: Deal = ()
+
+    @property
+    def address(self) -> tuple[int, int] | None:
+        """The address of the part; None before the first."""
+        return None if self.start is None else (self.epoch, self.start)
+
+    @property
+    def inside(self) -> int:
+        """How many lines of the chunk have been given."""
+        return self.offset - self.before
 
     def moved(self, n: int) -> Cursor:
         """The cursor n lines further on in the same part."""
@@ -67,8 +82,6 @@ class State:
     since, base, ended: of the mixture: where a source last ended, or the run began to have other ranks or weights; what
         each had given there; and which have ended.
     n_read, n_faults, reasons: lines read, unfit lines among them, and how many for each kind of reason.
-    deals: by source, what the ranks share of the epochs that had been begun with another number of ranks; a source that
-        is not there has whole epochs.
     accepted: which differences from the first configuration were accepted.
     merged: how many ranks' states this one was merged from; 0 for a rank's own.
     """
@@ -82,7 +95,6 @@ class State:
     n_read: int = 0
     n_faults: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    deals: dict[str, Deal] = field(default_factory=dict)
     accepted: tuple[str, ...] = ()
     merged: int = 0
 
@@ -90,13 +102,10 @@ class State:
         """The state as JSON values.
 
         >>> State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}).to_json()["sources"]
-        {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'deal': []}}
+        {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'chunk': 0, 'before': 0, 'deal': []}}
         """
-        rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("cursors", "deals")}
-        sources = {
-            name: {**asdict(cursor), "deal": [_told(remains) for remains in self.deals.get(name, ())]}
-            for name, cursor in self.cursors.items()
-        }
+        rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
+        sources = {name: _told(cursor) for name, cursor in self.cursors.items()}
         head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": rest.pop("n"), "sources": sources}
         told: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
         return {**told, "checksum": checksum(told)}
@@ -111,10 +120,9 @@ class State:
         """
         arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
         _check_version(stored)
-        own = [one.name for one in fields(cls) if one.name not in ("cursors", "deals")]
+        own = [one.name for one in fields(cls) if one.name != "cursors"]
         values.check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
         sources = values.mapping(stored["sources"], "sources").items()
-        deals = {name: _deal(source, f"sources.{name}") for name, source in sources}
         found = cls(
             n=values.whole(stored["n"], "n"),
             cursors={name: _cursor(source, f"sources.{name}") for name, source in sources},
@@ -125,7 +133,6 @@ class State:
             n_read=values.whole(stored["n_read"], "n_read"),
             n_faults=values.whole(stored["n_faults"], "n_faults"),
             reasons=values.counts(stored["reasons"], "reasons"),
-            deals={name: deal for name, deal in deals.items() if deal},
             accepted=values.names(stored["accepted"], "accepted"),
             merged=values.whole(stored["merged"], "merged"),
         )
@@ -182,28 +189,39 @@ def _check_version(stored: Mapping[str, Any]) -> None:
         raise StreamError(f"{told}, cannot be continued; this is version {VERSION}")
 
 
-def _cursor(stored: object, place: str) -> Cursor:
-    source = values.mapping(stored, place)
-    lows = {one.name: -1 if one.name == "start" else 0 for one in fields(Cursor)}
-    values.check_keys(source, (*lows, "deal"), place)
-    found = Cursor(**{name: values.whole(source[name], f"{place}.{name}", low=low) for name, low in lows.items()})
-    if found.offset > (found.lines if found.start >= 0 else 0):
-        raise refusal(f"the state's {place}.offset is {found.offset:,}, more than the source has given there")
-    return found
+def _told(cursor: Cursor) -> dict[str, Any]:
+    """A cursor as JSON values."""
+    numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor)}
+    return {**numbers, "deal": [_told_remains(remains) for remains in cursor.deal]}
 
 
-def _told(remains: Remains) -> dict[str, Any]:
+def _told_remains(remains: Remains) -> dict[str, Any]:
     begun = [{"start": part.start, "n_lines": part.n_lines, "picks": part.picks} for part in remains.begun]
     return {"epoch": remains.epoch, "spans": remains.spans, "begun": begun}
 
 
-def _deal(stored: object, place: str) -> Deal:
-    """What `_told` wrote of one epoch after the other."""
+def _cursor(stored: object, place: str) -> Cursor:
+    """What `_told` wrote."""
     source = values.mapping(stored, place)
-    found = values.listed(source.get("deal", ()), f"{place}.deal")
-    deal = tuple(_remains(remains, f"{place}.deal.{number}") for number, remains in enumerate(found))
+    values.check_keys(source, [one.name for one in fields(Cursor)], place)
+    numbers = ("lines", "epoch", "offset", "chunk", "before")
+    start = None if source["start"] is None else values.whole(source["start"], f"{place}.start")
+    found = Cursor(
+        **{name: values.whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
+        deal=_deal(source["deal"], f"{place}.deal"),
+    )  # fmt: skip
+    if found.before > found.offset or found.offset > found.lines:
+        raise refusal(f"the state's {place}.offset is {found.offset:,}, more than was given, or less than before")
+    if start is None and (found.offset, found.chunk) != (0, 0):
+        raise refusal(f"the state's {place}.start is None, and yet lines of a part have been given")
+    return found
+
+
+def _deal(stored: object, place: str) -> Deal:
+    found = values.listed(stored, place)
+    deal = tuple(_remains(remains, f"{place}.{number}") for number, remains in enumerate(found))
     if any(remains.epoch != deal[0].epoch + number for number, remains in enumerate(deal)):
-        raise refusal(f"the state's {place}.deal leaves an epoch out")
+        raise refusal(f"the state's {place} leaves an epoch out")
     return deal
 
 
@@ -246,7 +264,7 @@ def _check_sums(state: State) -> None:
             raise refusal(f"the state's {place} are not the sources of its configuration")
     if not {*state.ended} <= {*state.cursors}:
         raise refusal("the state's ended names what is no source")
-    if state.merged and any(cursor.start >= 0 for cursor in state.cursors.values()):
+    if state.merged and any(cursor.start is not None for cursor in state.cursors.values()):
         raise refusal("the state is merged, and yet stands within a source")
 
 
@@ -276,39 +294,42 @@ class Charge:
 
 
 def check_cursor(
-    cursor: Cursor, name: str, *, n_lines: int, block_lines: int, epochs: int | None, deal: Deal = (), rank: int = 0,
-    world: int = 1,
-) -> None:  # fmt: skip
-    """Raise StreamError if a rank has no such place in a source.
+    cursor: Cursor, name: str, *, n_lines: int, block_lines: int, epochs: int | None, rank: int = 0, world: int = 1
+) -> Part | None:
+    """The part that a rank has in use in a source; None before the first.
 
     n_lines, block_lines, epochs: of the source; None for epochs without end.
-    deal: what the state says of the source.
+    Raises StreamError if there is no such place.
 
     >>> check_cursor(Cursor(9, 0, 4, 1), "wmt", n_lines=10, block_lines=4, epochs=1)
+    Part(epoch=0, start=4, n_lines=4, picks=((0, 1),))
     """
-    first = deal[0].epoch if deal else 0
+    deal, place = cursor.deal, f"the state's sources.{name}"
     if epochs is not None and max(cursor.epoch, deal[-1].epoch if deal else 0) >= epochs:
-        raise refusal(f"the state's sources.{name} is beyond the end of the source, which has {epochs:,} epochs")
+        raise refusal(f"{place} is beyond the end of the source, which has {epochs:,} epochs")
     for remains in deal:
         ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
         if max(ends, default=0) > n_lines or any(part.n_lines > block_lines for part in remains.begun):
-            raise refusal(
-                f"the state's sources.{name}.deal goes beyond the {n_lines:,} lines of the source, or its parts"
-            )
-    if cursor.epoch < first or (cursor.start < 0 and cursor.epoch > first):
-        raise refusal(f"the state's sources.{name}.epoch is {cursor.epoch:,}, where nothing has been given or is left")
-    if cursor.start >= 0:
-        try:
-            remains_of(n_lines, deal, cursor.epoch).share(rank, world).since(cursor.start, block_lines)
-        except StreamError as error:
-            raise refusal(f"the state's sources.{name}.start: {error}") from None
+            raise refusal(f"{place}.deal goes beyond the {n_lines:,} lines of the source, or its parts")
+    first = deal[0].epoch if deal else 0
+    if cursor.epoch < first or (cursor.start is None and cursor.epoch > first):
+        raise refusal(f"{place}.epoch is {cursor.epoch:,}, where nothing has been given or is left")
+    if cursor.start is None:
+        return None
+    try:
+        share = remains_of(n_lines, deal, cursor.epoch).share(rank, world).since(cursor.start, block_lines)
+    except StreamError as error:
+        raise refusal(f"{place}.start: {error}") from None
+    part = next(share.parts(block_lines))
+    if cursor.chunk >= (1 if part.is_begun else part.n_lines):
+        raise refusal(f"{place}.chunk is {cursor.chunk:,}, which its part does not have")
+    return part
 
 
 def check_offset(cursor: Cursor, name: str, *, n_lines: int) -> None:
-    """Raise StreamError if more lines of a part have been given than it has.
+    """Raise StreamError if more lines of a chunk have been given than it has. n_lines: that it has.
 
     >>> check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=9)
     """
-    if cursor.offset > n_lines:
-        found = f"the state's sources.{name}.offset is {cursor.offset:,}, in a part of {n_lines:,} lines"
-        raise refusal(found)
+    if not 0 <= cursor.inside <= n_lines:
+        raise refusal(f"the state's sources.{name}.offset is {cursor.offset:,}, in a part of {n_lines:,} lines")

@@ -43,7 +43,7 @@ class Transform(Protocol):
     joins_lines: a line of its result depends on the lines beside it, so it is given whole blocks.
     keeps_lines: it gives one line for each, in order.
 
-    >>> from volt.stream.transforms.case_and_tags import Lower
+    >>> from volt.stream.transforms.case import Lower
     >>> isinstance(Lower(), Transform)
     True
     """
