@@ -143,6 +143,7 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
     assert done.stdout == b""
     told = done.stderr.decode()
     assert "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?" in told
+    assert b"--workers" in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
     for options in (["--limit", -1], ["--state-every", 0]):
         volt_stream("run", "stream.yaml", *options, status=2)
 

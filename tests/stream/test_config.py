@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.stream.config.build import Configuration, load_config, parse_config
-from volt.stream.config.schema import first_option, json_schema, transform_schema
+from volt.stream.config.schema import MOST_WORKERS, first_option, json_schema, transform_schema
 from volt.stream.config.schema_text import as_text
 from volt.stream.config.yaml import parse
 from volt.stream.examples.recipes import RECIPES, write_recipe
@@ -25,6 +25,7 @@ from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.filters import Length, SkipBlank
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.tags_and_fields import Copy, Multiply, Tag
+from volt_cli import options
 
 FULL = """\
 seed: 3
@@ -106,6 +107,7 @@ FAULTS = {
     ),
     "unknown key of errors": (WMT + "errors:\n  on_falt: skip\n", 5, "errors.on_falt: unknown key; did you mean"),
     "wrong type": ("seed: x\n" + WMT, 1, "seed: should be a valid integer, not 'x'"),
+    "too many workers": ("workers: 1000000000\n" + WMT, 1, "workers: should be less than or equal to 256, not 1000"),
     "true is no number": ("seed: true\n" + WMT, 1, "seed: should be a valid integer, not True"),
     "a number in quotes": (source("weight: '1'"), 4, "sources.wmt.weight: should be a valid number, not '1'"),
     "missing path": ("sources:\n  wmt:\n    weight: 1\n", 2, "sources.wmt: key 'path' is missing; give it"),
@@ -255,6 +257,11 @@ def test_values_are_those_of_safe_load(value: Any) -> None:
 
 
 # The schema
+
+
+def test_the_command_line_knows_the_limit_of_workers() -> None:
+    """Its constant is the library's."""
+    assert options.MOST_WORKERS == MOST_WORKERS
 
 
 def test_every_key_is_documented() -> None:

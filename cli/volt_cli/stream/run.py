@@ -25,8 +25,13 @@ if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 
-def open_stream(config: Path, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
-    """The stream of a configuration; options that are None are the configuration's, or the environment's."""
+def open_stream(
+    config: Path, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust", **options: Any
+) -> Stream:
+    """The stream of a configuration; options that are None are the configuration's, or the environment's.
+
+    allow: what to do so that code which the configuration names is run
+    """
     from volt.stream.running.ranks import from_environment
     from volt.stream.running.stream import Stream
 
@@ -34,7 +39,10 @@ def open_stream(config: Path, *, rank: int | None = None, world: int | None = No
         raise ConfigError("--rank and --world go together; give both or none")
     there = from_environment() if rank is None or world is None else (rank, world)
     given = {name: value for name, value in options.items() if value is not None}
-    return Stream.from_config(config, rank=there[0], world=there[1], **given)
+    try:
+        return Stream.from_config(config, rank=there[0], world=there[1], **given)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("say user_code=True", allow)) from None
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ def run(
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(config, **options))
+        stream = stack.enter_context(open_stream(config, allow="leave --no-user-code out", **options))
         _check_files(config, states, summary, read=stream.files, appended=stream.policy.quarantine)
         positions = _restored(stream, consumer, states)
         running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)

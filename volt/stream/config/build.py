@@ -77,8 +77,8 @@ def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True
     >>> parse_config("sources: {s: {path: a, transforms: [user: {file: f.py, function: f}]}}", user_code=False)
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: runs code, which user_code=False refuses;
-    read f.py first, then allow it, or take it out
+    volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: would run the code in f.py; read it, then say
+    user_code=True
     """
     return _Builder(parse(text, path=path), Path(path).parent, user_code=user_code).configuration()
 
@@ -202,9 +202,9 @@ class _Builder:
             return None
         here = (*place, name) if isinstance(item, dict) else place
         if TRANSFORMS[name] is User and not self._user_code:
-            file = options.get("file", "its file") if isinstance(options, dict) else "its file"
-            remedy = f"read {file} first, then allow it, or take it out"
-            self._problems.append(Problem(here, f"runs code, which user_code=False refuses; {remedy}"))
+            file = options.get("file") if isinstance(options, dict) else options
+            file = self._folder / file if isinstance(file, str) else "its file"
+            self._problems.append(Problem(here, f"would run the code in {file}; read it, then say user_code=True"))
             return None
         return self._transform(name, options, here)
 

@@ -22,6 +22,7 @@ from volt.files.long_lines import MAX_LINE
 from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 from volt.stream.transforms.registry import TRANSFORMS
 
+MOST_WORKERS = 256
 STEPS = "steps"  # how the schema marks a list of transforms
 
 
@@ -109,8 +110,8 @@ class StreamOptions(_Model):
     """All that is random follows from it."""
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
-    workers: int = Field(0, ge=0)
-    """Processes that compute ahead; 0: none but the stream's own. Their number does not change the output."""
+    workers: int = Field(0, ge=0, le=MOST_WORKERS)
+    """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
     transforms: Steps = []
     """What to do with the lines of every source, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()
