@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
 from commands import Done, Run
-from stream_commands import CONFIG, DEADLINE, Start, expected, read_lines
+from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
 
 from volt.stream.examples.recipes import RECIPES
 from volt.stream.running.state import load_state
@@ -98,6 +99,17 @@ def test_a_full_disk_is_told(start_stream: Start, volt_stream: Run) -> None:
     assert load_state("s.json")["n"] == 0
     done = volt_stream("run", "stream.yaml", "--state", "nowhere/s.json", status=1)
     assert b"nowhere/s.json: cannot be written" in done.stderr
+
+
+def test_what_is_closed_is_told_in_one_line(start_stream: Start) -> None:
+    """Without stdout the lines have no place; without stderr they are written all the same."""
+    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(1))
+    done = finish(process)
+    assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b"stdout is closed, and the lines go there" in done.stderr
+    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(2))
+    assert finish(process) == Done("".join(f"{line}\n" for line in expected(5)).encode(), b"")
+    assert process.returncode == 0
 
 
 def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -12,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, OutputError
 from volt.stream.config.build import Configuration, load_config, parse_config
 from volt.stream.config.schema import MOST_WORKERS, first_option, json_schema, transform_schema
 from volt.stream.config.schema_text import as_text
 from volt.stream.config.yaml import parse
 from volt.stream.examples.recipes import RECIPES, write_recipe
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.faults import Policy
+from volt.stream.reading.faults import Policy, Tally
 from volt.stream.transforms.case import Lower, Title
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.filters import Length, SkipBlank
@@ -211,6 +212,27 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
     config.write_bytes(b"seed: 1\nx: \xff\n")
     with pytest.raises(ConfigError, match=r"stream.yaml:2: not UTF-8 text"):
         load_config(config)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [("no/bad.jsonl", "no such folder"), (".", "it is a folder"), ("locked/bad.jsonl", "permission denied")],
+)
+def test_a_place_for_unfit_lines_is_tried_first(
+    place: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarantine file that cannot be written is told when a configuration is read, and when a tally is made."""
+    monkeypatch.chdir(tmp_path)
+    Path("locked").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("locked"))  # root may write anywhere
+    Path("a.tsv").write_text("x\n")
+    Path("stream.yaml").write_text(
+        f"sources: {{a: {{path: a.tsv}}}}\nerrors: {{on_fault: quarantine, quarantine: {place}}}"
+    )
+    with pytest.raises(ConfigError, match=rf"stream.yaml:2: errors.quarantine: .*cannot be appended to: {told}"):
+        load_config("stream.yaml")
+    with pytest.raises(OutputError, match=f"cannot be appended to: {told}"):
+        Tally(Policy("quarantine", place))
 
 
 def test_spm_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from volt.errors import ConfigError, OutputError, StreamError, reason
 from volt_cli.console import say
 from volt_cli.options import Config, NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
-from volt_cli.stream.outlet import Outlet, Signals
+from volt_cli.stream.outlet import Outlet, Signals, is_open
 from volt_cli.stream.position import Consumer, Positions
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def _check(limit: int | None, states: StateOptions, summary: Path | None) -> Non
         raise ConfigError(
             f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
         )
+    if not is_open(sys.stdout.fileno()):
+        raise OutputError("stdout is closed, and the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to go on from")
     for option, path in (("--state", states.state), ("--summary", summary)):

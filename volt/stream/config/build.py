@@ -33,7 +33,7 @@ from volt.stream.config.problems import Problem, as_error, near, problems_of
 from volt.stream.config.yaml import Document, Place, parse, read
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.checks import Checks
-from volt.stream.reading.faults import Policy
+from volt.stream.reading.faults import Policy, check_quarantine
 from volt.stream.reading.source import Source
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.opening import LoadedFiles, opened
@@ -101,6 +101,7 @@ class _Builder:
         common = self._steps(options.transforms, ("transforms",))
         sources = [self._source(name, source, common) for name, source in options.sources.items()]
         policy = self._made(Policy, ("errors",), **self._policy(options))
+        self._check_quarantine(policy)
         if self._problems or policy is None:
             raise as_error(self._problems, self._document)
         cache = None if options.cache is None else self._folder / options.cache
@@ -148,6 +149,13 @@ class _Builder:
         if told["quarantine"] is not None:
             told["quarantine"] = str(self._folder / told["quarantine"])
         return told
+
+    def _check_quarantine(self, policy: Policy | None) -> None:
+        if self._check_files and policy is not None and policy.quarantine is not None:
+            try:
+                check_quarantine(policy.quarantine)
+            except VoltError as error:
+                self._problems.append(Problem(("errors", "quarantine"), str(error)))
 
     def _source(self, name: str, options: SourceOptions, common: tuple[Transform, ...]) -> Source | None:
         place: Place = ("sources", name)
