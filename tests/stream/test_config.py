@@ -157,6 +157,19 @@ FAULTS = {
     "two documents": (WMT + "---\nseed: 1\n", 4, "expected a single document"),
     "a key that is a list": ("? [1]\n: 2\n", 1, "a key must be text"),
     "an alias of itself": ("seed: &a\n  - *a\n", 1, "aliases make the file endless"),
+    "octal or not": (source("epochs: 010"), 4, "010 starts with 0: octal or not; write the number without"),
+    "octal in YAML 1.2": (source("epochs: 0o10"), 4, "0o10 starts with 0"),
+    "a number with zeros": (step("tag: 007"), 6, "007 starts with 0: octal or not"),
+    "sexagesimal": ("seed: 1:30\n" + WMT, 1, "1:30 is 90 in YAML 1.1 and text in YAML 1.2; write 90, or quote it"),
+    "sexagesimal fraction": (source("weight: 1:30.5"), 4, "1:30.5 is 90.5 in YAML 1.1 and text in YAML 1.2"),
+    "a number for text": (step("tag: 7"), 6, "tag: should be a valid string, not 7; quote it"),
+    "Norway": (source("path: [sv, no]").replace("    path: a.tsv\n", ""), 3, "no is false or text; write false"),
+    "yes": (source("blank: Yes"), 4, "Yes is true or text; write true, or quote it if it is text: 'Yes'"),
+    "on": ("cache: on\n" + WMT, 1, "on is true or text; write true, or quote it"),
+    "merge keys without end": (
+        "x:\n  a0: &a0 {x: 1}\n" + "".join(f"  a{i}: &a{i} {{<<: *a{i - 1}}}\n" for i in range(1, 2000)) + "<<: *a1999",
+        1, "merge keys within merge keys",
+    ),
     "a bomb": (
         "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
             f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)
@@ -190,9 +203,20 @@ def test_faults_are_told_together_in_the_order_of_lines() -> None:
     "text", ["[" * 9999, "- " * 9999, "{" * 9999, "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500))]
 )
 def test_values_within_values_have_an_end(text: str) -> None:
-    """A file that is nested deeper than anybody writes is refused in words."""
-    with pytest.raises(ConfigError, match=r"stream\.yaml.*write it"):
+    """A file that is nested deeper than anybody writes is refused in words, with the line where it is too deep."""
+    line = 50 if text.startswith("a:") else 1
+    with pytest.raises(
+        ConfigError, match=rf"stream\.yaml:{line}: values within values, more than 50 deep; write it flat"
+    ):
         parse_config(text)
+
+
+def test_names_that_yaml_takes_for_something_else_stay_text() -> None:
+    """Keys are text whatever they look like; quoted values are too, and numbers may have underscores."""
+    text = """sources: {no: {path: 'no'}, 1_0: {path: "010"}, on: {path: '1:30', block_lines: 1_000, weight: 0.5}}"""
+    no, ten, on = parse_config(text).sources
+    assert [source.name for source in (no, ten, on)] == ["no", "1_0", "on"]
+    assert (no.paths, ten.paths, on.paths, on.block_lines) == (("no",), ("010",), ("1:30",), 1000)
 
 
 def test_files_are_looked_for(tmp_path: Path) -> None:

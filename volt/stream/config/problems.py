@@ -82,7 +82,8 @@ def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, do
             yield Problem(place, f"should be a mapping of keys to values, not {_shown(found['input'])}")
         else:
             expected = found["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
-            yield Problem(place, f"{expected}, not {_shown(found['input'])}")
+            hint = "; quote it" * (found["type"] == "string_type" and isinstance(found["input"], int | float))
+            yield Problem(place, f"{expected}, not {_shown(found['input'])}{hint}")
 
 
 def _real(inner: Place, at: Place, document: Document) -> Place:
