@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from volt.errors import CorpusError, shown_path, unreadable
+from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 
+_VARIABLE = re.compile(r"\$(\w+|\{\w+\})", re.ASCII)
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
@@ -31,6 +33,22 @@ def expand(sources: Sources) -> list[str]:
     if not paths:
         raise CorpusError("no corpus was given; name a file, a directory, a pattern or - for stdin")
     return paths
+
+
+def expand_user(path: str) -> str:
+    """A path with `~` and `$NAME` written out. Raises ConfigError that names a variable which is not set.
+
+    >>> expand_user("a.tsv"), expand_user("$HOME/x") == expand_user("~/x") == expand_user("${HOME}/x")
+    ('a.tsv', True)
+    >>> expand_user("$NOWHERE/a.tsv")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: $NOWHERE/a.tsv: $NOWHERE is not set; set it, or write the path out
+    """
+    for name in _VARIABLE.findall(path):
+        if (plain := name.strip("{}")) not in os.environ:
+            raise ConfigError(f"{shown_path(path)}: ${plain} is not set; set it, or write the path out")
+    return os.path.expandvars(os.path.expanduser(path))
 
 
 def _expand_one(source: str) -> list[str]:

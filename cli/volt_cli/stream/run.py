@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
 
 def open_stream(
-    config: Path, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust", **options: Any
-) -> Stream:
+    config: Path, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust", quiet: bool = False,
+    **options: Any,
+) -> Stream:  # fmt: skip
     """The stream of a configuration; options that are None are the configuration's, or the environment's.
 
     allow: what to do so that code which the configuration names is run
+    quiet: whether warnings are left out
     """
+    from volt.stream.config.build import warnings_of
     from volt.stream.running.ranks import from_environment
     from volt.stream.running.stream import Stream
 
@@ -40,9 +43,12 @@ def open_stream(
     there = from_environment() if rank is None or world is None else (rank, world)
     given = {name: value for name, value in options.items() if value is not None}
     try:
-        return Stream.from_config(config, rank=there[0], world=there[1], **given)
+        stream = Stream.from_config(config, rank=there[0], world=there[1], **given)
     except ConfigError as error:
         raise ConfigError(str(error).replace("say user_code=True", allow)) from None
+    for warning in () if quiet else warnings_of(source.source for source in stream.sources):
+        say(warning, mark="warning", style="bold yellow")
+    return stream
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def run(
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(config, allow="leave --no-user-code out", **options))
+        stream = stack.enter_context(open_stream(config, allow="leave --no-user-code out", quiet=quiet, **options))
         _check_files(config, states, summary, read=stream.files, appended=stream.policy.quarantine)
         positions = _restored(stream, consumer, states)
         running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
