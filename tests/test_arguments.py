@@ -23,7 +23,7 @@ from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VoltError
 from volt.stream import Batch, Checks, LineFault, Mixture, Policy, Schedule, Source
 from volt.stream.running.state import State
-from volt.stream.transforms.case_and_tags import Lower
+from volt.stream.transforms.case import Lower
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
 

@@ -13,7 +13,7 @@ from commands import Done, Run
 from stream_commands import CONFIG, DEADLINE, Start, expected, read_lines
 
 from volt.stream.examples.recipes import RECIPES
-from volt.stream.running.state import load_state
+from volt.stream.running.state_file import load_state
 
 # What comes out
 

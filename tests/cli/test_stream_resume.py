@@ -10,7 +10,7 @@ import pytest
 from commands import Run
 from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines, wait_for
 
-from volt.stream.running.state import load_state
+from volt.stream.running.state_file import load_state
 
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])

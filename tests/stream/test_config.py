@@ -20,10 +20,11 @@ from volt.stream.config.yaml import parse
 from volt.stream.examples.recipes import RECIPES, write_recipe
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.faults import Policy
-from volt.stream.transforms.case_and_tags import Copy, Lower, Multiply, Tag, Title
+from volt.stream.transforms.case import Lower, Title
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.filters import Length, SkipBlank
 from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.tags_and_fields import Copy, Multiply, Tag
 
 FULL = """\
 seed: 3

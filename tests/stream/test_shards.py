@@ -364,7 +364,7 @@ def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
     cache, paths, sizes = fill(tmp_path)
     assert prune(cache, days=30) == 0
     shard = open_text(str(paths[1]), split_lines=10, cache=cache)
-    made = {path: path.stat().st_mtime_ns for path in cache.glob("*.zst")}
+    made = {path: path.stat().st_mtime_ns for path in cache.glob("*.lz4")}
     for path in cache.iterdir():
         os.utime(path, ns=(path.stat().st_atime_ns - 40 * 86_400 * 10**9, made.get(path, 0)))
     open_shard(str(paths[0]), split_lines=10, cache=cache)

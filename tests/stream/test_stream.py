@@ -16,7 +16,7 @@ from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source, Stream
-from volt.stream.running.state import load_state, save_state
+from volt.stream.running.state_file import load_state, save_state
 
 Make = Callable[..., Stream]
 

@@ -19,10 +19,11 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.transform import LineFault, Transform
+from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.opening import LoadedFiles
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
-from volt.stream.transforms.subwords import Decode, Encode
+from volt.stream.transforms.subwords import Decode, Encode, Form
+from volt.stream.transforms.transform import LineFault, Transform
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -64,7 +65,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lines_of(transform: Transform, lines: list[str], *, seed: int = 0) -> list[str]:
     """Lines through a transform."""
-    return transform(Batch.of(lines), np.random.default_rng(seed)).lines
+    return transform(Batch.of(lines), Chance.of(seed)).lines
 
 
 @pytest.mark.parametrize(
@@ -90,14 +91,48 @@ def test_encode_writes_what_the_encoder_gives(vocabulary: Make, options: dict[st
     assert [line.split("\t")[2] for line in lines_of(Encode(vocabulary=path), third)] == ["the cat"] * 3
 
 
-def test_dropout_is_the_generators(vocabulary: Make) -> None:
-    """The same generator gives the same pieces, another one others, 0 gives none; all spell the text."""
+def test_dropout_is_chances(vocabulary: Make) -> None:
+    """The same chance gives the same pieces, another one others; all spell the text."""
     encode = Encode(vocabulary=vocabulary(), fields=(1,), dropout=0.5)
     lines = ["the lowest newest cat"] * 20
     first = lines_of(encode, lines, seed=1)
     assert first == lines_of(encode, lines, seed=1) != lines_of(encode, lines, seed=2)
     assert len(set(first)) > 5
     assert lines_of(Decode(vocabulary=encode.vocabulary, fields=(1,)), first) == lines
+
+
+@pytest.mark.parametrize("form", ["pieces", "ids"])
+def test_dropout_belongs_to_the_line(vocabulary: Make, form: Form) -> None:
+    """A line's pieces depend on neither neighbours nor cuts; its copies, its fields and other epochs draw anew."""
+    batch = Batch.of([f"the lowest newest cat\tthe lowest newest cat {i % 3}" for i in range(40)])
+    encode, chance = Encode(vocabulary=vocabulary(), dropout=0.5, to=form), Chance.of("epoch", 1)
+    whole = np.array(encode(batch, chance).lines)
+    for chosen in (np.arange(7), np.arange(7, 40), np.arange(39, -1, -1), np.array([5]), np.arange(0, 40, 3)):
+        assert encode(batch.take(chosen), chance).lines == whole[chosen].tolist()
+    assert encode(batch, Chance.of("epoch", 2)).lines != whole.tolist()
+    copies = encode(batch.take(np.zeros(8, np.int64)), chance)
+    assert len(set(copies.column(1).strings())) > 3
+    assert copies.column(1).strings() != [value.rsplit(" ", 1)[0] for value in copies.column(2).strings()]
+    lacking = Batch.of([line if i % 2 else line.split("\t")[0] for i, line in enumerate(batch.lines)])
+    assert encode(lacking, chance).lines[1::2] == whole[1::2].tolist()
+
+
+def test_ids_are_a_column_of_ids(path: Path) -> None:
+    """Ids stay numbers until lines are written, in any order, and are decoded from numbers as from text."""
+    batch, chance = Batch.of(LINES[:3]), Chance(1, 2)
+    encoded = Encode(vocabulary=path, to="ids")(batch, chance).take([2, 0, 2])
+    assert encoded.column(1).is_ids
+    decode = Decode(vocabulary=path, from_="ids")
+    assert decode(encoded, chance).lines == decode(Batch.of(encoded.lines), chance).lines
+    assert decode(encoded, chance).column(1).strings() == ["the newest lowest", "the cat sat", "the newest lowest"]
+
+
+def test_a_line_end_inside_a_line_is_its_fault(path: Path) -> None:
+    """Lines are not mixed up: the one that holds a line end is unfit, in whichever field."""
+    for form in ("pieces", "ids"):
+        with pytest.raises(LineFault) as found:
+            lines_of(Encode(vocabulary=path, to=form), ["a", "b\tc\nd", "e"])
+        assert found.value.reasons == {1: "holds a line end"}
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +152,35 @@ def test_decode_undoes_encode(path: Path, texts: list[str]) -> None:
         assert decoded == [" ".join(text.split()) for text in texts]
 
 
+PIECES = st.lists(st.sampled_from(["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</w>", "▁", ""]))
+
+
+@settings(max_examples=50)
+@given(rows=st.lists(PIECES, min_size=1, max_size=5))
+def test_decoding_at_once_is_decoding_one_by_one(path: Path, rows: list[list[str]]) -> None:
+    """Any pieces, known or not, spell what `Encoder.decode` says; what breaks a line is a fault."""
+    encoder = Encoder(Vocabulary.load(path))
+    values = [" ".join(row) for row in rows]
+    expected = [encoder.decode([piece for piece in row if piece]) for row in rows]
+    bad = [i for i, text in enumerate(expected) if "\n" in text]
+    decode = Decode(vocabulary=path, fields=(1,))
+    if bad:
+        with pytest.raises(LineFault) as fault:
+            lines_of(decode, values)
+        assert sorted(fault.value.reasons) == bad
+    else:
+        assert lines_of(decode, values) == expected
+
+
 def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
     """Ids that are no numbers or out of range, and bytes that spell a line break, make the line unfit."""
     ids = Decode(vocabulary=path, fields=(1,), from_="ids")
     with pytest.raises(LineFault) as fault:
         lines_of(ids, ["5", "x", "99999", "4"])
+    assert fault.value.reasons[1] == "field 1 cannot be read: invalid literal for int() with base 10: 'x'"
+    assert fault.value.reasons[2].startswith("field 1 cannot be read: id 99999 at position 0: ids go from 0 to ")
     assert sorted(fault.value.reasons) == [1, 2]
+    assert lines_of(ids, ["+270 ٣"]) == lines_of(ids, ["270 3"])
     with pytest.raises(LineFault, match="line feed"):
         lines_of(Decode(vocabulary=path, fields=(1,)), ["<0x0A>"])
 

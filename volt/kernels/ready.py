@@ -138,7 +138,7 @@ def _encode_words() -> None:
 def _sample() -> None:
     from volt.kernels.words import encode_sampled
 
-    encode_sampled(_ints(0, 3), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.1, 0, 0)
+    encode_sampled(_ints(0, 3), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.1, 0, _longs(0))
 
 
 def _start_line() -> None:

@@ -90,7 +90,7 @@ class Positions:
 
     def save(self, n_left: int) -> int:
         """Write the state, if there is where to; the position that it stands for. n_left: lines that have left."""
-        from volt.stream.running.state import save_state
+        from volt.stream.running.state_file import save_state
 
         at = self._position(n_left)
         if self._path is None or at == self._saved:

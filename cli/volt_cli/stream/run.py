@@ -139,7 +139,7 @@ def _check_files(
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Positions:
     """Put the stream where the last run, and its consumer, left off."""
-    from volt.stream.running.state import load_state
+    from volt.stream.running.state_file import load_state
 
     source = states.source
     if source is not None:

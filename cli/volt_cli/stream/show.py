@@ -71,10 +71,10 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
 
 def audit_table(audit: Audit) -> Grid:
     """One row per source."""
-    heads = ("source", "lines", "epochs", "blocks", "missing", "repeated", "content")
+    heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
     rows = []
     for source in audit.sources:
-        numbers = source.n_lines, source.epochs, source.n_blocks, source.missing, source.repeated
+        numbers = source.n_lines, source.epochs, source.n_parts, source.missing, source.repeated, source.uneven
         content = {None: "not read", True: "the same", False: "differs"}[source.content]
         rows.append((source.name, *(f"{number:,}" for number in numbers), content))
     return Grid(heads, rows, numbers=range(1, len(heads) - 1))

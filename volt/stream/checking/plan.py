@@ -19,11 +19,14 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
+from volt.stream.reading.shares import Part
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.blocks import ComputedBlock, compute_block
+from volt.stream.running.chunks import Address
 from volt.stream.running.stream import Stream
 
-LINE_BYTES = 120  # what Python adds to a line that it holds by itself, with its place in two lists
+VIEW_BYTES = 16  # a start and a size
+IN_WORK = 4  # copies of a block's bytes that its computation holds at the worst: read, joined, changed, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,17 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
     owed = [units / UNIT for units in shares_of(weights).owed(at)]
-    first = [compute_block(source, 0, 0, stream.policy) for source in stream.sources]
+    first = [compute_block(source, _first(source), stream.policy) for source in stream.sources]
     sources = {
         source.name: _source_plan(source, lines, block)
         for source, lines, block in zip(stream.sources, owed, first, strict=True)
     }
     return Plan(at, sources, memory_bound(stream), measure(stream, seconds=seconds))
+
+
+def _first(source: OpenSource) -> Address:
+    """The first block of a source."""
+    return Address(Part(0, 0, min(source.block_lines, source.n_lines)), 0)
 
 
 def _source_plan(source: OpenSource, lines: float, block: ComputedBlock) -> SourcePlan:
@@ -109,18 +117,15 @@ def _source_plan(source: OpenSource, lines: float, block: ComputedBlock) -> Sour
 
 
 def memory_bound(stream: Stream) -> int:
-    """Bytes that the stream's data take at most, about: blocks in use, ready and in work, the last as Python lines."""
-    blocks = [_block_bytes(source) for source in stream.sources]
-    lines = [source.block_lines * LINE_BYTES for source in stream.sources]
-    n_workers = stream.n_workers
-    in_use = sum(blocks) + sum(lines)
+    """Bytes that the stream's data take at most, about: blocks in use, ready and in work."""
+    blocks, n_workers = [_block_bytes(source) for source in stream.sources], stream.n_workers
     ahead = sum(blocks) + 2 * n_workers * max(blocks)
-    in_work = max(1, n_workers) * (3 * max(blocks) + 2 * max(lines))
-    return in_use + ahead * bool(n_workers) + in_work
+    return sum(blocks) + ahead * bool(n_workers) + max(1, n_workers) * IN_WORK * max(blocks)
 
 
 def _block_bytes(source: OpenSource) -> int:
-    return min(source.block_lines, source.n_lines) * source.n_bytes // source.n_lines
+    n_lines = min(source.block_lines, source.n_lines)
+    return n_lines * (source.n_bytes // source.n_lines + 2 * VIEW_BYTES)
 
 
 def measure(stream: Stream, *, seconds: float) -> float | None:

@@ -31,8 +31,8 @@ from volt.files.parts import sweep
 from volt.stream.reading.shard import Identity, identity_of
 
 VERSION = 3
-_SUFFIXES = (".json", ".lines.zst", ".lock")  # of index, copy and lock
-_NAME = re.compile(r"([0-9a-f]{24})(\.json|\.lines\.zst|\.lock)")
+_SUFFIXES = (".json", ".lines.lz4", ".lock")  # of index, copy and lock
+_NAME = re.compile(r"([0-9a-f]{24})(\.json|\.lines\.lz4|\.lock)")
 Record = dict[str, Any]
 T = TypeVar("T")
 

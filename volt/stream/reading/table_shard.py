@@ -1,6 +1,6 @@
 """A table (JSON lines, Parquet) → pieces of rows, read as columns: texts, or lists of whole numbers (ids).
 
-Rows are looked at once, when the file is indexed: its named columns are copied to the cache, each piece a zstd frame of
+Rows are looked at once, when the file is indexed: its named columns are copied to the cache, each piece an LZ4 frame of
 an Arrow batch. What cannot be a line is refused there, by file and row, before anything is read from it.
 
 >>> import tempfile

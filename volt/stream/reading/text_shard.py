@@ -27,11 +27,11 @@ from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_
 from volt.stream.reading.pieces import Packing, noted
 from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
 from volt.stream.reading.shard_cache import Entry, default_cache
-from volt.stream.transforms.column import Column
+from volt.stream.transforms.column import Column, line_ends_of
 
 SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
 _READ_SIZE = 1 << 20
-_END, _RETURN = 0x0A, 0x0D
+_RETURN = 0x0D
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
     ['a\tb', '', 'c\r', 'd']
     """
     text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == _END)
+    ends = line_ends_of(text)
     if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     starts = np.empty_like(ends)
@@ -159,7 +159,7 @@ def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[byt
     """
     parts, n_lines, step = list[bytes](), 0, n or 1 << 62
     for block in read_raw(path, block_size=_READ_SIZE, max_line=max_line):
-        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _END) + 1
+        ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
         start = 0
         for cut in ends[step - n_lines - 1 :: step].tolist():
             yield b"".join([*parts, block[start:cut]])

@@ -53,7 +53,7 @@ class Flow:
         names = [source.name for source in self.sources]
         for source in self.sources:
             cursor = state.cursors.get(source.name, Cursor())
-            check_cursor(cursor, source.name, n_blocks=source.n_blocks, epochs=source.source.epochs)
+            check_cursor(cursor, source.name, n_lines=source.n_lines, epochs=source.source.epochs)
         self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
         weights, counts = self._mixture.weights, np.array([tap.cursor.lines for tap in self._taps])
         ended = frozenset(map(names.index, state.ended))
@@ -148,11 +148,11 @@ class Flow:
             raise StreamError(block.error)
         if again:
             check_offset(tap.cursor, tap.name, n_lines=block.n_lines)
-        tap.fill(address, block, offset=tap.cursor.offset if again else 0)
+        tap.fill(address, block, offset=tap.cursor.inside if again else 0)
         if not again:
             self._tally.charge(n_read=block.n_read, faults=block.faults)
             self._fields.update(block.fields)
-        if tap.n_empty > self.sources[source].n_blocks:
+        if tap.n_empty >= self.sources[source].n_lines:
             raise StreamError(f"source {tap.name!r}: no line of an epoch passes its transforms; loosen its filters")
         return True
 

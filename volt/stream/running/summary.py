@@ -14,7 +14,7 @@ from volt.display import counted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.state import Cursor
-from volt.stream.running.taps import epochs_read
+from volt.stream.running.taps import Tap, epochs_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class Summary:
 
 
 def source_summaries(
-    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, *, sizes: Sequence[int]
+    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, taps: Sequence[Tap]
 ) -> dict[str, SourceSummary]:
-    """Each source's part, by name, at cursors. sizes: lines that the blocks in use yield, 0 where that is not known."""
+    """Each source's part, by name, at cursors of its tap."""
     owed = mixture.owed(sum(cursor.lines for cursor in cursors))
     return {
         source.name: SourceSummary(
             lines=cursor.lines,
             requested=round(owed[index], 6),
-            epochs=round(epochs_read(source, cursor, size=size), 6),
+            epochs=round(epochs_read(source, tap, cursor), 6),
             ended=index in mixture.ended,
         )
-        for index, (source, cursor, size) in enumerate(zip(sources, cursors, sizes, strict=True))
+        for index, (source, cursor, tap) in enumerate(zip(sources, cursors, taps, strict=True))
     }

@@ -1,4 +1,6 @@
-"""Where a stream gets its blocks: from this process, or from workers that are started when a block is first needed.
+"""Where a stream gets its blocks: from this thread, from others, or from processes where transforms are Python code.
+
+Workers are started when a block is first needed.
 
 >>> supply = Supply((), Policy(), n_workers=0)
 >>> _ = supply.start([], shares=[])
@@ -9,17 +11,26 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from volt.stream.reading.faults import Policy
-from volt.stream.reading.source import OpenSource, addresses
+from volt.stream.reading.shares import Part, parts
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.ahead import Blocks, BlocksAhead, LocalBlocks, Pool
 from volt.stream.running.blocks import ComputedBlock
+from volt.stream.running.chunks import Address, most_of, n_chunks
+from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.state import Cursor
-from volt.stream.running.workers import Address, Blocks, LocalBlocks, StartMethod, WorkerBlocks
+from volt.stream.running.threads import Threads
+
+_AHEAD = 2  # blocks that are asked for, for each worker
 
 
 class Supply:
-    """Gives the blocks of a rank's sources in order, from where cursors stand when it starts."""
+    """Gives the blocks of a rank's sources in order, from where cursors stand when it starts.
+
+    time_limit: seconds that a block of Python code may take in a worker
+    """
 
     def __init__(
         self,
@@ -28,10 +39,11 @@ class Supply:
         *,
         n_workers: int,
         start_method: StartMethod = "spawn",
+        time_limit: float | None = None,
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        self._sources, self._policy = sources, policy
+        self._sources, self._policy, self._time_limit = sources, policy, time_limit
         self.n_workers, self.start_method = n_workers, start_method
         self._rank, self._world = rank, world
         self._blocks: Blocks | None = None
@@ -49,19 +61,41 @@ class Supply:
 
     def start(self, cursors: Sequence[Cursor], *, shares: Sequence[float]) -> Blocks:
         """Begin to compute: the blocks in use first, since they are not kept."""
-        queues = [
-            addresses(source, rank=self._rank, world=self._world, start=(cursor.epoch, cursor.block))
-            for source, cursor in zip(self._sources, cursors, strict=True)
-        ]
+        queues = [self._addresses(*both) for both in zip(self._sources, cursors, strict=True)]
         if self.n_workers:
-            self._blocks = WorkerBlocks(
-                self._sources, queues, self._policy, n_workers=self.n_workers, start_method=self.start_method
-            )
+            self._blocks = BlocksAhead(self._sources, queues, self._pools(), most=_AHEAD * self.n_workers)
         else:
             self._blocks = LocalBlocks(self._sources, queues, self._policy)
         self._finalizer = weakref.finalize(self, self._blocks.close)
         self._blocks.expect(shares)
         return self._blocks
+
+    def _pools(self) -> list[Pool]:
+        """Who computes the blocks of each source: threads, or processes where no thread could go on meanwhile."""
+        threads: Pool | None = None
+        processes: Pool | None = None
+        if not all(source.is_compiled for source in self._sources):
+            processes = Processes(
+                self._sources, self._policy, n=self.n_workers, start_method=self.start_method,
+                time_limit=self._time_limit,
+            )  # fmt: skip
+        if any(source.is_compiled for source in self._sources):
+            threads = Threads(self._sources, self._policy, n=self.n_workers)
+        found = [threads if source.is_compiled else processes for source in self._sources]
+        return [pool for pool in found if pool is not None]
+
+    def _addresses(self, source: OpenSource, cursor: Cursor) -> Iterator[Address]:
+        """Every block that is the rank's, from a cursor on."""
+        for part in self._parts(source, cursor):
+            begun = cursor.chunk if part.address == cursor.address else 0
+            for chunk in range(begun, n_chunks(part.n_lines, most=most_of(source, part))):
+                yield Address(part, chunk)
+
+    def _parts(self, source: OpenSource, cursor: Cursor) -> Iterator[Part]:
+        return parts(
+            source.n_lines, source.block_lines, rank=self._rank, world=self._world, deal=cursor.deal,
+            epochs=source.source.epochs, start=cursor.address,
+        )  # fmt: skip
 
     def expect(self, shares: Sequence[float]) -> None:
         """Look at the workers, and say how the next samples are shared. Raises StreamError if a worker has died."""

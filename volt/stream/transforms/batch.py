@@ -127,10 +127,10 @@ class Batch:
         found = np.zeros(len(self), np.int64)
         for column in self.columns:
             found += column.present
-        if self.rest is not None and self.rest.present.any():
-            text, ends = self.rest.packed()
-            tabs = np.concatenate([[0], np.cumsum(text == ord("\t"))])
-            found += np.diff(tabs[np.concatenate([[0], ends])]) + self.rest.present
+        if self.rest is not None:
+            from volt.stream.transforms.measures import count_bytes
+
+            found += count_bytes(self.rest, ord("\t")) + self.rest.present
         return found
 
     # lines
@@ -147,6 +147,15 @@ class Batch:
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
         rest = None if self.rest is None else self.rest.take(chosen)
         return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
+
+    def compact(self) -> Batch:
+        """The same lines in buffers that hold nothing else.
+
+        >>> Batch.of(["a", "b"]).take([1]).compact().lines
+        ['b']
+        """
+        rest = None if self.rest is None else self.rest.compact()
+        return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
         r"""The lines as bytes, each with a line end, and (n_lines,) int64 where each ends.

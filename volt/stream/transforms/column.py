@@ -70,8 +70,8 @@ class Column:
         ['a', '', 'b']
         """
         data = np.frombuffer(text, np.uint8)
-        ends = np.flatnonzero(data == _END)
-        starts = np.concatenate([ends[:0], [0], ends[:-1] + 1]) if len(ends) else ends
+        ends = line_ends_of(data)
+        starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         return cls(data, starts, ends - starts)
 
     @classmethod
@@ -144,6 +144,20 @@ class Column:
         write_values(column.data, column.starts, column.sizes, end, out, ends)
         return out, ends
 
+    def compact(self) -> Column:
+        """The same values in a buffer that holds nothing else, for a few values of a large one.
+
+        >>> len(Column.of(["a", "b"]).take([1]).compact().data)
+        2
+        """
+        if self.is_ids:
+            held = np.maximum(self.sizes, 0)
+            starts = np.cumsum(held) - held
+            ids = self.data[np.repeat(self.starts - starts, held) + np.arange(held.sum())]
+            return Column(ids, starts, self.sizes)
+        data, ends = self.packed()
+        return Column(data, ends - np.maximum(self.sizes, 0) - 1, self.sizes)
+
     def strings(self) -> list[str]:
         """The values as text; a missing one is ''."""
         text = self.text().tobytes().decode("utf-8", "surrogatepass")
@@ -189,8 +203,7 @@ class Column:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         valid = None if not mask.any() else pa.py_buffer(np.packbits(~mask, bitorder="little"))
         if self.is_ids:
-            indices = np.repeat(self.starts - offsets[:-1], sizes) + np.arange(offsets[-1])
-            ids = pa.array(self.data[indices], pa.int32())
+            ids = pa.array(self.compact().data, pa.int32())
             kind = pa.large_list(pa.int32())
             return pa.Array.from_buffers(kind, len(self), [valid, pa.py_buffer(offsets)], children=[ids])
         text, ends = self.packed()
@@ -221,6 +234,21 @@ class Column:
         if array.null_count:
             sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, -1)
         return cls(data, offsets[:-1], sizes)
+
+
+def line_ends_of(data: NDArray[np.uint8]) -> Longs:
+    r"""(n,) int64, where line feeds stand.
+
+    >>> line_ends_of(np.frombuffer(b"a\n\nb", np.uint8)).tolist()
+    [1, 2]
+    """
+    from volt.kernels.columns import line_ends
+
+    ends = np.empty(len(data) // 32 + 16, np.int64)
+    if (n := line_ends(data, ends)) > len(ends):
+        ends = np.empty(n, np.int64)
+        line_ends(data, ends)
+    return ends[:n]
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
