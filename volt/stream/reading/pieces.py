@@ -1,7 +1,8 @@
 """A file → its pieces: the byte offsets at which they end, how many lines they hold, and a checksum of each.
 
-A plain file is read where it lies. Of a compressed file, or of a table, the pieces are copied, each an LZ4 frame, to one
-file in the cache folder: LZ4 takes half as much disk again as zstd, and a third of its time to read. A compressed file that is not to be cut is one piece, read anew each time.
+A plain file is read where it lies. Of a compressed file, or of a table, the pieces are copied, each an LZ4 frame, to
+one file in the cache folder: LZ4 takes half as much disk again as zstd, and a third of its time to read. A compressed
+file that is not to be cut is one piece, read anew each time.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
