@@ -48,16 +48,17 @@ def line_ends(data: IntArray, ends: LongArray) -> int:
 
 
 @inlined
-def next_tab(data: IntArray, place: int, end: int) -> int:
+def next_tab(data: IntArray, place: int, end: int) -> Any:
     """Where the next tab stands, from a place on; `end` if none stands before it."""
     while place < end and place + _BLOCK <= len(data):
         found = places_of(data, place, TAB)
         if found != 0:
-            return min(place + np.int64(trailing_zeros(found)), end)
+            tab = place + np.int64(trailing_zeros(found))
+            return tab if tab < end else end
         place += _BLOCK
     while place < end and data[place] != TAB:
         place += 1
-    return min(place, end)
+    return place if place < end else end
 
 
 @releasing
