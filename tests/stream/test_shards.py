@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import os
+import pickle
 import socket
 import time
 from collections.abc import Iterator
@@ -290,6 +291,27 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
             open_shard(str(path), split_lines=5)
 
 
+def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be read from it a second time; a file of its name can."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StreamError, match=r"^-: is standard input, which cannot be read again and again; write its"):
+        open_shard("-", split_lines=5)
+
+
+def test_shards_go_to_other_processes(tmp_path: Path) -> None:
+    """A shard that was pickled is equal to itself and reads the same lines."""
+    path, cache = write_lines(tmp_path / "a.tsv", ["{}"] * 7), tmp_path / "cache"
+    shards = [
+        open_shard(path, split_lines=3),
+        open_pair({"src": path, "tgt": path}, split_lines=3),
+        open_shard(path, fields={"src": "a"}, split_lines=3, cache=cache),
+    ]
+    for shard in shards:
+        again = pickle.loads(pickle.dumps(shard))
+        assert (again, again.names, again.digest) == (shard, shard.names, shard.digest)
+        assert list(map(column_lines, again.read(1))) == list(map(column_lines, shard.read(1)))
+
+
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5)
 
 
@@ -383,7 +405,8 @@ def test_what_leads_nowhere_goes_from_the_cache(tmp_path: Path) -> None:
     paths[0].unlink()
     paths[1].write_bytes(gzip.compress(TEXT))
     (cache / ".0123456789abcdef01234567.json.00000000.part").write_text("{")
-    assert prune(cache) == sizes[0] + sizes[1]
+    (cache / "0123456789abcdef01234567.lines.zst").write_text("of an old version")
+    assert prune(cache) == sizes[0] + sizes[1] + len("of an old version")
     (index,) = cache.glob("?" * 24 + ".json")
     index.write_text("{")
     left = cache_size(cache)

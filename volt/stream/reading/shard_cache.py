@@ -30,9 +30,9 @@ from volt.files.atomic import write_atomic
 from volt.files.parts import sweep
 from volt.stream.reading.shard import Identity, identity_of
 
-VERSION = 3
-_SUFFIXES = (".json", ".lines.lz4", ".lock")  # of index, copy and lock
-_NAME = re.compile(r"([0-9a-f]{24})(\.json|\.lines\.lz4|\.lock)")
+VERSION = 4
+_INDEX, _COPY, _OLD_COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lines.zst", ".lock")  # zstd: up to version 3
+_NAME = re.compile(rf"([0-9a-f]{{24}})({'|'.join(map(re.escape, _SUFFIXES))})")
 Record = dict[str, Any]
 T = TypeVar("T")
 
@@ -51,17 +51,17 @@ class Entry:
     def of(cls, cache: Path, source: Identity, *key: object) -> Entry:
         """The entry for a file. key: whatever else index and copy depend on, JSON-able."""
         name = blake2b(json.dumps([VERSION, source, *key]).encode(), digest_size=12).hexdigest()
-        return cls(cache / f"{name}.json", source)
+        return cls(cache / f"{name}{_INDEX}", source)
 
     @property
     def copy(self) -> Path:
         """The split copy."""
-        return self.index.with_suffix(_SUFFIXES[1])
+        return self.index.with_suffix(_COPY)
 
     @property
     def lock(self) -> Path:
         """What is locked while index and copy are made."""
-        return self.index.with_suffix(_SUFFIXES[2])
+        return self.index.with_suffix(_LOCK)
 
     def load(self) -> Record | None:
         """What the index holds, if it is there and whole. Its time of change becomes that of its last use."""
@@ -159,7 +159,7 @@ def prune(cache: Path, *, days: float = 30) -> int:
     """
     freed = 0
     for stem in _stems(cache):
-        with suppress(OSError), locked(cache / f"{stem}.lock", waits=False) as is_ours:  # others may remove it too
+        with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it too
             if is_ours and not _is_wanted(cache, stem, days):
                 freed += sum(map(_size, _files(cache, stem)))
                 for path in _files(cache, stem):
@@ -189,7 +189,7 @@ def _size(path: Path) -> int:
 
 def _is_wanted(cache: Path, stem: str, days: float) -> bool:
     """Whether the file of an entry is as it was, and was opened or read not so many days ago."""
-    index, copy, _ = _files(cache, stem)
+    index, copy, *_ = _files(cache, stem)
     stored = _stored(index)
     try:
         if stored is None or list(identity_of(stored["source"][0])) != stored["source"]:
