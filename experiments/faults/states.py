@@ -1,4 +1,4 @@
-"""Damaged states, and runs that go on with other ranks: a stream refuses what is not its own, or gives exactly its rest.
+"""Damaged states, and runs that go on with other ranks: a stream refuses a state, or gives exactly what was left.
 
     python -m experiments.faults.states                     500 damaged states, 100 runs of changing ranks
     python -m experiments.faults.states --states 50 --runs 5 --seed 7
