@@ -38,6 +38,27 @@ def test_summary_is_a_file_too(volt_stream: Run, stream_folder: Path) -> None:
     assert json.loads((stream_folder / "summary.json").read_bytes())["n_written"] == 10
 
 
+def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) -> None:
+    """--log-every shows every Nth line and the first five with their place, --sample keeps them; stdout stays."""
+    done = volt_stream("run", "stream.yaml", "--limit", 43, "--log-every", 20, "--sample", "sample.tsv", "-q")
+    lines = expected(43)
+    assert done.lines == lines
+    shown = [0, 1, 2, 3, 4, 19, 39]
+    assert (stream_folder / "sample.tsv").read_text().splitlines() == [lines[n] for n in shown]
+    told = done.stderr.decode().splitlines()
+    assert [row.partition(" (")[0] for row in told] == [f"line {n}" for n in shown]
+    for number, row in zip(shown, told, strict=True):
+        found = json.loads(volt_stream("trace", "stream.yaml", number, "--json").stdout)
+        assert f"({found['source']}, epoch {found['epoch']}, block {found['block']}, place {found['offset']}): " in row
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
+    done = volt_stream("run", "stream.yaml", "--log-every", 100)
+    assert len(done.lines) == 200
+    assert b"line 199 (one" in done.stderr
+    assert b"--sample needs --log-every" in volt_stream("run", "stream.yaml", "--sample", "x", status=2).stderr
+    again = volt_stream("run", "stream.yaml", "--log-every", 9, "--sample", "one.tsv", status=2).stderr
+    assert b"one.tsv" in again
+
+
 def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
     """A source with epochs ends the run; every line has come once."""
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}")
