@@ -6,8 +6,10 @@ import gzip
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import Done, Run
@@ -254,6 +256,33 @@ def test_schema_documents(volt_stream: Run) -> None:
     assert json.loads(volt_stream("schema", "--json").stdout)["$defs"]["tag"]["properties"]["text"]["type"] == "string"
     assert volt_stream("schema", "tag", "copy").stdout.startswith(b"tag \xe2\x80\x94 Put a tag")
     assert b"did you mean lower" in volt_stream("schema", "lwoer", status=2).stderr
+
+
+def test_the_cache_is_told_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
+    """Its size is told; --prune removes what was not used for --days, and what is needed again is made again."""
+    first = volt_stream("run", "stream.yaml", "--limit", 20, "-q")
+    found = json.loads(volt_stream("cache", "--json").stdout)
+    assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")
+    assert found["bytes"] > 0
+    assert json.loads(volt_stream("cache", "--prune", "--json").stdout) == found
+    pruned = json.loads(volt_stream("cache", "--prune", "--days", 0, "--json").stdout)
+    assert (pruned["freed"], pruned["bytes"]) == (found["bytes"], 0)
+    assert b"0.0 MB, and 0.0 MB were removed" in volt_stream("cache", "nowhere", "--prune").stderr
+    assert volt_stream("run", "stream.yaml", "--limit", 20, "-q") == first
+    assert b"needs --prune" in volt_stream("cache", "--days", 3, status=2).stderr
+
+
+def test_states_of_ranks_are_merged(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All states are given to the function that merges them, and what it gives is written, or printed."""
+    for rank in (0, 1):
+        options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q"]
+        volt_stream("run", "stream.yaml", "--limit", 10 + rank, *options)
+    merging = SimpleNamespace(merge_states=lambda states: max(states, key=lambda state: state["n"]))
+    monkeypatch.setitem(sys.modules, "volt.stream.running.merging", merging)  # type: ignore[arg-type]
+    assert b"2 states, 11 lines" in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
+    assert json.loads(Path("m.json").read_bytes())["n"] == 11
+    assert json.loads(volt_stream("merge-states", "0.json", "1.json", "-o", "-").stdout)["n"] == 11
+    volt_stream("merge-states", "0.json", "1.json", "-o", "0.json", status=2)
 
 
 def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> None:
