@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from volt.stream.reading.checks import Checks as Checks
     from volt.stream.reading.faults import Policy as Policy
     from volt.stream.reading.source import Source as Source
+    from volt.stream.running.merging import merge_states as merge_states
     from volt.stream.running.ranks import from_environment as from_environment
-    from volt.stream.running.state import load_state as load_state
-    from volt.stream.running.state import save_state as save_state
+    from volt.stream.running.state_file import load_state as load_state
+    from volt.stream.running.state_file import save_state as save_state
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
     from volt.stream.transforms.batch import Batch as Batch
@@ -70,8 +71,9 @@ __getattr__, __dir__, __all__ = lazy(
         "reading.checks": ("Checks",),
         "reading.faults": ("Policy",),
         "reading.source": ("Source",),
+        "running.merging": ("merge_states",),
         "running.ranks": ("from_environment",),
-        "running.state": ("load_state", "save_state"),
+        "running.state_file": ("load_state", "save_state"),
         "running.stream": ("Stream",),
         "running.summary": ("Summary",),
         "transforms.batch": ("Batch",),

@@ -27,7 +27,9 @@ from volt.errors import StreamError, shown_path, unreadable
 from volt.stream.transforms.column import Column
 
 Stamp = tuple[int, int]  # size, time of change
+Identity = tuple[str, int, int, int]  # path, size, and two times of change, of which one cannot be set back
 
+_AGAIN = "which cannot be read again and again; write its text to a file first"
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
@@ -101,8 +103,8 @@ def stamp_of(path: str | int) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def identity_of(path: str) -> tuple[str, int, int, int]:
-    """What an index of a file belongs to: its path, its size and times of change, of which one cannot be set back.
+def identity_of(path: str) -> Identity:
+    """What an index of a file belongs to. Raises OSError if the file is not there.
 
     >>> len(identity_of(__file__))
     4
@@ -112,7 +114,12 @@ def identity_of(path: str) -> tuple[str, int, int, int]:
 
 
 def check_is_file(path: str) -> None:
-    """Raise StreamError if there is no file at a path, but nothing, a folder, a pipe, a socket or a device."""
+    """Raise StreamError if there is no file at a path, but nothing, a folder, a pipe, a socket or a device.
+
+    "-" is standard input, unless a file has that name.
+    """
+    if path == "-" and not os.path.lexists(path):
+        raise StreamError(f"-: is standard input, {_AGAIN}")
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
@@ -120,5 +127,4 @@ def check_is_file(path: str) -> None:
     if stat.S_ISDIR(mode):
         raise StreamError(f"{shown_path(path)}: is a folder; name the files in it")
     if kind := _KINDS.get(stat.S_IFMT(mode)):
-        remedy = "write its text to a file first"
-        raise StreamError(f"{shown_path(path)}: is {kind}, which cannot be read again and again; {remedy}")
+        raise StreamError(f"{shown_path(path)}: is {kind}, {_AGAIN}")

@@ -194,6 +194,31 @@ def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]
     return tuple(sorted((at + step * ((number + i) % world), step * world) for i, (at, step) in enumerate(picks)))
 
 
+def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
+    """Disjoint picks, with those that were dealt out and are all there again as one.
+
+    >>> joined([(3, 2), (4, 4), (6, 4)])
+    ((3, 1),)
+    """
+    found = set(picks)
+    while (more := next(_families(found), None)) is not None:
+        found = found - more | {(min(more)[0], min(more)[1] // len(more))}
+    return tuple(sorted(found))
+
+
+def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
+    """Sets of picks that are one: m picks of step m · d that begin d apart. The coarsest ones first."""
+    for step in sorted({step for _, step in picks}, reverse=True):
+        firsts = sorted(first for first, other in picks if other == step)
+        for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):
+            classes = dict[int, list[int]]()
+            for first in firsts:
+                classes.setdefault(first % (step // m), []).append(first)
+            for members in classes.values():
+                if len(members) == m and members[-1] - members[0] == step - step // m:
+                    yield {(first, step) for first in members}
+
+
 def parts(
     n_lines: int,
     block_lines: int,

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError
 from volt.stream.running.state import Charge, State
-from volt.stream.running.taps import moved
 
 Charges = Mapping[str, Charge]
 _MOST_CURSORS = 1 << 13  # in all states that are kept: some 200 bytes each
@@ -104,7 +103,7 @@ def advanced(state: State, turns: NDArray[np.integer[Any]], charges: Charges | N
     no line has been given, so the state does without it.
     """
     counts = np.bincount(turns, minlength=len(state.cursors)).tolist()
-    cursors = {name: moved(cursor, n) for (name, cursor), n in zip(state.cursors.items(), counts, strict=True)}
+    cursors = {name: cursor.moved(n) for (name, cursor), n in zip(state.cursors.items(), counts, strict=True)}
     state = replace(state, n=state.n + len(turns), cursors=cursors)
     for name, charge in (charges or {}).items():
         state = state if cursors[name].inside else charge.taken_from(state)
