@@ -54,7 +54,7 @@ def test_dropout_does_not_depend_on_batches(lines, cut, first):
 @given(st.lists(st.tuples(texts, st.integers(-(2**63), 2**63 - 1)), max_size=6), st.booleans())
 @FEW
 def test_lines_may_have_numbers_of_their_own(rows, ends):
-    """A line with a number draws as a first line of that number would, in whichever chunk; the last may lack its end."""
+    """A line with a number draws as a first line of that number would; the last may lack its line end."""
     made = encoder()
     lines, numbers = [line.replace("\n", " ") for line, _ in rows], np.array([number for _, number in rows], np.int64)
     text = "".join(f"{line}\n" for line in lines)
