@@ -29,6 +29,7 @@ REMEDIES = {
     r"\bExport Vocabulary\.closed\(\)": "Export with --closed",
     r"\bVocabulary\.closed\(\)": "--closed",
     r"\bvolt\.formats\.check\b": "--check",
+    r"\baccept=[\[(]['\"](\w+)['\"],?[\])]": r"--accept \1",
     r"\bn_merges\b": "--candidates",
     r"\bmultiple_of=(\d+)": r"--multiple-of \1",
     r"^system '([^']*)':": r"--with \1:",

@@ -13,7 +13,8 @@ count; the time to the first line is told beside it, and so is the one-time cost
 ahead when the first line came is a few blocks, which so many seconds make small. Both programs read the same folders
 of .gz shards without end and hold the same number of lines for shuffling. Rounds go through all programs in turn, so
 that a change of the machine's load meets each; the median over rounds is told. A program that has failed is not run
-again. VENV is a virtual environment with sotastream 1.0.1 installed; without it only VOLT runs.
+again. Lines per processor second are told as well, since they change less where other processes are busy; such rows
+are marked. VENV is a virtual environment with sotastream 1.0.1 installed; without it only VOLT runs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import describe, machine, markdown_table, write_json
+from measure import BUSY, MARK, busy_seconds, describe, machine, markdown_table, write_json
 from rows import Claim
 from stream_rows import CONFIGS, SHARD_LINES, Data, make_data, peer_command, peers_of
 
@@ -62,17 +63,25 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One run: lines counted, seconds from the first to the last, and to the first;  error: why it failed."""
+    """One run: lines counted, seconds from the first to the last, and to the first; processor seconds meanwhile, all
+    its processes together;  others: cores that other processes kept busy;  error: why it failed."""
 
     lines: int
     seconds: float
     first: float
+    cpu: float = 0.0
+    others: float = 0.0
     error: str = ""
 
     @property
     def rate(self) -> float:
         """Lines per second."""
         return self.lines / self.seconds if self.seconds else 0.0
+
+    @property
+    def thrift(self) -> float:
+        """Lines per processor second, which other processes change less."""
+        return self.lines / self.cpu if self.cpu else 0.0
 
 
 def flow(job: Job, *, seconds: float) -> Flow:
@@ -98,10 +107,27 @@ def _count(process: subprocess.Popen[bytes], seconds: float, start: float) -> Fl
     assert process.stdout
     pipe, lines = process.stdout.fileno(), 0
     data = os.read(pipe, 1 << 20)
-    first = time.perf_counter()
+    first, cpu, busy, own = time.perf_counter(), cpu_seconds(process.pid), busy_seconds(), time.process_time()
     while time.perf_counter() < first + seconds and (data := os.read(pipe, 1 << 20)):
         lines += data.count(b"\n")
-    return Flow(lines, time.perf_counter() - first, first - start)
+    wall, cpu, busy = time.perf_counter() - first, cpu_seconds(process.pid) - cpu, busy_seconds() - busy
+    others = max(0.0, busy - cpu - (time.process_time() - own)) / wall
+    return Flow(lines, wall, first - start, cpu=cpu, others=round(others, 2))
+
+
+def cpu_seconds(group: int) -> float:
+    """Processor seconds that the processes of a group have used, those that they have waited for included.
+
+    >>> cpu_seconds(os.getpgrp()) >= 0
+    True
+    """
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            told = path.read_text().rpartition(")")[2].split()
+            if int(told[2]) == group:
+                ticks += sum(map(int, told[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -165,6 +191,8 @@ def _row(job: Job, found: Sequence[Flow]) -> dict[str, Any]:
     row["runs"] = [asdict(one) for one in found]
     if good:
         row["lines_per_second"] = round(median(one.rate for one in good))
+        row["lines_per_cpu_second"] = round(median(one.thrift for one in good))
+        row["others"] = median(one.others for one in good)
         row["seconds_to_first_line"] = round(median(one.first for one in good), 2)
     return row
 
@@ -188,17 +216,26 @@ def claims(rows: Sequence[dict[str, Any]]) -> Iterator[Claim]:
 
 def tables(result: dict[str, Any]) -> Iterator[str]:
     """The medians, and what was aimed at, as Markdown."""
-    rows = [
-        [name, f"{row['lines_per_second']:,}", f"{row['seconds_to_first_line']}"]
-        if "lines_per_second" in row
-        else [name, row["runs"][-1]["error"], ""]
-        for name, row in result["programs"].items()
-    ]
-    yield markdown_table(["program", "lines/s", "s to the first line"], rows)
+    rows = [_cells(name, row) for name, row in result["programs"].items()]
+    yield markdown_table(["program", "lines/s", "lines per CPU s", "s to the first line"], rows)
+    if any(row.get("others", 0) > BUSY for row in result["programs"].values()):
+        yield f"\n{MARK} Other processes kept more than {BUSY} cores busy meanwhile."
     yield from (f"\n{name}: one line of {n:.1f} that were read" for name, n in result["lines_each"].items())
     found = [Claim(**claim) for claim in result["claims"]]
     told = [[one.name, f"≥ {one.wanted:g}", f"{one.found}", "yes" if one.holds else "no"] for one in found]
     yield "\n" + markdown_table(["figure", "aim", "found", ""], told)
+
+
+def _cells(name: str, row: dict[str, Any]) -> list[str]:
+    if "lines_per_second" not in row:
+        return [name, row["runs"][-1]["error"], "", ""]
+    mark = MARK if row["others"] > BUSY else ""
+    return [
+        name,
+        f"{row['lines_per_second']:,}{mark}",
+        f"{row['lines_per_cpu_second']:,}",
+        f"{row['seconds_to_first_line']}",
+    ]
 
 
 def main() -> None:

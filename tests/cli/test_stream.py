@@ -6,8 +6,10 @@ import gzip
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import Done, Run
@@ -36,6 +38,27 @@ def test_summary_is_a_file_too(volt_stream: Run, stream_folder: Path) -> None:
     """--summary writes the metrics as JSON."""
     volt_stream("run", "stream.yaml", "--limit", 10, "--summary", "summary.json", "-q")
     assert json.loads((stream_folder / "summary.json").read_bytes())["n_written"] == 10
+
+
+def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) -> None:
+    """--log-every shows every Nth line and the first five with their place, --sample keeps them; stdout stays."""
+    done = volt_stream("run", "stream.yaml", "--limit", 43, "--log-every", 20, "--sample", "sample.tsv", "-q")
+    lines = expected(43)
+    assert done.lines == lines
+    shown = [0, 1, 2, 3, 4, 19, 39]
+    assert (stream_folder / "sample.tsv").read_text().splitlines() == [lines[n] for n in shown]
+    told = done.stderr.decode().splitlines()
+    assert [row.partition(" (")[0] for row in told] == [f"line {n}" for n in shown]
+    for number, row in zip(shown, told, strict=True):
+        found = json.loads(volt_stream("trace", "stream.yaml", number, "--json").stdout)
+        assert f"({found['source']}, epoch {found['epoch']}, block {found['block']}, place {found['offset']}): " in row
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
+    done = volt_stream("run", "stream.yaml", "--log-every", 100)
+    assert len(done.lines) == 200
+    assert b"line 199 (one" in done.stderr
+    assert b"--sample needs --log-every" in volt_stream("run", "stream.yaml", "--sample", "x", status=2).stderr
+    again = volt_stream("run", "stream.yaml", "--log-every", 9, "--sample", "one.tsv", status=2).stderr
+    assert b"one.tsv" in again
 
 
 def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
@@ -233,6 +256,33 @@ def test_schema_documents(volt_stream: Run) -> None:
     assert json.loads(volt_stream("schema", "--json").stdout)["$defs"]["tag"]["properties"]["text"]["type"] == "string"
     assert volt_stream("schema", "tag", "copy").stdout.startswith(b"tag \xe2\x80\x94 Put a tag")
     assert b"did you mean lower" in volt_stream("schema", "lwoer", status=2).stderr
+
+
+def test_the_cache_is_told_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
+    """Its size is told; --prune removes what was not used for --days, and what is needed again is made again."""
+    first = volt_stream("run", "stream.yaml", "--limit", 20, "-q")
+    found = json.loads(volt_stream("cache", "--json").stdout)
+    assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")
+    assert found["bytes"] > 0
+    assert json.loads(volt_stream("cache", "--prune", "--json").stdout) == found
+    pruned = json.loads(volt_stream("cache", "--prune", "--days", 0, "--json").stdout)
+    assert (pruned["freed"], pruned["bytes"]) == (found["bytes"], 0)
+    assert b"0.0 MB, and 0.0 MB were removed" in volt_stream("cache", "nowhere", "--prune").stderr
+    assert volt_stream("run", "stream.yaml", "--limit", 20, "-q") == first
+    assert b"needs --prune" in volt_stream("cache", "--days", 3, status=2).stderr
+
+
+def test_states_of_ranks_are_merged(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All states are given to the function that merges them, and what it gives is written, or printed."""
+    for rank in (0, 1):
+        options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q"]
+        volt_stream("run", "stream.yaml", "--limit", 10 + rank, *options)
+    merging = SimpleNamespace(merge_states=lambda states: max(states, key=lambda state: state["n"]))
+    monkeypatch.setitem(sys.modules, "volt.stream.running.merging", merging)  # type: ignore[arg-type]
+    assert b"2 states, 11 lines" in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
+    assert json.loads(Path("m.json").read_bytes())["n"] == 11
+    assert json.loads(volt_stream("merge-states", "0.json", "1.json", "-o", "-").stdout)["n"] == 11
+    volt_stream("merge-states", "0.json", "1.json", "-o", "0.json", status=2)
 
 
 def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> None:

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from streams import Drop, Pair, Repeat, deadline, numbered
+from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream import Schedule, Source, Stream, audit, plan, traces
 from volt.stream.checking.audit import deviation
+from volt.stream.reading.pair_shard import open_pair
+from volt.stream.reading.shares import parts
+from volt.stream.reading.source import OpenSource
+from volt.stream.reading.table_shard import open_table
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -48,14 +52,46 @@ def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     from volt.stream.checking import audit as auditing
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
-    right = auditing.block_slices
-    monkeypatch.setattr(auditing, "block_slices", lambda source, epoch, block: right(source, epoch, block % 5))
+    right = auditing.part_slices
+    monkeypatch.setattr(
+        auditing, "part_slices", lambda source, part: right(source, part._replace(start=part.start % 50))
+    )
     found = audit(stream, turns=10)
     assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (10, 10, False)
     monkeypatch.undo()
-    monkeypatch.setattr(auditing, "line_order", lambda source, epoch, block, n: np.zeros(n, np.int64))
+    monkeypatch.setattr(auditing, "line_order", lambda source, part, n: np.zeros(n, np.int64))
     found = audit(stream, turns=10)
     assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (54, 54, False)
+
+
+def test_audits_find_ranks_that_read_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole parts dealt to ranks in turn cover an epoch too, but not evenly; ranks that all read all, repeat lines."""
+    from volt.stream.checking import audit as auditing
+
+    stream = Stream([Source("a", numbered(tmp_path, "a", 25), block_lines=10)], world=2)
+    whole = list(parts(25, 10, epochs=2))
+    monkeypatch.setattr(auditing, "_parts", lambda source, epochs, rank, world: whole[rank::world])
+    found = audit(stream, epochs=2, turns=10).sources[0]
+    assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 0, 5, False)
+    monkeypatch.setattr(auditing, "_parts", lambda source, epochs, rank, world: whole)
+    found = audit(stream, epochs=2, turns=10).sources[0]
+    assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 50, 0, False)
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_audits_read_tables_and_pairs(tmp_path: Path, world: int) -> None:
+    """Content is compared with the files, also where a line is made from fields."""
+    rows = [f'{{"src": "a {i}", "tgt": "b {i}"}}' for i in range(23)]
+    table = write_lines(tmp_path / "a.jsonl", rows)
+    opened = OpenSource(
+        Source("a", (table,), block_lines=4),
+        (open_table(table, fields={"src": "src", "tgt": "tgt"}, split_lines=5),),
+        1,
+    )
+    assert audit(Stream([opened], world=world), turns=10, content=True).exact
+    pair = {name: write_lines(tmp_path / name, [f"{name} {i}" for i in range(23)]) for name in ("src", "tgt")}
+    opened = OpenSource(Source("b", tuple(pair.values()), block_lines=4), (open_pair(pair, split_lines=5),), 1)
+    assert audit(Stream([opened], world=world), turns=10, content=True).exact
 
 
 def test_audits_find_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,6 +158,7 @@ def test_what_is_wrong_is_told_by_name(told: str) -> None:
 
 PLACES: dict[str, dict[str, Any]] = {
     "no 'sources.wmt.deal'": {"deal": ...},
+    "sources.wmt.deal has 0 items, and deal_items says otherwise": {"deal": []},
     "sources.wmt.start is -2, no whole number from 0 up": {"start": -2},
     "sources.wmt.offset is 51, more than was given": {"offset": 51},
     "sources.wmt.offset is 5, more than was given, or less than before": {"before": 6},

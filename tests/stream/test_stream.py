@@ -16,6 +16,7 @@ from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source, Stream
+from volt.stream.running.state import checksum
 from volt.stream.running.state_file import load_state, save_state
 
 Make = Callable[..., Stream]
@@ -233,7 +234,7 @@ def test_a_state_that_lacks_something_is_refused(make: Make, name: str) -> None:
         make().restore(state)
 
 
-@pytest.mark.parametrize("place", [{"offset": 50_000}, {"block": 99, "offset": 0}])
+@pytest.mark.parametrize("place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}])
 def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
     """A place that a source does not have is refused, when a stream is restored or when the block is read."""
     stream = make()
@@ -242,6 +243,7 @@ def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) ->
     source = next(name for name, cursor in state["sources"].items() if cursor["lines"])
     other = make()
     damaged = state | {"sources": {**state["sources"], source: state["sources"][source] | place}}
+    damaged["checksum"] = checksum(damaged)
     with pytest.raises(StreamError, match=f"the state's sources.{source}.* take one that a stream has written"):
         other.restore(damaged) or list(islice(other, 1000))
 
@@ -323,7 +325,7 @@ def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
     found = json.loads(json.dumps(stream.summary().to_json()))
     assert (found["n"], found["n_lines"], found["n_read"]) == (25, 25, 28)
     assert found["fields"] == {"2": 28}
-    assert found["sources"]["d"] == {"lines": 25, "requested": 25.0, "epochs": 2.416667, "ended": False}
+    assert found["sources"]["d"] == {"lines": 25, "requested": 25.0, "epochs": 2.5, "ended": False}
     assert found["lines_per_second"] > 0
 
 

@@ -1,4 +1,4 @@
-"""`volt stream`: run, preview, plan, audit, trace, schema, example."""
+"""`volt stream`: run, preview, plan, audit, trace, schema, example, cache, merge-states."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from volt_cli.console import print_json, say, show
 from volt_cli.options import Config, Json, Rank, Seed, Trust, Workers, World
 from volt_cli.places import is_stdout
 from volt_cli.stream.run import open_stream, run
+from volt_cli.stream.upkeep import cache, merge_states
 
 app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
@@ -195,3 +196,5 @@ commands.add(app, "audit", audit, within="stream")
 commands.add(app, "trace", trace, within="stream")
 commands.add(app, "schema", schema, within="stream")
 commands.add(app, "example", example, within="stream")
+commands.add(app, "cache", cache, within="stream")
+commands.add(app, "merge-states", merge_states, within="stream")

@@ -28,12 +28,13 @@ class Signals:
     """What has been asked for by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
     running: whether lines are being written. Before that there is nothing to save and the order to stop is obeyed where
-    it comes; a second SIGINT or SIGTERM ends the process at once. A terminal that is closed may send SIGHUP twice.
+    it comes, as it is while the next lines are computed, which may take for ever. A second SIGINT or SIGTERM ends the
+    process at once. A terminal that is closed may send SIGHUP twice.
     """
 
     def __init__(self) -> None:
         self.stop = 0
-        self.report = self.running = False
+        self.report = self.running = self._computing = False
         self.wake, self._ring = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(self._ring, False)
@@ -43,13 +44,24 @@ class Signals:
             self.report = True
         elif self.stop and number == signal.SIGHUP:
             return  # the second one must not break into what ends the run
-        elif not self.running:
-            self.stop = number
+        elif not self.stop and (not self.running or self._computing):
+            self.stop, self._computing = number, False
             raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
         elif self.stop:
             os._exit(128 + number)
         else:
             self.stop = number
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Obey the order to stop where it comes, inside: raise KeyboardInterrupt or Ended, also if it came before."""
+        self._computing = True
+        try:
+            if self.stop:
+                raise KeyboardInterrupt if self.stop == signal.SIGINT else Ended(self.stop)
+            yield
+        finally:
+            self._computing = False
 
     @contextmanager
     def listening(self) -> Iterator[Signals]:

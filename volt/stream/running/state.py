@@ -102,7 +102,7 @@ class State:
         """The state as JSON values.
 
         >>> State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}).to_json()["sources"]
-        {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'chunk': 0, 'before': 0, 'deal': []}}
+        {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'chunk': 0, 'before': 0, 'deal': [], 'deal_items': 0}}
         """
         rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
         sources = {name: _told(cursor) for name, cursor in self.cursors.items()}
@@ -192,7 +192,18 @@ def _check_version(stored: Mapping[str, Any]) -> None:
 def _told(cursor: Cursor) -> dict[str, Any]:
     """A cursor as JSON values."""
     numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor)}
-    return {**numbers, "deal": [_told_remains(remains) for remains in cursor.deal]}
+    deal = [_told_remains(remains) for remains in cursor.deal]
+    return {**numbers, "deal": deal, "deal_items": _items(cursor.deal)}
+
+
+def _items(deal: Deal) -> int:
+    """Epochs, spans, parts and picks of a deal: one that is gone from a list leaves no other trace.
+
+    >>> _items((Remains(0, ((5, 7),)), Remains(1)))
+    3
+    """
+    spans, begun = sum(len(one.spans) for one in deal), [part for one in deal for part in one.begun]
+    return len(deal) + spans + len(begun) + sum(len(part.picks) for part in begun)
 
 
 def _told_remains(remains: Remains) -> dict[str, Any]:
@@ -203,13 +214,15 @@ def _told_remains(remains: Remains) -> dict[str, Any]:
 def _cursor(stored: object, place: str) -> Cursor:
     """What `_told` wrote."""
     source = values.mapping(stored, place)
-    values.check_keys(source, [one.name for one in fields(Cursor)], place)
+    values.check_keys(source, [*(one.name for one in fields(Cursor)), "deal_items"], place)
     numbers = ("lines", "epoch", "offset", "chunk", "before")
     start = None if source["start"] is None else values.whole(source["start"], f"{place}.start")
     found = Cursor(
         **{name: values.whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
         deal=_deal(source["deal"], f"{place}.deal"),
     )  # fmt: skip
+    if values.whole(source["deal_items"], f"{place}.deal_items") != _items(found.deal):
+        raise refusal(f"the state's {place}.deal has {_items(found.deal):,} items, and deal_items says otherwise")
     if found.before > found.offset or found.offset > found.lines:
         raise refusal(f"the state's {place}.offset is {found.offset:,}, more than was given, or less than before")
     if start is None and (found.offset, found.chunk) != (0, 0):
