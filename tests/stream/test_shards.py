@@ -21,12 +21,17 @@ from streams import deadline, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.files.blocks import read_raw
+from volt.stream.reading.faults import Policy
 from volt.stream.reading.pair_shard import PairShard, open_pair
 from volt.stream.reading.probable_pairs import probable_pairs
-from volt.stream.reading.shard import Shard
+from volt.stream.reading.shard import Shard, shifting_lines
 from volt.stream.reading.shard_cache import cache_size, locked, prune
 from volt.stream.reading.shards import open_shard
+from volt.stream.reading.shares import Part
+from volt.stream.reading.source import Source, open_source
 from volt.stream.reading.text_shard import SMALL, TextShard, lines_of, open_text, split_lines
+from volt.stream.running.blocks import compute_block
+from volt.stream.running.chunks import Address
 from volt.stream.transforms.column import Column
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
@@ -359,12 +364,15 @@ def test_a_pair_is_all_its_files(tmp_path: Path) -> None:
             look(shard)
 
 
-def test_a_pair_has_no_tabs_and_two_files(tmp_path: Path) -> None:
-    """A tab in any file is refused by file and line, and so is a pair of one."""
+def test_a_pair_tells_its_tabs_and_has_two_files(tmp_path: Path) -> None:
+    """A tab in any file is found when its line is read, and the shard knows that there is one; one file is no pair."""
     pair = {name: write_lines(tmp_path / f"a.{name}", [f"{i}" for i in range(9)]) for name in ("de", "en")}
-    write_lines(tmp_path / "a.en", ["0", "1", "2", "3", "4", "5", "6\t6", "7", "8\t8"])
-    with pytest.raises(StreamError, match=r"a\.en:7: a tab, which would start another field; replace it by a space"):
-        open_pair(pair, split_lines=2)
+    assert open_pair(pair, split_lines=2).is_clean
+    write_lines(tmp_path / "a.en", ["0", "1", "2", "3", "4", "5", "6\t6", "7", "8"])
+    shard = open_pair(pair, split_lines=2)
+    assert not shard.is_clean
+    found = [shifting_lines(shard.read(piece)) for piece in range(5)]
+    assert found == [{}, {}, {}, {0: "fields: field 2 holds a tab"}, {}]
     with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
         open_pair({"src": pair["de"]}, split_lines=2)
 
@@ -440,3 +448,24 @@ def test_probable_pairs_are_found_in_any_order(paths: list[str]) -> None:
     found = probable_pairs(paths)
     assert set(map(frozenset, found)) == expected
     assert all(paths.index(one) < paths.index(other) for one, other in found)
+
+
+def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
+    """The policy decides about a tab in a pair or a line feed in a table, as about any unfit line."""
+    pair = tuple(write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(5)]) for name in ("de", "en"))
+    write_lines(tmp_path / "a.en", ["en 0", "en\t1", "en 2", "en 3", "en 4"])
+    table = write_lines(
+        tmp_path / "a.jsonl", [json.dumps({"a": f"x{i}" + "\n" * (i == 3), "b": "y"}) for i in range(5)]
+    )
+    names = ("src", "tgt")
+    sources = {
+        "a.de:2 fields: field 2 holds a tab": Source("a", pair, names=names, shuffle="none"),
+        "a.jsonl:4 fields: field 1 holds a line feed": Source(
+            "a", (table,), names=names, keys=("a", "b"), shuffle="none"
+        ),
+    }
+    for told, declared in sources.items():
+        source = open_source(declared, seed=1, cache=tmp_path / "cache")
+        block = compute_block(source, Address(Part(0, 0, 5), 0), Policy("skip"))
+        assert [f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults] == [told]
+        assert (block.n_lines, bytes(block.data).count(b"\t"), bytes(block.data).count(b"\n")) == (4, 4, 4)

@@ -23,7 +23,7 @@ class Facts(NamedTuple):
 
     n_bytes: of text
     longest: bytes of its longest line
-    first_tab: the number of the first line with a tab; 0 if there is none
+    first_tab: the number of the first line with a tab, or row of a table that is no line; 0 if there is none
     digest: of the lines
     """
 

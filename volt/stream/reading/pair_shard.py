@@ -1,7 +1,7 @@
 """Line-aligned text files → one shard, whose line i is line i of each file: a field from each.
 
 All files are cut at the same numbers of lines, however they are packed. A tab inside a line would shift the fields
-behind it, so it is refused.
+behind it: `is_clean` says whether there is none, `shifting_lines` where they are.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".de") as source, tempfile.NamedTemporaryFile(suffix=".en") as target:
@@ -30,7 +30,7 @@ from volt.stream.transforms.column import Column
 
 @dataclass(frozen=True, slots=True)
 class PairShard(Shard):
-    """Text files that have been indexed and found to have equally many lines, without tabs."""
+    """Text files that have been indexed and found to have equally many lines."""
 
     fields: tuple[str, ...]
     texts: tuple[TextShard, ...]
@@ -61,6 +61,11 @@ class PairShard(Shard):
         told = [self.fields, [text.digest for text in self.texts]]
         return blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether no line holds a tab."""
+        return not any(text.facts.first_tab for text in self.texts)
+
     def read(self, piece: int) -> tuple[Column, ...]:
         """The lines of a piece, a column from each file."""
         return tuple(column for text in self.texts for column in text.read(piece))
@@ -78,8 +83,8 @@ def open_pair(
 
     pair: name of a field → its file, two or more
     split_lines, cache, max_line: as `open_text` takes them
-    Raises StreamError as `open_text` does, or if files differ in their numbers of lines or a line holds a tab;
-    ConfigError if there are fewer than two files.
+    Raises StreamError as `open_text` does, or if files differ in their numbers of lines; ConfigError if there are fewer
+    than two files.
     """
     if len(pair) < 2:
         raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
@@ -91,8 +96,4 @@ def open_pair(
         if text.n_lines != texts[0].n_lines:
             first, other = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (texts[0], text))
             raise StreamError(f"{first}, {other}; files of a pair need equally many: align them")
-    for text in texts:
-        if text.facts.first_tab:
-            place = f"{shown_path(text.path)}:{text.facts.first_tab}"
-            raise StreamError(f"{place}: a tab, which would start another field; replace it by a space")
     return PairShard(tuple(pair), tuple(texts))

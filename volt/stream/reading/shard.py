@@ -19,6 +19,8 @@ from __future__ import annotations
 import os
 import stat
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,7 @@ from volt.stream.transforms.column import Column
 Stamp = tuple[int, int]  # size, time of change
 Identity = tuple[str, int, int, int]  # path, size, and two times of change, of which one cannot be set back
 
+_TAB, _END = 0x09, 0x0A
 _AGAIN = "which cannot be read again and again; write its text to a file first"
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
@@ -63,6 +66,11 @@ class Shard(ABC):
     def digest(self) -> str:
         """A digest of all lines, whatever they are packed and cut like."""
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether no value can shift the fields of its line: see `shifting_lines`."""
+        return True
+
     @abstractmethod
     def read(self, piece: int) -> tuple[Column, ...]:
         """The lines of a piece; whether they are UTF-8 has not been checked.
@@ -92,6 +100,31 @@ class Shard(ABC):
     def place(self, piece: int, index: int) -> tuple[str, int]:
         """Path and number, from 1, of a line. index: of the line in its piece, from 0."""
         return self.path, sum(self.counts[:piece]) + index + 1
+
+
+def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
+    """Index → what is wrong, for each line with a value that would shift the fields behind it, or start a line.
+
+    >>> shifting_lines([Column.of(["a", "b\\tb", None]), Column.of(["c", "d", "e"])])
+    {1: 'fields: field 1 holds a tab', 2: 'fields: field 1 is missing, field 2 is not'}
+    """
+    found = dict[int, str]()
+    for field, column in enumerate(columns, 1):
+        for row, byte in () if column.is_ids else _breaks(column):
+            kind = "tab" if byte == _TAB else "line feed"
+            found.setdefault(row, f"fields: field {field} holds a {kind}")
+    for field, (column, behind) in enumerate(pairwise(columns), 1):
+        for row in np.flatnonzero(~column.present & behind.present).tolist():
+            found.setdefault(row, f"fields: field {field} is missing, field {field + 1} is not")
+    return dict(sorted(found.items()))
+
+
+def _breaks(column: Column) -> Iterator[tuple[int, int]]:
+    """The tabs and line feeds of a column, with the row of each."""
+    text, ends = column.packed(end=0)
+    places = np.flatnonzero((text == _TAB) | (text == _END))
+    rows = np.searchsorted(ends, places, side="right")
+    yield from zip(rows.tolist(), text[places].tolist(), strict=True)
 
 
 def stamp_of(path: str | int) -> Stamp:

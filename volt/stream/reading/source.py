@@ -195,6 +195,11 @@ class OpenSource:
         return min(self.source.block_lines, by_memory)
 
     @cached_property
+    def is_clean(self) -> bool:
+        """Whether no value of its pairs and tables can shift the fields of a line."""
+        return all(shard.is_clean for shard in self.shards)
+
+    @cached_property
     def is_compiled(self) -> bool:
         """Whether no Python code runs line by line, so that threads can share the work."""
         return all(map(is_compiled, self.transforms))

@@ -1,7 +1,8 @@
 """A table (JSON lines, Parquet) → pieces of rows, read as columns: texts, or lists of whole numbers (ids).
 
 Rows are looked at once, when the file is indexed: its named columns are copied to the cache, each piece an LZ4 frame of
-an Arrow batch. What cannot be a line is refused there, by file and row, before anything is read from it.
+an Arrow batch. What is no row is refused there, by file and line, before anything is read from it. A row with a tab or
+a line feed in a text is no line: `is_clean` says whether there is none, `shifting_lines` where they are.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file, tempfile.TemporaryDirectory() as cache:
@@ -25,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError, StreamError, quoted, shown_path
+from volt.errors import ConfigError
 from volt.files.long_lines import MAX_LINE, long_line_error
 from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index
 from volt.stream.reading.json_rows import json_rows
 from volt.stream.reading.parquet_rows import is_parquet, parquet_rows
 from volt.stream.reading.pieces import noted
-from volt.stream.reading.shard import check_is_file, identity_of
+from volt.stream.reading.shard import check_is_file, identity_of, shifting_lines
 from volt.stream.reading.shard_cache import Entry, default_cache
 from volt.stream.transforms.column import Column
 
@@ -44,6 +45,11 @@ _FIELDS = "give names and columns, such as {src: translation.de, tgt: translatio
 @dataclass(frozen=True, slots=True)
 class TableShard(FileShard):
     """A table that has been indexed, and the named columns copied."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether each row is a line."""
+        return not self.facts.first_tab
 
     def read(self, piece: int) -> tuple[Column, ...]:
         """The rows of a piece, a column for each name."""
@@ -63,7 +69,7 @@ def open_table(
     split_lines: rows per piece; None makes a piece of each row group, or of 131,072 JSON lines
     max_line: the most bytes of a row's texts; None for no limit
     Raises StreamError if the file is missing or damaged, a row has a column that is no text and no list of whole
-    numbers, or holds a tab or a line feed, or the cache cannot be written.
+    numbers, or the cache cannot be written.
     """
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
@@ -87,16 +93,15 @@ class _Look:
 
     def __init__(self, path: str, max_line: int | None) -> None:
         self.path, self.max_line = path, max_line
-        self.n_rows = self.n_bytes = self.longest = 0
+        self.n_rows = self.n_bytes = self.longest = self.first_unfit = 0
         self.hashes = list[tuple[blake2b, blake2b]]()
 
     def at(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
         """The batches as bytes, each with how many rows it holds."""
         for batch in batches:
             columns = [Column.from_arrow(column) for column in batch.columns]
-            for name, column in zip(batch.schema.names, columns, strict=True):
-                self._check_text(name, column)
-            self._check_present(batch.schema.names, columns)
+            if not self.first_unfit and (unfit := shifting_lines(columns)):
+                self.first_unfit = self.n_rows + min(unfit) + 1
             self._measure(columns)
             self._digest(columns)
             self.n_rows += len(batch)
@@ -105,25 +110,8 @@ class _Look:
     def facts(self) -> Facts:
         """What they were like."""
         told = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self.hashes]
-        return Facts(self.n_bytes, self.longest, 0, blake2b(json.dumps(told).encode(), digest_size=16).hexdigest())
-
-    def _check_text(self, name: str, column: Column) -> None:
-        if column.is_ids:
-            return
-        text, ends = column.packed(end=0)
-        if len(places := np.flatnonzero((text == 0x09) | (text == 0x0A))):
-            row = int(np.searchsorted(ends, places[0], side="right"))
-            kind = "tab" if text[places[0]] == 0x09 else "line feed"
-            value = column.take([row]).strings()[0]
-            raise self._fault(row, f"{quoted(name)} holds a {kind}: {quoted(value)}; replace it by a space")
-
-    def _check_present(self, names: list[str], columns: list[Column]) -> None:
-        """Refuse a value that is missing before one that is there: the line would lack a field in its midst."""
-        for (name, column), (other, later) in zip(
-            zip(names, columns, strict=True), list(zip(names, columns, strict=True))[1:], strict=False
-        ):
-            if len(gaps := np.flatnonzero(~column.present & later.present)):
-                raise self._fault(int(gaps[0]), f"{quoted(name)} is missing or null, {quoted(other)} is not; mend it")
+        digest = blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
+        return Facts(self.n_bytes, self.longest, self.first_unfit, digest)
 
     def _measure(self, columns: list[Column]) -> None:
         sizes = sum((_bytes_of(column) for column in columns), np.full(len(columns[0]), len(columns) - 1))
@@ -137,9 +125,6 @@ class _Look:
         for column, (values, sizes) in zip(columns, self.hashes, strict=True):
             values.update(column.text().data)
             sizes.update(column.sizes.tobytes())
-
-    def _fault(self, row: int, found: str) -> StreamError:
-        return StreamError(f"{shown_path(self.path)}:{self.n_rows + row + 1}: {found}")
 
 
 def _writable(column: Column) -> Column:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
 from volt.stream.reading.faults import Fault, Policy
+from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.shares import Part
 from volt.stream.reading.source import OpenSource, line_order, permuted_late, read_part
 from volt.stream.running.chunks import Address, most_of, rows_of
@@ -142,9 +143,10 @@ def trace_block(source: OpenSource, address: Address, watch: Watch) -> tuple[Bat
 
 
 def _read(source: OpenSource, part: Part) -> tuple[Batch, dict[int, str]]:
-    """The lines of a part, and which of them are no UTF-8, and why."""
+    """The lines of a part, and which of them are no lines or no UTF-8, and why."""
     batch = read_part(source, part)
-    return batch, invalid_lines(batch)
+    unfit = {} if source.is_clean else shifting_lines(batch.columns)
+    return batch, unfit | invalid_lines(batch)
 
 
 def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
