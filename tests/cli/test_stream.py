@@ -6,10 +6,8 @@ import gzip
 import json
 import os
 import signal
-import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from commands import Done, Run
@@ -51,7 +49,8 @@ def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) ->
     assert [row.partition(" (")[0] for row in told] == [f"line {n}" for n in shown]
     for number, row in zip(shown, told, strict=True):
         found = json.loads(volt_stream("trace", "stream.yaml", number, "--json").stdout)
-        assert f"({found['source']}, epoch {found['epoch']}, block {found['block']}, place {found['offset']}): " in row
+        place = f"block at {found['start']}, chunk {found['chunk']}, place {found['offset']}"
+        assert f"({found['source']}, epoch {found['epoch']}, {place}): " in row
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     done = volt_stream("run", "stream.yaml", "--log-every", 100)
     assert len(done.lines) == 200
@@ -272,16 +271,17 @@ def test_the_cache_is_told_and_pruned(volt_stream: Run, stream_folder: Path) -> 
     assert b"needs --prune" in volt_stream("cache", "--days", 3, status=2).stderr
 
 
-def test_states_of_ranks_are_merged(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All states are given to the function that merges them, and what it gives is written, or printed."""
+def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> None:
+    """From the merged state of two ranks, one goes on with what neither has given, and nothing else."""
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}")
+    lines = list[str]()
     for rank in (0, 1):
         options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q"]
-        volt_stream("run", "stream.yaml", "--limit", 10 + rank, *options)
-    merging = SimpleNamespace(merge_states=lambda states: max(states, key=lambda state: state["n"]))
-    monkeypatch.setitem(sys.modules, "volt.stream.running.merging", merging)  # type: ignore[arg-type]
-    assert b"2 states, 11 lines" in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
-    assert json.loads(Path("m.json").read_bytes())["n"] == 11
-    assert json.loads(volt_stream("merge-states", "0.json", "1.json", "-o", "-").stdout)["n"] == 11
+        lines += volt_stream("run", "stream.yaml", "--limit", 10 + 30 * rank, *options).lines
+    assert b"2 states, 50 lines" in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
+    lines += volt_stream("run", "stream.yaml", "--from-state", "m.json", "-q").lines
+    assert sorted(lines) == sorted((stream_folder / "one.tsv").read_text().splitlines())
+    assert json.loads(volt_stream("merge-states", "0.json", "1.json", "-o", "-").stdout)["n"] == 50
     volt_stream("merge-states", "0.json", "1.json", "-o", "0.json", status=2)
 
 

@@ -182,8 +182,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Posit
 
     source = states.source
     if source is not None:
-        accept: dict[str, Any] = {"accept": (states.accept,)} if states.accept else {}
-        stream.restore(load_state(source), **accept)
+        stream.restore(load_state(source), accept=(states.accept,) if states.accept else ())
     positions = Positions(stream, consumer, states.state)
     if source is not None or states.resume:
         positions.skip_used()

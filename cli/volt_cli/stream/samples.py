@@ -45,8 +45,9 @@ def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) 
             yield data, None
         if stream.n == end or (place := stream.place()) is None:
             return
-        source, cursor = stream.sources[place[0]].name, place[1]
-        where = f"{source}, epoch {cursor.epoch}, block {cursor.block}, place {cursor.offset}"
+        number, address, inside = place
+        source, (epoch, start, *_) = stream.sources[number].name, address.part
+        where = f"{source}, epoch {epoch}, block at {start}, chunk {address.chunk}, place {inside}"
         number = stream.n
         for data in stream.blocks(limit=1):
             yield data, Seen(number, where, data)

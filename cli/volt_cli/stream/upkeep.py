@@ -54,7 +54,7 @@ def merge_states(
     rank, with --from-state.
     """
     from volt.stream.running.merging import merge_states
-    from volt.stream.running.state import load_state, save_state
+    from volt.stream.running.state_file import load_state, save_state
 
     check_places([out], states)
     merged = merge_states([load_state(state) for state in states])

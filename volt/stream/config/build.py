@@ -22,7 +22,7 @@ relative to the file.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from volt.errors import VoltError
 from volt.files.paths import expand
 from volt.stream.config.each import check_pattern, filled, names_of, shares
-from volt.stream.config.pairs import probable_pairs, warning_of
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.steps import Steps
 from volt.stream.config.yaml import Document, Place, parse, read
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Policy, check_quarantine
+from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.source import Source
 from volt.stream.transforms.opening import LoadedFiles
@@ -73,10 +73,15 @@ class Configuration:
 def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
     """What may be meant otherwise in sources; see `Configuration.warnings`."""
     mixed = [(source.name, pair) for source in sources if not source.names for pair in probable_pairs(_found(source))]
-    return tuple(warning_of(name, pair) for name, pair in mixed)
+    return tuple(_warning(name, *pair) for name, pair in mixed)
 
 
-def _found(source: Source) -> Iterable[str]:
+def _warning(name: str, first: str, second: str) -> str:
+    found = f"{first} and {second} differ only in their language, and their lines are mixed"
+    return f"source {name!r}: {found}; for lines side by side write pair: {{src: {first}, tgt: {second}}}"
+
+
+def _found(source: Source) -> Sequence[str]:
     try:
         return expand(source.paths)
     except VoltError:
