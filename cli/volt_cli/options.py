@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
 
 MAX_LINE = "64M"
-MOST_WORKERS = 256  # volt.stream.config.schema.MOST_WORKERS, which would load numpy
+MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
 MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")

@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
 from volt.files.long_lines import MAX_LINE
+from volt.files.threads import MOST_WORKERS
 from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 from volt.stream.transforms.registry import TRANSFORMS
 
-MOST_WORKERS = 256
 STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
 FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, where they are numbers
 

@@ -79,7 +79,7 @@ def refuse_difference(
         merged = "merge the states of all ranks (volt stream merge-states, volt.stream.merge_states)"
         raise StreamError(f"the state is that of another rank: {told}; restore it there, or {merged} and restore that")
     if all(_is_weight(line) for line in found):
-        remedy = f"{remedy}, or accept it (--accept weights)"
+        remedy = f"{remedy}, or accept it (accept=('weights',))"
     raise StreamError(f"the state belongs to another stream: {told}; {remedy}")
 
 

@@ -113,7 +113,9 @@ class Flow:
         while not self._over:
             if size := self._reach(most):
                 return size
-            if not self._open(source := int(self._turns[0])):
+            if not len(self._turns):  # no source has a weight any more
+                self._over = True
+            elif not self._open(source := int(self._turns[0])):
                 self._end(source)
         self._release()
         return None

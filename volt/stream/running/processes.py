@@ -31,6 +31,7 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
+from volt.files.threads import MOST_WORKERS
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.ahead import Done
@@ -49,10 +50,11 @@ def check_workers(n_workers: int, start_method: str) -> None:
     >>> check_workers(-1, "spawn")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 or more, and spawn or fork
+    volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 to 256, and spawn or fork
     """
-    if arguments.whole(n_workers, "n_workers") < 0 or start_method not in ("spawn", "fork"):
-        raise ConfigError(f"n_workers={n_workers}, start_method={start_method!r}: give 0 or more, and spawn or fork")
+    if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
+        found = f"n_workers={n_workers}, start_method={start_method!r}"
+        raise ConfigError(f"{found}: give 0 to {MOST_WORKERS}, and spawn or fork")
 
 
 @dataclass(slots=True)

@@ -145,9 +145,9 @@ class State:
 @cache
 def _volt() -> str:
     """The version of VOLT: looked up once, as a state may be asked for often."""
-    from volt import __version__
+    from importlib.metadata import version
 
-    return str(__version__)
+    return version("volt-vocab")
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
