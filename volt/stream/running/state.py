@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from hashlib import blake2b
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from volt import arguments
@@ -145,9 +146,7 @@ class State:
 @cache
 def _volt() -> str:
     """The version of VOLT: looked up once, as a state may be asked for often."""
-    from volt import __version__
-
-    return str(__version__)
+    return version("volt-vocab")
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
