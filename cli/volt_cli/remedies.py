@@ -29,7 +29,6 @@ REMEDIES = {
     r"\bExport Vocabulary\.closed\(\)": "Export with --closed",
     r"\bVocabulary\.closed\(\)": "--closed",
     r"\bvolt\.formats\.check\b": "--check",
-    r"\buser_code=False\b": "--no-user-code",
     r"\bn_merges\b": "--candidates",
     r"\bmultiple_of=(\d+)": r"--multiple-of \1",
     r"^system '([^']*)':": r"--with \1:",

@@ -223,6 +223,17 @@ def check_round(number: int, options: argparse.Namespace) -> list[str]:
             return [str(error)]
 
 
+def warm_up() -> None:
+    """Load what forks of this process would load each for itself."""
+    import volt_cli.stream.run  # noqa: F401
+    from volt.stream.running.stream import Stream
+
+    with tempfile.TemporaryDirectory() as name:
+        config = write_case(make_case(random.Random(0)), Path(name))
+        with Stream.from_config(config, n_workers=0) as stream:
+            stream.skip(1)
+
+
 def main() -> int:
     """Parse arguments and run; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -232,8 +243,7 @@ def main() -> int:
     parser.add_argument("--stages", type=int, default=3, help="the most worlds that follow each other in a round")
     parser.add_argument("--worlds", type=int, nargs="+", default=[1, 2, 3, 4, 5, 7], help="which there may be")
     options = parser.parse_args()
-    import volt_cli.stream.run  # noqa: F401  once, for all forks
-
+    warm_up()
     began, n_bad = time.monotonic(), 0
     rounds = range(options.rounds) if options.round is None else [options.round]
     for number in rounds:

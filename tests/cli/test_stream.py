@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
 from commands import Done, Run
-from stream_commands import CONFIG, DEADLINE, Start, expected, read_lines
+from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
 
 from volt.stream.examples.recipes import RECIPES
 from volt.stream.running.state_file import load_state
@@ -100,6 +101,17 @@ def test_a_full_disk_is_told(start_stream: Start, volt_stream: Run) -> None:
     assert b"nowhere/s.json: cannot be written" in done.stderr
 
 
+def test_what_is_closed_is_told_in_one_line(start_stream: Start) -> None:
+    """Without stdout the lines have no place; without stderr they are written all the same."""
+    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(1))
+    done = finish(process)
+    assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b"stdout is closed, and the lines go there" in done.stderr
+    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(2))
+    assert finish(process) == Done("".join(f"{line}\n" for line in expected(5)).encode(), b"")
+    assert process.returncode == 0
+
+
 def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
     """Read late and in small pieces, the lines are the same."""
     process = start_stream("run", "stream.yaml", "--limit", 3000, "-q")
@@ -143,8 +155,20 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
     assert done.stdout == b""
     told = done.stderr.decode()
     assert "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?" in told
+    assert b"--workers" in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
     for options in (["--limit", -1], ["--state-every", 0]):
         volt_stream("run", "stream.yaml", *options, status=2)
+
+
+def test_files_that_are_probably_a_pair_are_warned_of(volt_stream: Run, stream_folder: Path) -> None:
+    """The warning is one line on stderr; a pair, and -q, have none."""
+    for name in ("a.no", "a.sl"):
+        (stream_folder / name).write_text("x\n")
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: [a.no, a.sl]}}")
+    done = volt_stream("run", "stream.yaml", "--limit", 1)
+    assert b"warning source 'one': a.no and a.sl differ only in their language" in done.stderr
+    assert b"write pair: {src: a.no, tgt: a.sl}" in volt_stream("preview", "stream.yaml", "-n", 1).stderr
+    assert volt_stream("run", "stream.yaml", "--limit", 1, "-q").stderr == b""
 
 
 # The other commands

@@ -38,12 +38,12 @@ class Computed(NamedTuple):
     error: str
 
 
-def computed(source: OpenSource, address: Address | None = None, *, policy: Policy = Policy()) -> Computed:
+def computed(source: OpenSource, address: Address | None = None, *, policy: Policy | None = None) -> Computed:
     """A block, by default the whole first epoch; all its chunks."""
     part = Part(0, 0, source.n_lines)
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
     addresses = [Address(part, chunk) for chunk in chunks] if address is None else [address]
-    blocks = [compute_block(source, one, policy) for one in addresses]
+    blocks = [compute_block(source, one, policy or Policy()) for one in addresses]
     data, faults = (
         b"".join(bytes(block.data) for block in blocks),
         [fault for block in blocks for fault in block.faults],

@@ -53,4 +53,4 @@ def test_limits_that_no_line_can_meet_are_refused() -> None:
     """More fields at least than at most, and what is no number."""
     for wrong in ({"min_fields": 3, "max_fields": 2}, {"max_fields": 0}, {"max_chars": "9"}):
         with pytest.raises(ConfigError):
-            Checks(**wrong)  # type: ignore[arg-type]
+            Checks(**wrong)

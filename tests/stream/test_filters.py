@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 from collections import Counter
 
 import numpy as np
@@ -16,7 +17,7 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
-from volt.stream.transforms.patterns import found_in, needed_text
+from volt.stream.transforms.patterns import first_bytes, found_in, needed
 from volt.stream.transforms.transform import LineFault, Transform
 from volt.stream.transforms.where import Where
 
@@ -159,10 +160,9 @@ def test_fields_of_ids(transform: Transform, origins: list[int]) -> None:
 
 # Patterns
 
+SIMPLE = r"a b ab 1 \. \d \W \b ^ $ . [a1] [^a] [0-9b] []b] é \x41 x{"
 PATTERNS = st.recursive(
-    st.sampled_from(
-        ["a", "b", "ab", "1", r"\.", r"\d", r"\b", "^", "$", ".", "[a1]", "[^a]", "[]b]", " ", "é", r"\x41", "x{"]
-    ),
+    st.sampled_from([*SIMPLE.split(), " ", "\\\n"]),
     lambda parts: st.one_of(
         st.lists(parts, min_size=1, max_size=4).map("".join),
         st.lists(parts, min_size=2, max_size=2).map("|".join),
@@ -176,7 +176,7 @@ PATTERNS = st.recursive(
 )
 
 
-@given(st.lists(st.text(st.sampled_from("ab1Aé. x{}\n"), max_size=8), max_size=8), PATTERNS)
+@given(st.lists(st.text(st.sampled_from("ab1Aé٣. x{}\n"), max_size=8), max_size=8), PATTERNS)
 def test_patterns_are_found_where_re_finds_them(values: list[str], pattern: str) -> None:
     """Whatever text a pattern needs, and wherever that is looked for first, re.search decides."""
     try:
@@ -187,16 +187,25 @@ def test_patterns_are_found_where_re_finds_them(values: list[str], pattern: str)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "needed"),
+    ("pattern", "parts"),
     [
-        (URL, "http"), ("abc?d+", "ab"), (r"a\.b", "a.b"), ("(ab|c)de*", "d"), ("[ab]", ""), ("x|abc", ""),
-        ("a{2}b", "b"), ("(?i)abc", ""), ("(?x) a b", ""), (r"\x41bc", ""), ("(?:abc){0}é", "é"), ("a\nbc", "bc"),
-        ("(?#x)abc", ""), (r"[]x(]bc[^]|]", "bc"), (r"\\abc", "\\abc"),
+        (URL, "http : [a-z]"), ("abc?d+", "ab d"), (r"a\.b", r"a\.b"), ("(ab|c)de*f", "d f"), ("[ab]x", "[ab]x"),
+        ("x|abc", ""), ("a{2}b{,2}c{0}d{0,}e{ff{1,}", "a e ff"), (r"\d\D\w+-", r"\d -"), ("(?i)abc", "abc"),
+        ("(?x) a b", ""), (r"\x41bc", ""), ("(?:abc){0}é", "é"), ("a\nbc", "a bc"), ("(?#x)abc", ""),
+        (r"[]x(]bc[^]|]", "[]x(]bc"), (r"\\abc", r"\\abc"),
+        ("(?=a)b(?!c)", "b"), ("(?i:ab)c", ""), ("a+?b*?c++", "a c"), ("^a$", "a"),
     ],
 )  # fmt: skip
-def test_the_text_that_a_pattern_needs(pattern: str, needed: str) -> None:
-    """It is the longest run of plain characters that every match must hold; never one of a group or an alternative."""
-    assert needed_text(re.compile(pattern)) == needed
+def test_what_a_pattern_needs(pattern: str, parts: str) -> None:
+    """Characters and classes that every match holds; never those of a group, or that may be left out."""
+    assert " ".join("".join(run) for run in needed(re.compile(pattern))) == parts
+
+
+def test_first_bytes_are_those_of_every_character() -> None:
+    """Of the digits of all scripts, and of letters whose case is not looked at, also those far away."""
+    for part, flags in ((r"\d", 0), ("k", re.IGNORECASE), ("[0-9é]", 0), (r"[\d_]", re.ASCII), (r"\.", 0)):
+        every = re.findall(part, "".join(map(chr, range(sys.maxunicode + 1))), flags)
+        assert first_bytes(part, int(flags)) == bytes(sorted({one.encode("utf-8")[0] for one in every}))
 
 
 # Conditions

@@ -7,7 +7,9 @@ import json
 import lzma
 import os
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,9 @@ from streams import deadline, write_lines
 from volt.errors import ConfigError, StreamError
 from volt.files.blocks import read_raw
 from volt.stream.reading.pair_shard import PairShard, open_pair
+from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.shard import Shard
+from volt.stream.reading.shard_cache import cache_size, locked, prune
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.text_shard import SMALL, TextShard, lines_of, open_text, split_lines
 from volt.stream.transforms.column import Column
@@ -341,3 +345,75 @@ def test_a_pair_has_no_tabs_and_two_files(tmp_path: Path) -> None:
         open_pair(pair, split_lines=2)
     with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
         open_pair({"src": pair["de"]}, split_lines=2)
+
+
+def fill(folder: Path) -> tuple[Path, list[Path], list[int]]:
+    """A cache with the entries of three files, the files, and the bytes that each entry takes."""
+    cache, sizes = folder / "cache", list[int]()
+    paths = [folder / name for name in ("a.gz", "b.gz", "c.gz")]
+    for path in paths:
+        path.write_bytes(gzip.compress(TEXT + path.name.encode()))
+        open_shard(str(path), split_lines=10, cache=cache)
+        sizes.append(cache_size(cache) - sum(sizes))
+    (cache / "notes.json").write_text("{}")
+    return cache, paths, sizes
+
+
+def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
+    """An entry goes when neither its index was opened nor its copy read for so many days; what it took is free then."""
+    cache, paths, sizes = fill(tmp_path)
+    assert prune(cache, days=30) == 0
+    shard = open_text(str(paths[1]), split_lines=10, cache=cache)
+    made = {path: path.stat().st_mtime_ns for path in cache.glob("*.lz4")}
+    for path in cache.iterdir():
+        os.utime(path, ns=(path.stat().st_atime_ns - 40 * 86_400 * 10**9, made.get(path, 0)))
+    open_shard(str(paths[0]), split_lines=10, cache=cache)
+    copy = Path(shard.pieces.data_path)
+    os.utime(copy, ns=(time.time_ns(), made[copy]))
+    assert prune(cache, days=30) == sizes[2]
+    assert cache_size(cache) == sizes[0] + sizes[1]
+    assert all_lines(shard)[:100] == split_lines(TEXT)
+    assert prune(cache, days=0) == sizes[0] + sizes[1]
+    assert [path.name for path in cache.iterdir()] == ["notes.json"]
+
+
+def test_what_leads_nowhere_goes_from_the_cache(tmp_path: Path) -> None:
+    """An entry goes when its file is gone or has changed, or its index is damaged; parts of the dead go too."""
+    cache, paths, sizes = fill(tmp_path)
+    paths[0].unlink()
+    paths[1].write_bytes(gzip.compress(TEXT))
+    (cache / ".0123456789abcdef01234567.json.00000000.part").write_text("{")
+    assert prune(cache) == sizes[0] + sizes[1]
+    (index,) = cache.glob("?" * 24 + ".json")
+    index.write_text("{")
+    left = cache_size(cache)
+    assert left < sizes[2]
+    assert prune(cache) == left
+    assert [path.name for path in cache.iterdir()] == ["notes.json"]
+
+
+def test_what_is_being_made_stays_in_the_cache(tmp_path: Path) -> None:
+    """An entry that another process makes is left alone; whoever waited for a lock that was swept takes a new one."""
+    cache, paths, _ = fill(tmp_path)
+    paths[0].unlink()
+    locks = sorted(cache.glob("*.lock"))
+    with ExitStack() as held:
+        for lock in locks:
+            assert held.enter_context(locked(lock))
+        assert prune(cache, days=0) == 0
+        with locked(locks[0], waits=False) as is_held:
+            assert not is_held
+    assert prune(cache, days=0) > 0
+
+
+@given(st.permutations(["a.en", "a.de.gz", "b-fr.txt", "b-sl.txt.xz", "en/c", "deu_Latn/c", "d.txt", "d.log", "e.de"]))
+def test_probable_pairs_are_found_in_any_order(paths: list[str]) -> None:
+    """Two paths that differ in a language code alone, the earlier first; names that differ otherwise are no pair."""
+    expected = {
+        frozenset(("a.en", "a.de.gz")),
+        frozenset(("b-fr.txt", "b-sl.txt.xz")),
+        frozenset(("en/c", "deu_Latn/c")),
+    }
+    found = probable_pairs(paths)
+    assert set(map(frozenset, found)) == expected
+    assert all(paths.index(one) < paths.index(other) for one, other in found)

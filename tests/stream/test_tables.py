@@ -19,6 +19,7 @@ from volt.errors import ConfigError, StreamError
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.table_shard import open_table
+from volt.stream.transforms.column import Column
 
 Row = dict[str, Any]
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}
@@ -161,3 +162,11 @@ def test_columns_need_names(tmp_path: Path) -> None:
     for fields in ({}, ["a"]):
         with pytest.raises(ConfigError, match=r"fields is .*; give names and columns, such as"):
             open_table(path, fields, split_lines=1, cache=tmp_path / "cache")  # type: ignore[arg-type]
+
+
+@given(st.lists(ids, max_size=5))
+def test_ids_are_text_as_python_writes_them(values: list[list[int]]) -> None:
+    """Also the least and the greatest number of 32 bits."""
+    values = [*values, [-(1 << 31), (1 << 31) - 1, 0]]
+    column = Column.from_arrow(pa.array(values, pa.list_(pa.int32())))
+    assert column.strings() == [" ".join(map(str, value)) for value in values]

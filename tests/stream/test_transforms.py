@@ -187,7 +187,7 @@ def test_ids_are_tagged_and_cased_as_their_numbers() -> None:
     assert Upper()(batch, Chance(1, 2)).lines == ["5 6", "7"]
     assert Upper(if_cased=1)(batch, Chance(1, 2)).lines == ["5 6", "7"]
     mixed = Choice((Variant(1.0), Variant(1.0, (Tag(text="x"),)), Variant(1.0, (Repeat(n=2), Append(text="y")))))
-    done = mixed(batch.take([0, 1] * 20), Chance(1, 2))
+    done = mixed(batch.take(np.repeat([0, 1], 20)), Chance(1, 2))
     assert set(done.lines) == {"5 6", "7", "x 5 6", "x 7", "5 6\ty", "7\ty"}
 
 
@@ -307,7 +307,7 @@ def test_what_a_choice_makes_of_a_line_depends_on_no_other(
 
 
 def test_copies_draw_for_themselves() -> None:
-    """Of 1,000 copies of a line, each draws its variant, and what the variant's steps draw; copies made there as well."""
+    """Of 1,000 copies of a line, each draws its variant and what that does; copies made inside a variant too."""
     copies = Repeat(n=1000)(Batch.of(["abcdefghijklmnopqrst"]), Chance(1, 2))
     thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(copies, Chance(3, 4))
     tags = thirds.column(2).strings()
@@ -423,7 +423,7 @@ def naive_starts(rows: list[list[str]], limits: list[int], joins: list[bool], ma
 def test_documents_are_those_of_their_definition(
     told: list[tuple[str, str, str]], separator: str, max_lines: int | None, probability: float, sample: bool
 ) -> None:
-    """Starts, joined fields, and the other fields of the first line, by what the lines' own chances say; in any order."""
+    """Starts, joined fields, and the other fields of the first line, by what their own chances say; in any order."""
     batch = Batch.of(["\t".join([*row, "rest", str(k)]) for k, row in enumerate(told)]).take(np.arange(len(told))[::-1])
     chance, rows = Chance(3, 4), batch.rows
     joins = (chance.uniform(batch.origins) < probability).tolist()

@@ -177,3 +177,16 @@ def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int
             total += ones(found & _lowest(end - place))
             place += BLOCK
         out[i] = total
+
+
+@releasing
+def find_any(data: IntArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
+    """Whether each value holds any of some bytes.
+
+    data: uint8;  wanted: (256,) bool, by byte;  out: (n,) bool, is written
+    """
+    for i in range(len(starts)):
+        place, end = starts[i], starts[i] + sizes[i]
+        while place < end and not wanted[data[place]]:
+            place += 1
+        out[i] = place < end

@@ -5,8 +5,10 @@ The compiled loops of `volt.stream.transforms.column`. A value is its start in `
 
 >>> data, starts, sizes = np.frombuffer(b"a\\tbc\\td", np.uint8), np.array([0]), np.array([6])
 >>> cut_starts, cut_sizes = np.empty((2, 1), np.int64), np.empty((2, 1), np.int64)
->>> cut(data, starts, sizes, cut_starts, cut_sizes), cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
-(True, np.int64(0), np.int64(1), np.int64(2), np.int64(4))
+>>> cut(data, starts, sizes, cut_starts, cut_sizes)
+True
+>>> cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
+(np.int64(0), np.int64(1), np.int64(2), np.int64(4))
 """
 
 from typing import Any
@@ -46,16 +48,17 @@ def line_ends(data: IntArray, ends: LongArray) -> int:
 
 
 @inlined
-def next_tab(data: IntArray, place: int, end: int) -> int:
+def next_tab(data: IntArray, place: int, end: int) -> Any:
     """Where the next tab stands, from a place on; `end` if none stands before it."""
     while place < end and place + _BLOCK <= len(data):
         found = places_of(data, place, TAB)
         if found != 0:
-            return min(place + np.int64(trailing_zeros(found)), end)
+            tab = place + np.int64(trailing_zeros(found))
+            return tab if tab < end else end
         place += _BLOCK
     while place < end and data[place] != TAB:
         place += 1
-    return min(place, end)
+    return place if place < end else end
 
 
 @releasing
@@ -139,7 +142,7 @@ def number_sizes(ids: IntArray, starts: LongArray, sizes: LongArray, out: LongAr
     for i in range(len(starts)):
         total = sizes[i] - 1
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
-            number, total = ids[place], total + 1
+            number, total = np.int64(ids[place]), total + 1
             if number < 0:
                 number, total = -number, total + 1
             while number >= 10:
@@ -153,7 +156,7 @@ def write_numbers(ids: IntArray, starts: LongArray, sizes: LongArray, ends: Long
     for i in range(len(starts)):
         at = ends[i]
         for back in range(max(sizes[i], 0)):
-            number = ids[starts[i] + sizes[i] - 1 - back]
+            number = np.int64(ids[starts[i] + sizes[i] - 1 - back])
             left = abs(number)
             while True:
                 at -= 1

@@ -44,7 +44,7 @@ def _push_join(p: int, size: int, word: Word, joins: Joins, parts: LongArray) ->
         return size
     if joins.kept[joins.results[row]] == 0:
         parts[joins.results[row]] = (np.int64(left) << 32) | np.int64(right)
-    return _push(word.heap, size, (np.int64(joins.orders[row]) << 32) | np.int64(p))
+    return _push(word.heap, size, int((np.int64(joins.orders[row]) << 32) | np.int64(p)))
 
 
 @borrowing
@@ -161,13 +161,13 @@ def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, l
 @borrowing
 def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
     """A node that ends at a position, drawn in proportion to all paths through it up to there."""
-    left, node, found = _random(state), lattice.heads[end], lattice.heads[end]
+    left, node, found = _random(state), lattice.heads[end], 0
     while node >= 0 and left >= 0.0:
         piece, found = lattice.pieces[node], node
         score = trie.scores[piece] if piece >= 0 else trie.unknown
         left -= exp(lattice.sums[lattice.begins[node]] + score - lattice.sums[end])
         node = lattice.nexts[node]
-    return found
+    return int(found)
 
 
 @releasing

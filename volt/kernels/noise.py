@@ -5,7 +5,7 @@ SplitMix64 (Steele et al. 2014). No character is cut in two, and no value become
 
 >>> data, out, ends = np.frombuffer(b"to be", np.uint8), np.empty(25, np.uint8), np.empty(1, np.int64)
 >>> kinds, seeds = np.array([DROP], np.uint8), np.array([7], np.uint64)
->>> misspell(data, np.array([0]), np.array([5]), seeds, 0.0, kinds, out, ends)
+>>> misspell(data, np.array([0]), np.array([5]), seeds, np.zeros(1), kinds, out, ends)
 >>> bytes(out[: ends[0]])
 b'o e'
 """
@@ -18,6 +18,7 @@ from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.column_changes import code_at
 from volt.kernels.columns import copy_bytes, mixed
 from volt.kernels.compiling import inlined, releasing
+from volt.kernels.memory import load64
 
 SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # what can happen to a character
 MOST_GROWTH = 5  # times as many bytes as before: each of one byte, and one of four inserted before each
@@ -88,37 +89,77 @@ def edited(
     return after, at if kind == REPLACE else put(data, place, after, out, at)
 
 
+@inlined
+def n_spared(powers: IntArray, limit: float) -> int:
+    """How many of falling numbers are above a limit."""
+    low, high = 0, len(powers)
+    while low < high:
+        middle = (low + high) >> 1
+        if powers[middle] > limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def n_letters(word: Any) -> int:
+    """How many of eight bytes start a character that is no space."""
+    ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+    low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
+    is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
+    is_first = ~word | (word << np.uint64(1))
+    return int(((is_big & is_first & high) >> np.uint64(7)) * ones >> np.uint64(56))
+
+
+@inlined
+def behind_letters(data: IntArray, place: int, end: int, n: int) -> int:
+    """Where the character stands that has n others, spaces not counted, before it."""
+    if n >= end - place:
+        return end
+    while place + 8 <= end:
+        found = n_letters(load64(data, place))
+        if found > n:
+            break
+        place, n = place + 8, n - found
+    while place < end:
+        if data[place] > _SPACE and data[place] & 0xC0 != 0x80:
+            if n == 0:
+                return place
+            n -= 1
+        place += 1
+    return end
+
+
 @releasing
 def misspell(
-    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, spared: float, kinds: IntArray,
+    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, powers: IntArray, kinds: IntArray,
     out: IntArray, ends: LongArray,
 ) -> None:  # fmt: skip
     """Values with misspelt characters. Spaces stay, and of each word one character at least.
 
-    seeds: (n,) uint64;  spared: the probability that a character is not hit
+    seeds: (n,) uint64
+    powers: (m,) float64, powers[k] is the probability that none of k + 1 characters is hit
     kinds: what can happen to one that is, equally often
     out: MOST_GROWTH times as many bytes as there are;  ends: (n,) int64, is set to where each new value ends
 
-    One number is drawn for all characters up to the next that is hit: the k-th is hit if spared ** k falls to it.
+    One number tells which of the next m characters is the first that is hit, if any is.
     """
     at = 0
     for i in range(len(starts)):
-        begin, end, is_bare, state = starts[i], starts[i] + max(sizes[i], 0), True, stepped(seeds[i])
-        place, left, limit = begin, 1.0, fraction(state)
+        begin, end, first, state = starts[i], starts[i] + max(sizes[i], 0), at, seeds[i]
+        place = begin
         while place < end:
-            byte = data[place]
-            if byte > _SPACE and byte & 0xC0 != 0x80:
-                left *= spared
-                if left <= limit:
-                    state, before = stepped(state), at
-                    kind = kinds[int(fraction(state) * len(kinds))]
-                    place, at = edited(data, begin, place, end, kind, is_bare, state, out, at)
-                    is_bare = is_bare and at == before
-                    state = stepped(state)
-                    left, limit = 1.0, fraction(state)
-                    continue
-            out[at] = byte
-            at, place, is_bare = at + 1, place + 1, byte <= _SPACE
+            state = stepped(state)
+            spared = n_spared(powers, fraction(state))
+            hit = behind_letters(data, place, end, spared)
+            copy_bytes(data, place, out, at, hit - place)
+            place, at = hit, at + hit - place
+            if hit < end and spared < len(powers):
+                state = stepped(state)
+                kind = kinds[int(fraction(state) * len(kinds))]
+                is_bare = at == first or out[at - 1] <= _SPACE
+                place, at = edited(data, begin, place, end, kind, is_bare, state, out, at)
         ends[i] = at
 
 

@@ -6,6 +6,7 @@ is to be listened to, all at once. It always knows how many whole lines have lef
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -141,6 +142,11 @@ class Outlet:
         """Let go of what was opened here."""
         if self._own:
             os.close(self._out)
+
+
+def is_open(out: int) -> bool:
+    """Whether a descriptor can be written to. One that was closed at the start has been replaced by one that cannot."""
+    return fcntl.fcntl(out, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _unblocked(out: int) -> tuple[int, bool, int]:

@@ -18,15 +18,23 @@ from volt.errors import ConfigError, OutputError, StreamError, reason
 from volt_cli.console import say
 from volt_cli.options import Config, NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
-from volt_cli.stream.outlet import Outlet, Signals
+from volt_cli.stream.outlet import Outlet, Signals, is_open
 from volt_cli.stream.position import Consumer, Positions
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 
-def open_stream(config: Path, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
-    """The stream of a configuration; options that are None are the configuration's, or the environment's."""
+def open_stream(
+    config: Path, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust", quiet: bool = False,
+    **options: Any,
+) -> Stream:  # fmt: skip
+    """The stream of a configuration; options that are None are the configuration's, or the environment's.
+
+    allow: what to do so that code which the configuration names is run
+    quiet: whether warnings are left out
+    """
+    from volt.stream.config.build import warnings_of
     from volt.stream.running.ranks import from_environment
     from volt.stream.running.stream import Stream
 
@@ -34,7 +42,13 @@ def open_stream(config: Path, *, rank: int | None = None, world: int | None = No
         raise ConfigError("--rank and --world go together; give both or none")
     there = from_environment() if rank is None or world is None else (rank, world)
     given = {name: value for name, value in options.items() if value is not None}
-    return Stream.from_config(config, rank=there[0], world=there[1], **given)
+    try:
+        stream = Stream.from_config(config, rank=there[0], world=there[1], **given)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("say user_code=True", allow)) from None
+    for warning in () if quiet else warnings_of(source.source for source in stream.sources):
+        say(warning, mark="warning", style="bold yellow")
+    return stream
 
 
 @dataclass(frozen=True)
@@ -94,7 +108,7 @@ def run(
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(config, **options))
+        stream = stack.enter_context(open_stream(config, allow="leave --no-user-code out", quiet=quiet, **options))
         _check_files(config, states, summary, read=stream.files, appended=stream.policy.quarantine)
         positions = _restored(stream, consumer, states)
         running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
@@ -111,6 +125,8 @@ def _check(limit: int | None, states: StateOptions, summary: Path | None) -> Non
         raise ConfigError(
             f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
         )
+    if not is_open(sys.stdout.fileno()):
+        raise OutputError("stdout is closed, and the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to go on from")
     for option, path in (("--state", states.state), ("--summary", summary)):

@@ -21,7 +21,7 @@ _TAB = "  ⇥  "
 
 def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[Entry]:
     """Where a line comes from, then the line after every step. changed: only steps that changed it."""
-    place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block {trace.block},", f"place {trace.offset}"
+    place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block at {trace.start},", f"place {trace.offset}"
     yield Entry(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
     yield Entry(f"  {'read':{width}}", _words(trace.raw), label_style="cyan")

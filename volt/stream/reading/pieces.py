@@ -1,7 +1,8 @@
 """A file → its pieces: the byte offsets at which they end, how many lines they hold, and a checksum of each.
 
-A plain file is read where it lies. Of a compressed file, or of a table, the pieces are copied, each a zstd frame with a
-checksum, to one file in the cache folder. A compressed file that is not to be cut is one piece, read anew each time.
+A plain file is read where it lies. Of a compressed file, or of a table, the pieces are copied, each an LZ4 frame, to
+one file in the cache folder: LZ4 takes half as much disk again as zstd, and a third of its time to read. A compressed
+file that is not to be cut is one piece, read anew each time.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
@@ -34,10 +35,10 @@ class Pieces:
 
     path: the file, as it was named.
     data_path: the file that pieces are read from: itself, or its split copy.
-    packing: of data_path: "plain" text, zstd "frames", or "whole", a compressed file that is read as one piece.
+    packing: of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file that is read as one piece.
     ends: byte offsets in data_path at which pieces end.
     counts: lines per piece.
-    checks: of each piece of a plain or whole file, the CRC-32; a frame has a checksum of its own.
+    checks: the CRC-32 of each piece, or of its frame.
     stamp: size and time of change of data_path.
     """
 
@@ -52,11 +53,10 @@ class Pieces:
     def read(self, piece: int) -> bytes:
         """The bytes of a piece. Raises StreamError if the file is not what was indexed, or is damaged."""
         stored = self._stored(piece)
-        if self.packing == "frames":
-            return self._unpacked(piece, stored)
+        is_frame = self.packing == "frames"
         if crc32(stored) != self.checks[piece]:
-            raise self._edited(piece)
-        return stored
+            raise self._damaged(piece) if is_frame else self._edited(piece)
+        return _unpacked(stored) if is_frame else stored
 
     def check_unchanged(self) -> None:
         """Raise StreamError if the file has another size or time of change than it had, or is gone."""
@@ -111,16 +111,12 @@ class Pieces:
             raise self.changed()
         return data
 
-    def _unpacked(self, piece: int, stored: bytes) -> bytes:
-        import zstandard
-
-        try:
-            return zstandard.ZstdDecompressor().decompress(stored)
-        except zstandard.ZstdError as error:
-            with suppress(OSError):
-                os.unlink(self.data_path)
-            found = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
-            raise StreamError(f"{found} ({error}) and was deleted; start the stream anew") from error
+    def _damaged(self, piece: int) -> StreamError:
+        """What to raise where the copy is not what was written; it is deleted, so that another is made."""
+        with suppress(OSError):
+            os.unlink(self.data_path)
+        found = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
+        return StreamError(f"{found} and was deleted; start the stream anew")
 
     def _edited(self, piece: int) -> StreamError:
         first = sum(self.counts[:piece]) + 1
@@ -143,9 +139,8 @@ def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy
             position += len(stored)
             ends.append(position)
             counts.append(n_lines)
-            if file is None:
-                checks.append(crc32(piece))
-            else:
+            checks.append(crc32(stored))
+            if file is not None:
                 file.write(stored)
     if stamp_of(path) != before:
         raise StreamError(f"{shown_path(path)}: changed while it was being indexed; wait until it is complete")
@@ -165,6 +160,19 @@ def crc32(data: bytes) -> int:
 
 
 def _frame(piece: bytes) -> bytes:
-    import zstandard
+    """The size of a piece, 8 bytes, and the piece packed."""
+    import pyarrow as pa
 
-    return zstandard.ZstdCompressor(level=1, write_checksum=True).compress(piece)
+    return len(piece).to_bytes(8, "little") + bytes(pa.compress(piece, codec="lz4_raw", asbytes=True))
+
+
+def _unpacked(frame: bytes) -> bytes:
+    """The piece of a frame.
+
+    >>> _unpacked(_frame(b"one"))
+    b'one'
+    """
+    import pyarrow as pa
+
+    size = int.from_bytes(frame[:8], "little")
+    return bytes(pa.decompress(memoryview(frame)[8:], size, codec="lz4_raw", asbytes=True))

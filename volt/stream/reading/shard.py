@@ -27,6 +27,7 @@ from volt.errors import StreamError, shown_path, unreadable
 from volt.stream.transforms.column import Column
 
 Stamp = tuple[int, int]  # size, time of change
+Identity = tuple[str, int, int, int]  # path, size, and two times of change, of which one cannot be set back
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
@@ -101,8 +102,8 @@ def stamp_of(path: str | int) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def identity_of(path: str) -> tuple[str, int, int, int]:
-    """What an index of a file belongs to: its path, its size and times of change, of which one cannot be set back.
+def identity_of(path: str) -> Identity:
+    """What an index of a file belongs to. Raises OSError if the file is not there.
 
     >>> len(identity_of(__file__))
     4

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.order import Slice, permutation, read_order
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
-from volt.stream.reading.shards import open_shard
+from volt.stream.reading.shards import open_pair, open_shard
 from volt.stream.reading.shares import Part
 from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.choice import most_copies
@@ -65,7 +65,9 @@ class Source:
     epochs: how often it is read before it ends; None means for ever.
     checks: what makes a line unfit.
     max_line: the most bytes of a line, beyond which a file is unreadable; None for no limit.
-    names: of the fields. With them, paths are files that belong together line by line, one for each field.
+    names: of the fields. With them, paths are files that belong together line by line, one for each field; or, with
+        `keys`, tables (JSON lines or Parquet).
+    keys: for each name, the key or column of the tables that holds the field.
 
     >>> Source("wmt", ("train.tsv.gz",), epochs=0)
     Traceback (most recent call last):
@@ -85,6 +87,7 @@ class Source:
     checks: Checks = field(default_factory=Checks)
     max_line: int | None = MAX_LINE
     names: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         weight = f"weight {self.weight:g}" if isinstance(self.weight, float | int) else "a schedule of weights"
@@ -110,6 +113,11 @@ class Source:
         if most_copies(steps) > MOST_COPIES:
             found = f"its transforms make more than {MOST_COPIES:,} lines of one"
             raise ConfigError(f"source {self.name!r}: {found}; leave some of repeat out")
+        if self.names and not self.keys and len(self.names) != len(paths):
+            found = f"{len(self.names)} names and {len(paths)} paths"
+            raise ConfigError(f"source {self.name!r}: {found}; give a file for each field, or keys of tables")
+        if self.keys and len(self.keys) != len(self.names):
+            raise ConfigError(f"source {self.name!r}: {len(self.names)} names and {len(self.keys)} keys; give as many")
         arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
         told = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
         for name, value in (("paths", told), ("transforms", tuple(steps))):
@@ -166,7 +174,8 @@ class OpenSource:
     @property
     def paths(self) -> tuple[str, ...]:
         """The files that it reads, those that the policy left out, and those that its transforms use."""
-        shards, faults = (shard.path for shard in self.shards), (fault.path for fault in self.faults)
+        shards = (path for shard in self.shards for path in shard.paths)
+        faults = (fault.path for fault in self.faults)
         return (*shards, *faults, *(path for path, _ in self.stamps))
 
     @property
@@ -212,6 +221,7 @@ class OpenSource:
         source = self.source
         return {
             "lines": [[shard.digest, shard.n_lines] for shard in self.shards],
+            "names": list(source.names),
             "block_lines": self.block_lines,
             "split_lines": source.split_lines,
             "shuffle": source.shuffle,
@@ -291,15 +301,14 @@ def open_source(
     Raises StreamError if there are none, or no lines in them, or one cannot be read and the policy is to raise.
     """
     try:
-        paths = expand(source.paths)
+        is_pair = bool(source.names) and not source.keys
+        paths = [source.paths[0]] if is_pair else expand(source.paths)
     except CorpusError as error:
         raise StreamError(f"source {source.name!r}: {error}") from error
     shards, faults = list[Shard](), list[Fault]()
     for path in paths:
         try:
-            shards.append(
-                open_shard(path, split_lines=source.split_lines, cache=cache, max_line=source.max_line or None)
-            )
+            shards.append(_shard(source, path, cache))
         except StreamError as error:
             if policy is None or policy.on_fault == "raise":
                 raise StreamError(f"source {source.name!r}: {error}") from error
@@ -310,6 +319,16 @@ def open_source(
         raise StreamError(f"source {source.name!r}: no line in {len(paths)} files ({paths[0]} …){why}; name others")
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
     return OpenSource(source, filled, seed, tuple(faults), stamps, files)
+
+
+def _shard(source: Source, path: str, cache: Path | None) -> Shard:
+    """The shard at a path; for a pair, that of all its files."""
+    options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
+    if not source.names:
+        return open_shard(path, **options)
+    if source.keys:
+        return open_shard(path, fields=dict(zip(source.names, source.keys, strict=True)), **options)
+    return open_pair(dict(zip(source.names, source.paths, strict=True)), **options)
 
 
 def part_slices(source: OpenSource, part: Part) -> tuple[Slice, ...]:

@@ -1,6 +1,6 @@
 """A table (JSON lines, Parquet) → pieces of rows, read as columns: texts, or lists of whole numbers (ids).
 
-Rows are looked at once, when the file is indexed: its named columns are copied to the cache, each piece a zstd frame of
+Rows are looked at once, when the file is indexed: its named columns are copied to the cache, each piece an LZ4 frame of
 an Arrow batch. What cannot be a line is refused there, by file and row, before anything is read from it.
 
 >>> import tempfile
@@ -70,7 +70,7 @@ def open_table(
     told = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
     with as_stream_errors(path):
         check_is_file(path)
-        entry = Entry.of(cache or default_cache(), "table", identity_of(path), split_lines, list(told.values()))
+        entry = Entry.of(cache or default_cache(), identity_of(path), "table", split_lines, list(told.values()))
 
         def make() -> Indexed:
             rows = parquet_rows if is_parquet(path) else json_rows

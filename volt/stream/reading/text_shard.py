@@ -100,7 +100,7 @@ def open_text(
         packing = _packing(job)
         if packing == "plain" and stamp_of(path)[0] < SMALL:
             return TextShard(*_indexed(job, packing, None))
-        entry = Entry.of(cache or default_cache(), "text", identity_of(path), split_lines)
+        entry = Entry.of(cache or default_cache(), identity_of(path), "text", split_lines)
         copy = entry.copy if packing == "frames" else None
         return TextShard(*kept_index(entry, path, max_line=max_line, make=lambda: _indexed(job, packing, copy)))
 

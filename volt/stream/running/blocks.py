@@ -190,16 +190,23 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             reasons = {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
             _refuse_mistake(run, transform, batch, reasons)
             batch = run.without(batch, reasons)
+            if fault.made is not None:
+                return _told(run, transform, batch, fault.made)
         except Exception as error:
             reasons = _found(run, position, transform, batch)
             if not reasons or _is_mistake(batch, reasons):
                 raise _whole_failure(run, transform, error, on_all=bool(reasons)) from error
             batch = run.without(batch, reasons)
         else:
-            if run.watch:
-                run.watch(transform.name, batch, done)
-            return done
+            return _told(run, transform, batch, done)
     return batch
+
+
+def _told(run: _Run, transform: Transform, batch: Batch, done: Batch) -> Batch:
+    """What was made of a batch, which those who watch are told."""
+    if run.watch:
+        run.watch(transform.name, batch, done)
+    return done
 
 
 def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
@@ -220,7 +227,8 @@ def _found(run: _Run, position: int, transform: Transform, batch: Batch) -> dict
             _called(run, position, transform, batch.take(indices))
         except Exception as error:
             if len(indices) == 1:
-                reasons[int(indices[0])] = f"{transform.name}: {type(error).__name__}: {error}"
+                why = error.reasons[0] if isinstance(error, LineFault) else f"{type(error).__name__}: {error}"
+                reasons[int(indices[0])] = f"{transform.name}: {why}"
             else:
                 halves += [indices[len(indices) // 2 :], indices[: len(indices) // 2]]
     return reasons

@@ -53,7 +53,10 @@ class Flow:
         names = [source.name for source in self.sources]
         for source in self.sources:
             cursor = state.cursors.get(source.name, Cursor())
-            check_cursor(cursor, source.name, n_lines=source.n_lines, epochs=source.source.epochs)
+            check_cursor(
+                cursor, source.name, n_lines=source.n_lines, block_lines=source.block_lines,
+                epochs=source.source.epochs, rank=self.configuration["rank"], world=self.configuration["world"],
+            )  # fmt: skip
         self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
         weights, counts = self._mixture.weights, np.array([tap.cursor.lines for tap in self._taps])
         ended = frozenset(map(names.index, state.ended))
@@ -61,7 +64,7 @@ class Flow:
         self._mixture = Mixture(weights, counts, ended, state.since, base)
         self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
         self._tally = Tally(self.policy, state.n_read, state.n_faults, dict(state.reasons))
-        self._turns, self._given = np.empty(0, np.int64), 0
+        self._turns, self._given, self._accepted = np.empty(0, np.int64), 0, state.accepted
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
         self._recall.clear()
@@ -78,6 +81,7 @@ class Flow:
             n_read=self._tally.n_read,
             n_faults=self._tally.n_faults,
             reasons=dict(self._tally.reasons),
+            accepted=self._accepted,
         )
 
     def _advanced(self, settled: State, given: int) -> State:

@@ -144,7 +144,8 @@ class Processes:
             if isinstance(head, str):
                 self.close()
                 raise StreamError(f"a worker failed:\n{head}")
-            data, ends = (np.frombuffer(worker.link.recv_bytes(), kind) for kind in (np.uint8, np.int64))
+            data = np.frombuffer(worker.link.recv_bytes(), np.uint8)
+            ends = np.frombuffer(worker.link.recv_bytes(), np.int64)
         except (EOFError, OSError):
             self._raise_death(worker)
         worker.since = time.monotonic()
@@ -217,8 +218,8 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
         block = compute_block(sources[source], address, policy, note)
         rest = {name: getattr(block, name) for name in ("n_read", "faults", "error", "fields")}
         link.send_bytes(pickle.dumps(rest))
-        link.send_bytes(block.data)
-        link.send_bytes(block.ends)
+        link.send_bytes(block.data.tobytes())
+        link.send_bytes(block.ends.tobytes())
 
 
 def _report(link: Connection, told: str) -> None:

@@ -32,11 +32,13 @@ from volt.files.distinct import check_distinct
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource, Source, check_names, open_source
 from volt.stream.running.chunks import Address
+from volt.stream.running.differences import fingerprints
 from volt.stream.running.flow import Ends, Flow
+from volt.stream.running.merging import continued
 from volt.stream.running.processes import StartMethod, check_workers
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import advanced
-from volt.stream.running.state import State, fingerprints, refuse_difference
+from volt.stream.running.state import State
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import mixed
@@ -239,16 +241,15 @@ class Stream(Flow):
             raise StreamError(f"line {at} is ahead of the stream, which has given {self.n}; ask for an earlier one")
         return self._advanced(settled, given).to_json()
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Go on where a state was taken, whatever the number of workers then and now.
 
-        state: what `state` gave, here or in another process
+        state: what `state` gave, here or in another process; or the states of all ranks, merged
+        accept: differences that are accepted: "weights" is all there is. States remember what was accepted.
 
         Raises StreamError if it is no state, or of a stream that differs; what differs is named.
         """
-        found = State.from_json(state)
-        refuse_difference(found.configuration, self.configuration)
-        self._stand_at(found)
+        self._stand_at(continued(State.from_json(state), self.configuration, accept=accept))
 
     def summary(self) -> Summary:
         """What has been given so far."""

@@ -57,6 +57,20 @@ def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
     return out
 
 
+def holding_bytes(column: Column, wanted: bytes) -> Mask:
+    """(n,) bool, which texts hold any of the bytes.
+
+    >>> holding_bytes(Column.of(["a1", "b", None]), b"123").tolist()
+    [True, False, False]
+    """
+    from volt.kernels.column_measures import find_any
+
+    table, out = np.zeros(256, bool), np.empty(len(column), bool)
+    table[list(wanted)] = True
+    find_any(column.data, column.starts, column.sizes, table, out)
+    return out
+
+
 def blank(column: Column) -> Mask:
     """(n,) bool, which values are missing, empty or white space.
 

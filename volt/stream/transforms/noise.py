@@ -30,6 +30,7 @@ Kind = Literal["swap", "drop", "insert", "replace"]  # in the order of the numbe
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Words = NDArray[np.uint64]
 _N_CODES = 1 << 16
+_N_AT_ONCE = 256  # characters that one random number is drawn for
 _FINAL = ".!?…‼⁇⁈⁉。！？．｡؟۔।॥።፧။"  # marks that end a sentence, in any script
 _APOSTROPHE = "’"  # a mark that may stand inside a word, as those of ASCII
 _WIDE_SCRIPTS = ("HIRAGANA", "KATAKANA", "CJK UNIFIED", "BOPOMOFO")
@@ -67,8 +68,9 @@ class Typos(ConfiguredTransform):
         from volt.kernels.noise import MOST_GROWTH, misspell
 
         column, kinds = column.as_text(), np.array([KINDS.index(kind) for kind in self.kinds], np.uint8)
+        powers = np.cumprod(np.full(_N_AT_ONCE, 1.0 - self.rate))
         out, ends = np.empty(MOST_GROWTH * int(column.sizes.sum()), np.uint8), np.empty(len(column), np.int64)
-        misspell(column.data, column.starts, column.sizes, seeds, 1.0 - self.rate, kinds, out, ends)
+        misspell(column.data, column.starts, column.sizes, seeds, powers, kinds, out, ends)
         return _ending(out, ends)
 
 

@@ -16,23 +16,20 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.sentencepiece_spelling import BYTE, NORMAL, UNUSED, USER, Form, Ints, Longs, Piece, Spelling
 
 if TYPE_CHECKING:
     from volt.kernels.drawing import Joins
 
-Form = Literal["pieces", "ids"]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
 UNIGRAM, BPE = 1, 2
-_NORMAL, _USER, _UNUSED, _BYTE = 1, 4, 5, 6
 _N_CODES = 0x110000
 _FIRST_STAND_IN, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text holds
 _UNKNOWN_PENALTY = 10.0  # the library's kUnkPenalty
@@ -45,14 +42,6 @@ class Drawing(NamedTuple):
     alpha: float
     nbest: int
     form: Form
-
-
-class Piece(NamedTuple):
-    """A row of a model."""
-
-    text: str
-    score: float
-    kind: int
 
 
 def sampler_of(processor: Any, proto: Any) -> Sampler:
@@ -68,83 +57,6 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
     if proto.trainer_spec.model_type != UNIGRAM:
         raise ConfigError("alpha: a model of words or characters has one encoding of a text; leave alpha out")
     return UnigramSampler.of(processor, pieces, spelling)
-
-
-# What is written
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Spelling:
-    """How pieces are written.
-
-    text: of all pieces, each with a space behind it
-    starts: (n_pieces + 1,) where each piece's text starts
-    unknown: the id of the unknown piece
-    bytes: the id of each byte's piece; empty without byte fallback
-    """
-
-    text: NDArray[np.uint8]
-    starts: Longs
-    unknown: int
-    bytes: list[int]
-
-    @classmethod
-    def of(cls, pieces: Sequence[Piece], unknown: int, *, byte_fallback: bool) -> Spelling:
-        """The spelling of a model's pieces."""
-        texts = [f"{piece.text} ".encode() for piece in pieces]
-        starts = np.concatenate([[0], np.cumsum(list(map(len, texts)))]).astype(np.int64)
-        ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == _BYTE}
-        found = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
-        return cls(np.frombuffer(b"".join(texts), np.uint8), starts, unknown, found)
-
-    def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        """Lines of ids, of which −1 − code is an unknown character. A run of these is one piece, or its bytes.
-
-        ends: (n_lines,) where each line's numbers end
-
-        >>> pieces = Spelling.of([Piece("<unk>", 0, 2), Piece("a", 0, 1)], 0, byte_fallback=False)
-        >>> numbers = np.array([1, -1 - ord("é"), -1 - ord("ü")], np.int32)
-        >>> [pieces.column(numbers, np.array([3, 3]), form).strings() for form in ("pieces", "ids")]
-        [['a éü', ''], ['1 0', '']]
-        """
-        from volt.encode.batches import expanded
-
-        n = len(self.starts) - 1
-        ids = np.arange(n + 1), np.arange(n, dtype=np.int32)
-        starts, values = (self.starts, self.text) if form == "pieces" else ids
-        if (numbers < 0).any():
-            numbers, keys = _unknown_apart(numbers, ends, n, glues=not self.bytes)
-            rows = [self._unknown(key >> 1, bool(key & 1), form) for key in keys.tolist()]
-            starts = np.concatenate([starts, starts[-1] + np.cumsum(list(map(len, rows)))])
-            values = np.concatenate([values, *rows])
-        part = expanded(numbers, ends, starts, values)
-        offsets = np.concatenate([[0], part.ends])
-        if form == "ids":
-            return Column.of_ids(part.values, offsets)
-        return Column(part.values, offsets[:-1], np.diff(offsets) - 1)
-
-    def _unknown(self, code: int, goes_on: bool, form: Form) -> NDArray[Any]:
-        """What an unknown character is written as. goes_on: whether another follows, so that both are one piece."""
-        if form == "ids":
-            ids = [self.bytes[byte] for byte in chr(code).encode()] if self.bytes else [self.unknown] * (not goes_on)
-            return np.array(ids, np.int32)
-        text = "".join(f"<0x{byte:02X}> " for byte in chr(code).encode()) if self.bytes else chr(code)
-        return np.frombuffer((text + " " * (not self.bytes and not goes_on)).encode(), np.uint8)
-
-
-def _unknown_apart(numbers: Ints, ends: Longs, n: int, *, glues: bool) -> tuple[Ints, Longs]:
-    """Numbers with rows from n on for unknown characters, and what these rows are: 2 · code, + 1 if another follows."""
-    places = np.flatnonzero(numbers < 0)
-    followed = np.zeros(len(numbers) + 1, bool)
-    followed[places] = glues
-    followed[ends[ends < len(numbers)]] = False
-    keys, rows = np.unique(2 * (-1 - numbers[places].astype(np.int64)) + followed[places + 1], return_inverse=True)
-    numbers = numbers.copy()
-    numbers[places] = n + rows
-    return numbers, keys
-
-
-# What is drawn from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,8 +80,8 @@ class BpeSampler:
     @classmethod
     def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> BpeSampler:
         """The sampler of a model."""
-        ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind in (_NORMAL, _UNUSED)}
-        user = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == _USER}
+        ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind in (NORMAL, UNUSED)}
+        user = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == USER}
         extra = sorted(set(chain.from_iterable(ids)) - ids.keys() - user.keys())
         symbols = ids | {character: len(pieces) + place for place, character in enumerate(extra)}
         long = sorted((text for text in user if len(text) > 1), key=len, reverse=True)
@@ -221,7 +133,7 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
     _check_size(len(rows))
     lefts, rights, results, ranks = np.array(rows, np.int32).reshape(-1, 4).T
     kept = np.ones(max([len(pieces), *(symbol + 1 for symbol in symbols.values())]), np.uint8)
-    kept[[number for number, piece in enumerate(pieces) if piece.kind == _UNUSED]] = 0
+    kept[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
     merges = ranked_merges(lefts, rights, results)
     return Joins(merges.pairs, merges.results, np.ascontiguousarray(ranks), kept)
 
@@ -253,7 +165,7 @@ class UnigramSampler:
 
         scores = _path_scores(pieces)
         spelled = {
-            piece.text: number for number, piece in enumerate(pieces) if piece.text in scores and piece.kind != _BYTE
+            piece.text: number for number, piece in enumerate(pieces) if piece.text in scores and piece.kind != BYTE
         }
         symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(spelled))))}
         steps, ends = dict[tuple[int, int], int](), [-1]
@@ -331,14 +243,14 @@ class BestSampler:
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
     """What each piece adds to a path's score, as the library reckons. The first byte of a character counts for all."""
-    best = max((piece.score for piece in pieces if piece.kind == _NORMAL), default=0.0)
+    best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
     unknown, scores = unknown_score(pieces), dict[str, float]()
     for piece in pieces:
-        if piece.kind == _NORMAL:
+        if piece.kind == NORMAL:
             scores[piece.text] = piece.score
-        elif piece.kind == _USER:
+        elif piece.kind == USER:
             scores[piece.text] = len(piece.text) * best - _USER_MALUS
-        elif piece.kind == _BYTE:
+        elif piece.kind == BYTE:
             scores[piece.text] = 0.0 if 0x80 <= int(piece.text[3:5], 16) < 0xC0 else unknown
     return scores
 
@@ -349,7 +261,7 @@ def unknown_score(pieces: Sequence[Piece]) -> float:
     >>> unknown_score([Piece("a", -3.0, 1), Piece("<unk>", 0.0, 2)])
     -13.0
     """
-    return min((piece.score for piece in pieces if piece.kind == _NORMAL), default=0.0) - _UNKNOWN_PENALTY
+    return min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0) - _UNKNOWN_PENALTY
 
 
 def _symbols_of(symbols: dict[str, int]) -> Ints:

@@ -19,7 +19,7 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.column import Column
+from volt.stream.transforms.column import Column, Longs
 from volt.stream.transforms.fields import Fields, map_columns, with_fields
 from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
 from volt.stream.transforms.transform import MOST_COPIES
@@ -98,7 +98,7 @@ def _appended(columns: list[Column], text: str) -> list[Column]:
     return [_filled(column, np.flatnonzero(n_fields == k), text) for k, column in enumerate(columns)]
 
 
-def _filled(column: Column, indices: np.ndarray[tuple[int], np.dtype[np.int64]], text: str) -> Column:
+def _filled(column: Column, indices: Longs, text: str) -> Column:
     """A column with a text in some places."""
     if len(indices) == len(column):
         return Column.repeated(text, len(column))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -64,7 +65,9 @@ class LineFault(StreamError):
     """Some lines of the batch that a transform was given are unfit.
 
     reasons: index in that batch → what is wrong with the line.
-    The pipeline takes these lines out, as the error policy says, and calls the transform again without them.
+    made: what became of the other lines, if that is known already.
+    The pipeline takes these lines out, as the error policy says, and calls the transform again without them, unless it
+    has been told what became of the others.
 
     >>> raise LineFault({3: "2 fields, needs 3"})
     Traceback (most recent call last):
@@ -72,15 +75,15 @@ class LineFault(StreamError):
     volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 3: 2 fields, needs 3
     """
 
-    def __init__(self, reasons: Mapping[int, str]) -> None:
+    def __init__(self, reasons: Mapping[int, str], *, made: Batch | None = None) -> None:
         self.reasons = dict(arguments.mapping(reasons, "reasons", remedy="give a dict, index → what is wrong"))
         if not self.reasons:
             raise ConfigError("reasons is empty; say what is wrong with one line at least")
-        first = min(self.reasons)
+        self.made, first = made, min(self.reasons)
         super().__init__(f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}")
 
-    def __reduce__(self) -> tuple[type[LineFault], tuple[dict[int, str]]]:
-        return LineFault, (self.reasons,)
+    def __reduce__(self) -> tuple[partial[LineFault], tuple[dict[int, str]]]:
+        return partial(LineFault, made=self.made), (self.reasons,)
 
 
 def signature(transform: object) -> object:
