@@ -157,7 +157,7 @@ def _outputs(remains: Remains, block: int) -> list[int]:
 
 def _outputs_of(part: Part) -> list[int]:
     """Each line gives one output."""
-    return (part.start + part.chosen(part.n_lines)).tolist()
+    return [part.start + output for output in part.chosen(part.n_lines).tolist()]
 
 
 def test_what_does_not_divide_goes_round() -> None:
