@@ -154,21 +154,29 @@ def changing_ranks(folder: Path, *, n: int, seed: int) -> Iterator[str]:
     with Stream(own, seed=1, ends="drop") as stream:
         whole.update(stream)
     for _ in range(n):
-        found, state, worlds = Counter[str](), None, [draw.randint(1, 7) for _ in range(draw.randint(1, 5))]
-        for number, world in enumerate(worlds):
-            last, states = number == len(worlds) - 1, []
-            for rank in range(world):
-                with Stream(own, seed=1, ends="drop", rank=rank, world=world) as stream:
-                    if state is not None:
-                        stream.restore(state)
-                    found.update(islice(stream, None if last else draw.randint(0, 40)))
-                    states.append(stream.state())
-            state = merge_states(states)
-        yield (
-            "equal"
-            if found == whole
-            else f"FOUND {(whole - found).total()} lost, {(found - whole).total()} repeated, {worlds}"
-        )
+        worlds = [draw.randint(1, 7) for _ in range(draw.randint(1, 5))]
+        try:
+            found = _given(own, worlds, draw)
+        except StreamError as error:
+            yield f"FOUND {error}"
+            continue
+        lost, repeated = (whole - found).total(), (found - whole).total()
+        yield f"FOUND {lost} lost, {repeated} repeated, {worlds}" if lost or repeated else "equal"
+
+
+def _given(own: list[Source], worlds: list[int], draw: random.Random) -> Counter[str]:
+    """The lines that ranks give, the last of them all that are left."""
+    found, state = Counter[str](), None
+    for number, world in enumerate(worlds):
+        states = []
+        for rank in range(world):
+            with Stream(own, seed=1, ends="drop", rank=rank, world=world) as stream:
+                if state is not None:
+                    stream.restore(state)
+                found.update(islice(stream, None if number == len(worlds) - 1 else draw.randint(0, 40)))
+                states.append(stream.state())
+        state = merge_states(states)
+    return found
 
 
 def main() -> int:

@@ -237,3 +237,16 @@ def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
     deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["deal"]
     assert [remains["epoch"] for remains in deal] == [2]
     assert Remains(2).spans == tuple(deal[0]["spans"])
+
+
+def test_epochs_that_were_begun_stay_begun() -> None:
+    """Ranks apart by an epoch are merged, and those that follow stop before the later one: it is not given anew."""
+    first = [Rank([1] * 8, 2, 3, rank, 2) for rank in (0, 1)]
+    found = [*islice(first[0].given(), 7), *islice(first[1].given(), 1)]
+    second = [Rank([1] * 8, 2, 3, rank, 3).restore(merge_states([rank.state for rank in first])) for rank in range(3)]
+    for rank in second:
+        found += islice(rank.given(), 1)
+    stored = merge_states([rank.state for rank in second])
+    assert [remains["epoch"] for remains in stored["sources"]["a"]["deal"]] == [0, 1]
+    found += Rank([1] * 8, 2, 3, 0, 1).restore(stored).given()
+    assert sorted(found) == [(epoch, line, 0) for epoch in range(3) for line in range(8)]

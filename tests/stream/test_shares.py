@@ -135,3 +135,36 @@ def test_slices_are_the_lines_of_the_epoch(sizes: list[int], world: int, block: 
             assert sum(one.n_lines for one in slices) == part.n_lines
             found += [(one.piece, one.first + line) for one in slices for line in range(one.n_lines)]
     assert found == [(piece, line) for piece in order.tolist() for line in range(sizes[piece])]
+
+
+@given(spans(), st.lists(picks(), max_size=4), st.integers(1, 9), st.integers(0, 9), st.data())
+def test_what_is_left_after_a_part_in_use(
+    lines: tuple[tuple[int, int], ...], chosen: list[tuple[Pick, ...]], block: int, offset: int, data: st.DataObject
+) -> None:
+    """Of a part in use some outputs are gone; all of what comes behind it is there, and nothing that came before."""
+    share = Remains(0, lines, tuple(Part(0, 100 + 50 * place, 50, one) for place, one in enumerate(chosen)))
+    whole = list(share.parts(block))
+    if whole:
+        place = data.draw(st.integers(0, len(whole) - 1))
+        left = share.after(whole[place].start, offset, block)
+        expected = [whole[place].left(offset), *whole[place + 1 :]]
+        assert sorted(_outputs(left, block)) == sorted(out for part in expected for out in _outputs_of(part))
+
+
+def _outputs(remains: Remains, block: int) -> list[int]:
+    return [output for part in remains.parts(block) for output in _outputs_of(part)]
+
+
+def _outputs_of(part: Part) -> list[int]:
+    """Each line gives one output."""
+    return [part.start + output for output in part.chosen(part.n_lines).tolist()]
+
+
+def test_what_does_not_divide_goes_round() -> None:
+    """The first outputs of begun parts, and of several picks of one, go to different ranks; many picks to one rank."""
+    begun = tuple(Part(0, start, 1, ((1, 2), (2, 2))) for start in range(4))
+    firsts = [{part.picks[0][0] for part in Remains(0, (), begun).share(rank, 4).begun} for rank in range(4)]
+    assert all(len(first) > 1 for first in firsts)
+    assert [part.picks for part in Remains(0, (), begun[:1]).share(0, 4).begun] == [((1, 8), (4, 8))]
+    many = Part(0, 0, 1, tuple((first, 30) for first in range(1, 20)))
+    assert [Remains(0, (), (many,)).share(rank, 3).begun for rank in range(3)] == [(many,), (), ()]

@@ -16,6 +16,7 @@ from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source, Stream
+from volt.stream.running.merging import merge_states
 from volt.stream.running.state import checksum
 from volt.stream.running.state_file import load_state, save_state
 
@@ -350,3 +351,47 @@ def test_sources_need_distinct_names(make: Make, tmp_path: Path) -> None:
     for sources in ([], [source, source]):
         with pytest.raises(ConfigError, match="distinct names"):
             make(sources)
+
+
+def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
+    """Ranks are stopped anywhere, their states merged, and others go on: each line of each epoch comes once."""
+    sources = [
+        Source("d", numbered(tmp_path, "d", 31), 2.0, block_lines=4, epochs=2),
+        Source("e", numbered(tmp_path, "e", 9), 1.0, (Repeat(),), block_lines=3, epochs=3),
+    ]
+    whole, found, state = Counter(make(sources, ends="drop")), Counter[str](), None
+    for world, stop in ((3, 9), (2, 7), (5, 2), (1, None)):
+        states = []
+        for rank in range(world):
+            stream = make(sources, ends="drop", rank=rank, world=world)
+            if state is not None:
+                stream.restore(state)
+            found.update(islice(stream, stop and stop + rank))
+            states.append(json.loads(json.dumps(stream.state())))
+        state = merge_states(states)
+    assert found == whole
+    assert state is not None
+    assert state["n"] == whole.total()
+    with pytest.raises(StreamError, match=r"another rank: world: 1 in the state, 2 here; .* merge-states"):
+        make(sources, ends="drop", world=2).restore(states[0])
+
+
+def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_path: Path) -> None:
+    """The mixture goes on from its counts, each source keeps its place, and the state remembers what was accepted."""
+    paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
+    old, new = ([Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)] for weights in ((1, 1), (1, 4)))
+    stream, alone = make(old), {name: iter(make([one])) for name, one in zip("de", old, strict=True)}
+    before = list(islice(stream, 100))
+    with pytest.raises(StreamError, match=r"sources\.e\.weight: 1 in the state, 4 here.* accept"):
+        make(new).restore(stream.state())
+    other = make(new)
+    other.restore(stream.state(), accept=["weights"])
+    after = list(islice(other, 100))
+    assert Counter(line[0] for line in before) == {"d": 50, "e": 50}
+    assert Counter(line[0] for line in after) == {"d": 20, "e": 80}
+    assert all(next(alone[line[0]]) == line for line in before + after)
+    assert other.state()["accepted"] == ["weights"]
+    again = make(new)
+    again.restore(other.state())
+    assert list(islice(again, 20)) == list(islice(other, 20))
+    assert again.state()["accepted"] == ["weights"]

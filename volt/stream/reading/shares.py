@@ -150,7 +150,7 @@ class Remains(NamedTuple):
         if not offset:
             return rest
         part = next(rest.parts(block_lines))
-        if part.is_begun:
+        if rest.begun:
             return rest._replace(begun=(part.left(offset), *rest.begun[1:]))
         first, end = start + part.n_lines, rest.spans[0][1]
         return Remains(self.epoch, (*(((first, end),) if first < end else ()), *rest.spans[1:]), (part.left(offset),))

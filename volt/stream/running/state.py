@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from hashlib import blake2b
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from volt import arguments
@@ -145,8 +146,6 @@ class State:
 @cache
 def _volt() -> str:
     """The version of VOLT: looked up once, as a state may be asked for often."""
-    from importlib.metadata import version
-
     return version("volt-vocab")
 
 
