@@ -207,7 +207,7 @@ def test_other_weights_are_accepted_by_name() -> None:
     old = {"seed": 1, "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"}}
     new = {"seed": 1, "sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}}  # type: ignore[index]
     state = State(6, {"a": Cursor(2), "b": Cursor(4)}, old)
-    with pytest.raises(StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* \(--accept weights\)"):
+    with pytest.raises(StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* \(accept=\('weights',\)\)"):
         continued(state, new)
     found = continued(state, new, accept=("weights",))
     assert (found.since, found.base, found.accepted) == (6, {"a": 2, "b": 4}, ("weights",))

@@ -6,7 +6,7 @@
 ...     _ = file.write(b"1\\n2\\n3\\n4\\n5\\n") and file.flush()
 ...     source = open_source(Source("digits", (file.name,), block_lines=2), seed=1)
 ...     [read_part(source, part).lines for part in parts(5, 2, epochs=1)]
-[['2', '1'], ['4', '3'], ['5']]
+[['1', '2'], ['3', '4'], ['5']]
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from volt.errors import StreamError
 from volt.stream.reading.shares import Part
 from volt.stream.reading.source import OpenSource
 
@@ -39,6 +40,13 @@ def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
 def _start(chunk: int, most: int) -> int:
     growing = max(0, (most // FIRST).bit_length() - 1)  # how many chunks are not full
     return FIRST * ((1 << min(chunk, growing)) - 1) + most * max(0, chunk - growing)
+
+
+def check_chunk(source: OpenSource, part: Part | None, chunk: int) -> None:
+    """Raise StreamError if the part of a state does not have this chunk. part: None before the first."""
+    if part is not None and chunk >= n_chunks(part.n_lines, most=most_of(source, part)):
+        found = f"the state's sources.{source.name}.chunk is {chunk:,}, which its part does not have"
+        raise StreamError(f"{found}; take one that a stream has written, or start the stream anew")
 
 
 def n_chunks(n_lines: int, *, most: int) -> int:

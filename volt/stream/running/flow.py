@@ -19,6 +19,7 @@ from volt.errors import StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.source import OpenSource
+from volt.stream.running.chunks import check_chunk
 from volt.stream.running.recall import Recall, advanced
 from volt.stream.running.state import Charge, Cursor, State, check_cursor, check_offset
 from volt.stream.running.supply import Supply
@@ -53,10 +54,11 @@ class Flow:
         names = [source.name for source in self.sources]
         for source in self.sources:
             cursor = state.cursors.get(source.name, Cursor())
-            check_cursor(
+            part = check_cursor(
                 cursor, source.name, n_lines=source.n_lines, block_lines=source.block_lines,
                 epochs=source.source.epochs, rank=self.configuration["rank"], world=self.configuration["world"],
             )  # fmt: skip
+            check_chunk(source, part, cursor.chunk)
         self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
         weights, counts = self._mixture.weights, np.array([tap.cursor.lines for tap in self._taps])
         ended = frozenset(map(names.index, state.ended))
@@ -155,7 +157,7 @@ class Flow:
         if again:
             check_offset(tap.cursor, tap.name, n_lines=block.n_lines)
         tap.fill(address, block, offset=tap.cursor.inside if again else 0)
-        if not again:
+        if not again and not address.part.is_begun:
             self._tally.charge(n_read=block.n_read, faults=block.faults)
             self._fields.update(block.fields)
         if tap.n_empty >= self.sources[source].n_lines:

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 
 from volt.stream.reading.faults import Policy
-from volt.stream.reading.shares import Part, parts
+from volt.stream.reading.shares import parts
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.ahead import Blocks, BlocksAhead, LocalBlocks, Pool
 from volt.stream.running.blocks import ComputedBlock
@@ -24,6 +24,18 @@ from volt.stream.running.state import Cursor
 from volt.stream.running.threads import Threads
 
 _AHEAD = 2  # blocks that are asked for, for each worker
+
+
+def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
+    """Every block of a source that is a rank's, from a cursor on."""
+    found = parts(
+        source.n_lines, source.block_lines, rank=rank, world=world, deal=cursor.deal, epochs=source.source.epochs,
+        start=cursor.address,
+    )  # fmt: skip
+    for part in found:
+        begun = cursor.chunk if part.address == cursor.address else 0
+        for chunk in range(begun, n_chunks(part.n_lines, most=most_of(source, part))):
+            yield Address(part, chunk)
 
 
 class Supply:
@@ -61,7 +73,8 @@ class Supply:
 
     def start(self, cursors: Sequence[Cursor], *, shares: Sequence[float]) -> Blocks:
         """Begin to compute: the blocks in use first, since they are not kept."""
-        queues = [self._addresses(*both) for both in zip(self._sources, cursors, strict=True)]
+        ours = {"rank": self._rank, "world": self._world}
+        queues = [addresses(*both, **ours) for both in zip(self._sources, cursors, strict=True)]
         if self.n_workers:
             self._blocks = BlocksAhead(self._sources, queues, self._pools(), most=_AHEAD * self.n_workers)
         else:
@@ -83,19 +96,6 @@ class Supply:
             threads = Threads(self._sources, self._policy, n=self.n_workers)
         found = [threads if source.is_compiled else processes for source in self._sources]
         return [pool for pool in found if pool is not None]
-
-    def _addresses(self, source: OpenSource, cursor: Cursor) -> Iterator[Address]:
-        """Every block that is the rank's, from a cursor on."""
-        for part in self._parts(source, cursor):
-            begun = cursor.chunk if part.address == cursor.address else 0
-            for chunk in range(begun, n_chunks(part.n_lines, most=most_of(source, part))):
-                yield Address(part, chunk)
-
-    def _parts(self, source: OpenSource, cursor: Cursor) -> Iterator[Part]:
-        return parts(
-            source.n_lines, source.block_lines, rank=self._rank, world=self._world, deal=cursor.deal,
-            epochs=source.source.epochs, start=cursor.address,
-        )  # fmt: skip
 
     def expect(self, shares: Sequence[float]) -> None:
         """Look at the workers, and say how the next samples are shared. Raises StreamError if a worker has died."""

@@ -58,12 +58,13 @@ class Tap:
 
     def fill(self, address: Address, block: ComputedBlock, *, offset: int = 0) -> None:
         """Put a block in use, of which `offset` lines have been given already."""
-        self.charge, self.address, part = Charge.of(block), address, address.part
+        part, self.address = address.part, address
+        self.charge = Charge(0, {}) if part.is_begun else Charge.of(block)  # the ranks that began it have counted it
         cursor = self.cursor if self.cursor.address == part.address else Cursor(self.cursor.lines, *part.address)
         before = cursor.offset - offset
         self.cursor = replace(cursor, chunk=address.chunk, before=before, deal=self.cursor.deal)
         self.block, self.size = block, block.n_lines
-        self.n_empty = 0 if block.n_lines else self.n_empty + block.n_read
+        self.n_empty = 0 if block.n_lines else self.n_empty + self.charge.n_read
 
     def drain(self, n: int) -> None:
         """Note that n more lines have been given."""
