@@ -81,7 +81,7 @@ class Where(Filter):
             raise self._refusal(f"{others[0]} is no function of one line; these are: {' '.join(_FUNCTIONS.split())}")
         try:
             return pl.sql_expr(self.condition)
-        except pl.exceptions.PolarsError as error:
+        except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
             raise self._refusal(_first_line(error)) from None
 
     def _numbers(self, expression: pl.Expr) -> dict[str, int]:
