@@ -43,7 +43,7 @@ class Where(Filter):
     condition: str
     """What must be true. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
     names: tuple[str, ...] = ()
-    """What else the fields are called, field 1 first."""
+    """What else the fields are called, field 1 first; by default as a `pair` names them."""
 
     def __post_init__(self) -> None:
         import polars as pl
