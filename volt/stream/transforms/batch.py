@@ -34,7 +34,7 @@ class Batch:
 
     columns: the fields that lines have been cut into so far, field 1 first.
     rest: what stands behind those fields, tabs inside; missing where a line has no more. None: no line has.
-    origins: (n_lines,) int64; for each line, the index inside its source block of the line that it was made from.
+    origins: (n_lines,) int64; for each line, the number, in its source, of the line that it was made from.
 
     A transform that drops or repeats a line drops or repeats its origin too; where it joins lines, it gives the origin
     of the first.
@@ -64,7 +64,7 @@ class Batch:
         r"""Lines whose fields are given.
 
         rows: of each line, its fields
-        origins: (n_lines,) int64, of each line, the line of its block that it was made from
+        origins: (n_lines,) int64, of each line, the number of the line that it was made from
 
         >>> Batch.of_rows([["a", "b"], ["c"]], np.arange(2)).lines
         ['a\tb', 'c']

@@ -1,10 +1,10 @@
 """`Chance`: what a step draws for a line, which depends on nothing but the line and the step.
 
-A line's random numbers follow from (seed, source, epoch, block, step) and the line's place in the block. They do not
-depend on which lines stand beside it, so a line may be computed alone or among others, and an unfit line that is taken
-out changes nothing for the rest. Copies of a line (`repeat`) draw numbers of their own.
+A line's random numbers follow from (seed, source, epoch, step) and the line's number in its source. They do not depend
+on which lines stand beside it, so a line may be computed alone or among others, and an unfit line that is taken out
+changes nothing for the rest. Copies of a line (`repeat`) draw numbers of their own.
 
->>> chance = Chance.of(1, "wmt", 0, 0, 0)
+>>> chance = Chance.of(1, "wmt", 0, 0)
 >>> alone, among = chance.uniform(np.array([7])), chance.uniform(np.array([3, 7, 9]))
 >>> bool(alone[0] == among[1])
 True
@@ -29,7 +29,7 @@ _MOST = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """The random numbers of one step in one block.
+    """The random numbers of one step in one epoch of a source.
 
     first, second: 64 bits each, the key.
 
@@ -48,9 +48,9 @@ class Chance:
     def of(cls, *place: str | int) -> Chance:
         """That of a place in a stream, the same on every machine.
 
-        place: names and numbers, such as seed, source, epoch, start of the part, step
+        place: names and numbers, such as seed, source, epoch, step
 
-        >>> Chance.of(1, "wmt", 0, 0, 0) == Chance.of(1, "wmt", 0, 0, 1)
+        >>> Chance.of(1, "wmt", 0, 0) == Chance.of(1, "wmt", 0, 1)
         False
         """
         digest = blake2b(json.dumps(place).encode(), digest_size=16).digest()
