@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -145,7 +146,10 @@ def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
     [index] = cache.glob("*.json")
-    index.write_text(json.dumps({**json.loads(index.read_text()), "version": 0, "digest": "other"}))
+    record = json.loads(index.read_text())["record"]
+    record["facts"]["digest"] = "other"
+    check = blake2b(json.dumps(record).encode(), digest_size=8).hexdigest()
+    index.write_text(json.dumps({**json.loads(index.read_text()), "version": 0, "record": record, "check": check}))
     assert open_shard(str(path), split_lines=10, cache=cache).digest == first.digest
 
 
