@@ -17,16 +17,26 @@ from streams import numbered, write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.order import Slice, read_order
-from volt.stream.reading.source import OpenSource, Source, addresses, block_slices, open_source, place_of, read_block
+from volt.stream.reading.shares import Part, parts
+from volt.stream.reading.source import OpenSource, Source, open_source, part_slices, read_part
+from volt.stream.running.blocks import compute_block
+from volt.stream.running.chunks import Address
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.ZstdCompressor().compress}
 
 
+def parts_of(source: OpenSource, epoch: int) -> list[Part]:
+    """The parts of an epoch."""
+    found = parts(source.n_lines, source.block_lines, epochs=epoch + 1)
+    return [part for part in found if part.epoch == epoch]
+
+
 def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
-    """All lines of an epoch, in the order of its blocks."""
-    return [line.decode() for block in range(source.n_blocks) for line in read_block(source, epoch, block).lines]
+    """All lines of an epoch, in the order in which its parts give them."""
+    blocks = [compute_block(source, Address(part, 0), Policy()) for part in parts_of(source, epoch)]
+    return b"".join(bytes(block.data) for block in blocks).decode().split("\n")[:-1]
 
 
 @settings(deadline=None)
@@ -39,7 +49,8 @@ def test_blocks_tile_an_epoch(sizes: list[int], block_lines: int, random: object
     expected = [(int(piece), line) for piece in order for line in range(sizes[piece])]
     found = list[tuple[int, int]]()
     for block in range(-(-sum(sizes) // block_lines)):
-        slices: tuple[Slice, ...] = read_order(np.array(sizes), block_lines=block_lines, block=block, order=order)
+        start, n_lines = block * block_lines, min(block_lines, sum(sizes) - block * block_lines)
+        slices: tuple[Slice, ...] = read_order(np.array(sizes), start=start, n_lines=n_lines, order=order)
         found += [(part.piece, part.first + i) for part in slices for i in range(part.n_lines)]
     assert found == expected
 
@@ -59,15 +70,14 @@ def test_an_epoch_holds_every_line_once(tmp_path: Path, block_lines: int, shuffl
 
 
 def test_places_name_the_line_that_was_read(tmp_path: Path) -> None:
-    """Line k of a block, before it is permuted, is found at its path and line number."""
+    """Each line of a part is found at the path and line number of its origin."""
     paths = numbered(tmp_path, "a", 50, n_shards=2)
     source = open_source(Source("a", paths, block_lines=13, split_lines=4), seed=1)
-    for block in range(source.n_blocks):
-        raw = read_block(source, 5, block)
-        assert raw.order is not None
-        for line, origin in zip(raw.lines, raw.order.tolist(), strict=True):
-            path, number = place_of(source, raw.slices, origin)
-            assert Path(path).read_bytes().split(b"\n")[number - 1] == line
+    for part in parts_of(source, 5):
+        batch = read_part(source, part)
+        for line, origin in zip(batch.lines, batch.origins.tolist(), strict=True):
+            path, number = source.place_of(origin)
+            assert Path(path).read_text().split("\n")[number - 1] == line
 
 
 def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:
@@ -120,42 +130,19 @@ def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
     assert [fault.place for fault in source.faults] == [str(bad)]
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 8))
-def test_ranks_share_the_blocks_of_every_epoch(world: int, n_blocks: int, epochs: int) -> None:
-    """Over the ranks each block of each epoch is dealt exactly once, and from any start the rest is the same. In as
-    many epochs as there are ranks, all have equally many."""
-
-    class Declared:
-        source = Source("a", ("a",), epochs=epochs)
-
-    declared = Declared()
-    declared.n_blocks = n_blocks  # type: ignore[attr-defined]
-    dealt = [list(addresses(declared, rank=rank, world=world)) for rank in range(world)]  # type: ignore[arg-type]
-    assert Counter(address for rank in dealt for address in rank) == Counter(
-        (epoch, block) for epoch in range(epochs) for block in range(n_blocks)
-    )
-    if epochs >= world:
-        assert {sum(epoch < world for epoch, _ in blocks) for blocks in dealt} == {n_blocks}
-    for rank, blocks in enumerate(dealt):
-        for position, start in enumerate(blocks):
-            rest = addresses(declared, rank=rank, world=world, start=start)  # type: ignore[arg-type]
-            assert list(rest) == blocks[position:]
-
-
 def test_blocks_are_bounded_by_memory(tmp_path: Path) -> None:
     """A block holds no more lines than have about so many bytes."""
     path = write_lines(tmp_path / "a.tsv", ["x" * 99] * 50)
     source = open_source(Source("a", (path,), block_bytes=1000), seed=0)
-    assert (source.block_lines, source.n_blocks) == (10, 5)
-    assert sum(part.n_lines for part in block_slices(source, 0, 0)) == 10
+    assert source.block_lines == 10
+    assert [sum(found.n_lines for found in part_slices(source, part)) for part in parts_of(source, 0)] == [10] * 5
     assert open_source(Source("a", (path,), block_bytes=1), seed=0).block_lines == 1
 
 
-def test_endless_sources_go_on(tmp_path: Path) -> None:
-    """Without a number of epochs the blocks never end."""
-    source = open_source(Source("a", numbered(tmp_path, "a", 4), block_lines=2), seed=0)
-    assert list(islice(addresses(source), 5)) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+def test_endless_sources_go_on() -> None:
+    """Without a number of epochs the parts never end."""
+    found = [part.address for part in islice(parts(4, 2), 5)]
+    assert found == [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from streams import Crash, Drop, Refuse, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, OutputError, StreamError
-from volt.stream import Checks, Policy, Source, Stream
+from volt.stream import Batch, Checks, Policy, Source, Stream
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary

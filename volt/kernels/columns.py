@@ -125,7 +125,7 @@ def put_values(
     out: uint8, is written;  places: (n,) int64, where each line has got to
     """
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts):
+        if i + _AHEAD < len(starts) and sizes[i + _AHEAD] > 0:
             prefetch(data, starts[i + _AHEAD])
         if sizes[i] >= 0:
             at = places[i]

@@ -25,12 +25,14 @@ class Facts(NamedTuple):
     longest: bytes of its longest line
     first_tab: the number of the first line with a tab, or row of a table that is no line; 0 if there is none
     digest: of the lines
+    is_utf8: whether all of them are known to be UTF-8
     """
 
     n_bytes: int
     longest: int
     first_tab: int
     digest: str
+    is_utf8: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ class FileShard(Shard):
     def digest(self) -> str:
         """Of the lines."""
         return self.facts.digest
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether all lines are known to be UTF-8."""
+        return self.facts.is_utf8
 
     def read(self, piece: int) -> tuple[Column, ...]:
         """The lines of a piece."""

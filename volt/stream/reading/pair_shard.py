@@ -62,6 +62,11 @@ class PairShard(Shard):
         return blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
 
     @property
+    def is_utf8(self) -> bool:
+        """Whether all lines are known to be UTF-8."""
+        return all(text.is_utf8 for text in self.texts)
+
+    @property
     def is_clean(self) -> bool:
         """Whether no line holds a tab."""
         return not any(text.facts.first_tab for text in self.texts)

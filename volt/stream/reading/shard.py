@@ -67,13 +67,18 @@ class Shard(ABC):
         """A digest of all lines, whatever they are packed and cut like."""
 
     @property
+    def is_utf8(self) -> bool:
+        """Whether all lines are known to be UTF-8, so that nobody need look again."""
+        return False
+
+    @property
     def is_clean(self) -> bool:
         """Whether no value can shift the fields of its line: see `shifting_lines`."""
         return True
 
     @abstractmethod
     def read(self, piece: int) -> tuple[Column, ...]:
-        """The lines of a piece; whether they are UTF-8 has not been checked.
+        """The lines of a piece; whether they are UTF-8 may not have been checked: see `is_utf8`.
 
         Raises StreamError if a file is not what was indexed.
         """

@@ -195,6 +195,11 @@ class OpenSource:
         return min(self.source.block_lines, by_memory)
 
     @cached_property
+    def is_utf8(self) -> bool:
+        """Whether all lines are known to be UTF-8."""
+        return all(shard.is_utf8 for shard in self.shards)
+
+    @cached_property
     def is_clean(self) -> bool:
         """Whether no value of its pairs and tables can shift the fields of a line."""
         return all(shard.is_clean for shard in self.shards)

@@ -27,6 +27,7 @@ from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_
 from volt.stream.reading.pieces import Packing, noted
 from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
 from volt.stream.reading.shard_cache import Entry, default_cache
+from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.column import Column, line_ends_of
 
 SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
@@ -123,13 +124,14 @@ class _Look:
 
     def __init__(self) -> None:
         self.n_lines = self.n_bytes = self.longest = self.first_tab = 0
-        self.hash = blake2b(digest_size=16)
+        self.hash, self.is_utf8 = blake2b(digest_size=16), True
 
     def at(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
         """The pieces, each with how many lines it holds."""
         for piece in pieces:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)
+            self.is_utf8 = self.is_utf8 and is_utf8(lines.data)
             self.n_bytes += len(piece)
             self.longest = max(self.longest, _longest(piece, lines))
             if not self.first_tab and (tab := piece.find(b"\t")) >= 0:
@@ -139,7 +141,7 @@ class _Look:
 
     def facts(self) -> Facts:
         """What they were like."""
-        return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest())
+        return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), self.is_utf8)
 
 
 def _longest(piece: bytes, lines: Column) -> int:

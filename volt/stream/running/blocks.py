@@ -146,7 +146,7 @@ def _read(source: OpenSource, part: Part) -> tuple[Batch, dict[int, str]]:
     """The lines of a part, and which of them are no lines or no UTF-8, and why."""
     batch = read_part(source, part)
     unfit = {} if source.is_clean else shifting_lines(batch.columns)
-    return batch, unfit | invalid_lines(batch)
+    return batch, unfit if source.is_utf8 else unfit | invalid_lines(batch)
 
 
 def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:

@@ -73,8 +73,10 @@ class Supply:
 
     def start(self, cursors: Sequence[Cursor], *, shares: Sequence[float]) -> Blocks:
         """Begin to compute: the blocks in use first, since they are not kept."""
-        ours = {"rank": self._rank, "world": self._world}
-        queues = [addresses(*both, **ours) for both in zip(self._sources, cursors, strict=True)]
+        queues = [
+            addresses(source, cursor, rank=self._rank, world=self._world)
+            for source, cursor in zip(self._sources, cursors, strict=True)
+        ]
         if self.n_workers:
             self._blocks = BlocksAhead(self._sources, queues, self._pools(), most=_AHEAD * self.n_workers)
         else:

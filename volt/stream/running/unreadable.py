@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 
@@ -24,23 +24,6 @@ def invalid_lines(batch: Batch) -> dict[int, str]:
         if not column.is_ids and not is_utf8(column.data):
             reasons |= {index: reason for index, reason in _invalid(column) if index not in reasons}
     return reasons
-
-
-def is_utf8(data: NDArray[np.uint8]) -> bool:
-    """Whether bytes are UTF-8 text.
-
-    >>> is_utf8(np.frombuffer(b"a\\xff", np.uint8))
-    False
-    """
-    import pyarrow as pa
-
-    offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
-    text = pa.Array.from_buffers(pa.large_utf8(), 1, [None, offsets, pa.py_buffer(data)])
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _invalid(column: Column) -> list[tuple[int, str]]:

@@ -14,7 +14,7 @@ To drop, repeat or permute values moves views alone. What changes values makes a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ class Column:
     data: (n_bytes,) uint8 of UTF-8 text, or (n_ids,) int32
     starts: (n,) int64
     sizes: (n,) int64; −1 for a value that is missing
+    memo: what has been measured of the values, by name of the measure, (n,) int64 each; it goes with them
 
     >>> Column(np.frombuffer(b"lownew", np.uint8), np.array([3, 0]), np.array([3, 3])).strings()
     ['new', 'low']
@@ -49,6 +50,7 @@ class Column:
     data: NDArray[Any]
     starts: Longs
     sizes: Longs
+    memo: dict[str, Longs] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"<Column: {counted(len(self), 'value')} of {'ids' if self.is_ids else 'text'}>"
@@ -136,7 +138,9 @@ class Column:
         indices: of values, repeats allowed, or a boolean mask
         """
         chosen = np.asarray(indices)
-        return Column(self.data, self.starts[chosen], self.sizes[chosen])
+        chosen = chosen if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
+        memo = {name: measured[chosen] for name, measured in self.memo.items()}
+        return Column(self.data, self.starts[chosen], self.sizes[chosen], memo)
 
     def as_text(self) -> Column:
         """Ids as numbers with a space between two; text as it is."""

@@ -28,7 +28,9 @@ def lengths(column: Column, unit: Unit) -> Longs:
     [5]
     """
     if unit == "words":
-        return _words(column)
+        if unit not in column.memo:
+            column.memo[unit] = _words(column)
+        return column.memo[unit]
     column = column.as_text()
     n_bytes = np.maximum(column.sizes, 0)
     return n_bytes if unit == "bytes" else n_bytes - count_bytes(column, *_CONTINUATION)
