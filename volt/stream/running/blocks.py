@@ -35,6 +35,7 @@ from volt.stream.running.chunks import Address, most_of, rows_of
 from volt.stream.running.unreadable import invalid_lines, unwritable_lines
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import frozen
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
@@ -74,7 +75,7 @@ def failed(error: str) -> ComputedBlock:
     >>> failed("a.tsv: gone").n_lines
     0
     """
-    return ComputedBlock(np.zeros(0, np.uint8), np.zeros(0, np.int64), 0, error=error)
+    return ComputedBlock(frozen(np.zeros(0, np.uint8)), np.zeros(0, np.int64), 0, error=error)
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ def compute_block(
         source.check_files()  # behind the block, so that what it was made with is what was opened
     except VoltError as error:
         return failed(str(error))
-    done = ComputedBlock(data, ends, n_read, tuple(run.faults), fields=_fields(batch))
+    done = ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), fields=_fields(batch))
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
         remedy = "mend the line, or set on_fault to skip or quarantine"

@@ -52,6 +52,10 @@ class Column:
     sizes: Longs
     memo: dict[str, Longs] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.data.flags.writeable:  # so that loops are compiled for one kind of buffer
+            object.__setattr__(self, "data", frozen(self.data))
+
     def __repr__(self) -> str:
         return f"<Column: {counted(len(self), 'value')} of {'ids' if self.is_ids else 'text'}>"
 
@@ -286,6 +290,17 @@ def _texts(values: Sequence[str | None]) -> list[str | None]:
     return found
 
 
+def frozen(data: NDArray[Any]) -> NDArray[Any]:
+    """The same bytes or ids, as an array that cannot be written to.
+
+    >>> frozen(np.zeros(1)).flags.writeable
+    False
+    """
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
 def line_ends_of(data: NDArray[np.uint8]) -> Longs:
     r"""(n,) int64, where line feeds stand.
 
@@ -294,7 +309,7 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
     """
     from volt.kernels.columns import line_ends
 
-    ends = np.empty(len(data) // 32 + 16, np.int64)
+    data, ends = frozen(data), np.empty(len(data) // 32 + 16, np.int64)
     if (n := line_ends(data, ends)) > len(ends):
         ends = np.empty(n, np.int64)
         line_ends(data, ends)
