@@ -37,7 +37,7 @@ FOUND = {path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(e
     ("used", "where"),
     [
         ({"exec()", "eval()", "compile()", "__import__()"}, {"volt/stream/transforms/user_file.py"}),
-        ({f"import {name}" for name in UNPICKLING}, {"volt/stream/running/workers.py"}),
+        ({f"import {name}" for name in UNPICKLING}, {"volt/stream/running/processes.py"}),
         ({"allow_pickle=", "np.load", "numpy.load"}, set()),
         ({"yaml.load", "yaml.unsafe_load", "yaml.full_load"}, set()),
         ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
@@ -63,5 +63,5 @@ def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
 def test_security_md_names_those_modules() -> None:
     """The file speaks of each module that may run code or unpickle, and of the option that refuses user code."""
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    for told in ("volt/stream/transforms/user_file.py", "volt/stream/running/workers.py", "--no-user-code"):
+    for told in ("volt/stream/transforms/user_file.py", "volt/stream/running/processes.py", "--no-user-code"):
         assert told in text

@@ -27,6 +27,7 @@ from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.filters import Length, SkipBlank
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.tags_and_fields import Copy, Multiply, Tag
+from volt.stream.transforms.where import Where
 from volt_cli import options
 
 FULL = """\
@@ -340,6 +341,9 @@ transforms:
     titled = Choice((Variant(1.0, (Title(if_cased=1),)),))
     assert wmt.transforms == (Lower(fields=(2,)), Copy(from_=2, to=1), titled, Upper(fields=(1,)))
     assert same.transforms == (Upper(fields=(2,)),)
+    document = """sources: {wmt: {pair: {src: a.de, tgt: a.en}, transforms: [where: "src <> ''"]}}"""
+    (tmp_path / "where.yaml").write_text(document)
+    assert load_config(tmp_path / "where.yaml").sources[0].transforms == (Where("src <> ''", ("src", "tgt")),)
     (tmp_path / "a.en").unlink()
     with pytest.raises(ConfigError, match=r"stream.yaml:3: sources.wmt.pair.tgt: .*a.en: no such file"):
         load_config(tmp_path / "stream.yaml")

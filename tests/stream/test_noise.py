@@ -187,6 +187,13 @@ def test_the_final_mark(value: str, made: str) -> None:
     assert Punctuation(drop=0.0, final=1.0)(Batch.of([value]), Chance(1, 2)).lines == [made]
 
 
+def test_without_probabilities_nothing_changes() -> None:
+    """Where nothing is drawn, a value stays as it is, spaces at its ends and all."""
+    values = [" a , b . ", "a  ", "", "  ", "a-b ."]
+    assert Punctuation(drop=0.0, final=0.0)(Batch.of(values), Chance(1, 2)).lines == values
+    assert Typos(rate=0.0)(Batch.of(values), Chance(1, 2)).lines == values
+
+
 def test_punctuation_follows_its_probabilities() -> None:
     """Of 20,000 commas and 10,000 ends, as many change as the options say, within five standard deviations."""
     n = 10_000

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from volt.stream.reading.faults import Policy
 from volt.stream.reading.pair_shard import PairShard, open_pair
 from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.shard import Shard, shifting_lines
-from volt.stream.reading.shard_cache import cache_size, locked, prune
+from volt.stream.reading.shard_cache import VERSION, cache_size, locked, prune
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.shares import Part
 from volt.stream.reading.source import Source, open_source
@@ -139,13 +140,17 @@ def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
         assert all_lines(again) == split_lines(TEXT)
 
 
-def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
-    """What another version wrote is not read, whatever it says."""
+@pytest.mark.parametrize(("version", "is_right"), [(0, True), (VERSION, False)])
+def test_an_index_of_another_version_is_made_again(tmp_path: Path, version: int, is_right: bool) -> None:
+    """What another version wrote is not read, whatever it says, and neither is what its checksum does not fit."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     first = open_shard(str(path), split_lines=10, cache=cache)
     [index] = cache.glob("*.json")
-    index.write_text(json.dumps({**json.loads(index.read_text()), "version": 0, "digest": "other"}))
+    stored = json.loads(index.read_text())
+    stored["record"]["facts"]["digest"] = "other"
+    check = blake2b(json.dumps(stored["record"]).encode(), digest_size=8).hexdigest()
+    index.write_text(json.dumps({**stored, "version": version, **({"check": check} if is_right else {})}))
     assert open_shard(str(path), split_lines=10, cache=cache).digest == first.digest
 
 

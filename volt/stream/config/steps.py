@@ -23,6 +23,7 @@ from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User
+from volt.stream.transforms.where import Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,11 @@ class Steps:
         return self._choice(made, place) if name == "choice" else self._located(made, place)
 
     def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
-        """The options with the numbers of fields in place of their names."""
+        """The options with the numbers of fields in place of their names; a condition knows the names."""
         from volt.stream.config.schema import field_options
 
+        if self.names and TRANSFORMS[name] is Where:
+            options = {"names": list(self.names)} | options
         found = {key: options[key] for key in field_options(name) if key in options}
         return options | {key: self._numbers(value, (*place, key)) for key, value in found.items()}
 

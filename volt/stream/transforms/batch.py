@@ -34,7 +34,7 @@ class Batch:
 
     columns: the fields that lines have been cut into so far, field 1 first.
     rest: what stands behind those fields, tabs inside; missing where a line has no more. None: no line has.
-    origins: (n_lines,) int64; for each line, the index inside its source block of the line that it was made from.
+    origins: (n_lines,) int64; for each line, the number, in its source, of the line that it was made from.
 
     A transform that drops or repeats a line drops or repeats its origin too; where it joins lines, it gives the origin
     of the first.
@@ -56,12 +56,15 @@ class Batch:
         >>> Batch.of(["a", "b"]).origins.tolist()
         [0, 1]
         """
-        found = arguments.several(lines, "lines", one="did you mean Batch.of([line])?")
+        found = arguments.texts(lines, "lines", one="did you mean Batch.of([line])?")
         return cls((), Column.of(found), np.arange(len(found)))
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[str]], origins: Longs) -> Batch:
-        r"""Lines whose fields are given. origins: (n_lines,)
+        r"""Lines whose fields are given.
+
+        rows: of each line, its fields
+        origins: (n_lines,) int64, of each line, the number of the line that it was made from
 
         >>> Batch.of_rows([["a", "b"], ["c"]], np.arange(2)).lines
         ['a\tb', 'c']
@@ -100,7 +103,9 @@ class Batch:
         return Batch((*self.columns, *columns[:-1]), columns[-1] if has_rest else None, self.origins)
 
     def column(self, field: int) -> Column:
-        """The values of a field. field: its number, from 1.
+        """The values of a field.
+
+        field: its number, from 1
 
         >>> Batch.of(["a\\tb", "c"]).column(2).sizes.tolist()
         [1, -1]
@@ -108,7 +113,9 @@ class Batch:
         return self.split(field).columns[field - 1]
 
     def with_columns(self, changed: Mapping[int, Column]) -> Batch:
-        """The same lines with other values in some fields. changed: number of the field, from 1 → its values
+        """The same lines with other values in some fields.
+
+        changed: number of the field, from 1 → its values
 
         >>> Batch.of(["a\\tb"]).with_columns({2: Column.of(["x"])}).lines
         ['a\\tx']

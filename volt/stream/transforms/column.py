@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.display import counted
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class Column:
     starts: (n,) int64
     sizes: (n,) int64; −1 for a value that is missing
     memo: what has been measured of the values, by name of the measure, (n,) int64 each; it goes with them
+
+    >>> Column(np.frombuffer(b"lownew", np.uint8), np.array([3, 0]), np.array([3, 3])).strings()
+    ['new', 'low']
     """
 
     data: NDArray[Any]
@@ -60,17 +64,26 @@ class Column:
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> Column:
-        """A column of text. values: None for one that is missing."""
-        encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in values]
+        """A column of text.
+
+        values: None for one that is missing
+
+        >>> Column.of(["low", None]).sizes.tolist()
+        [3, -1]
+        """
+        found = _texts(values)
+        encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in found]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         starts = np.cumsum(sizes) - sizes
-        if None in values:
-            sizes = np.where([value is None for value in values], -1, sizes)
+        if None in found:
+            sizes = np.where([value is None for value in found], -1, sizes)
         return cls(np.frombuffer(b"".join(encoded), np.uint8), starts, sizes)
 
     @classmethod
     def cut(cls, text: bytes | NDArray[np.uint8]) -> Column:
         r"""The lines of a text, each of which ends with a line feed.
+
+        text: (n_bytes,) of UTF-8
 
         >>> Column.cut(b"a\n\nb\n").strings()
         ['a', '', 'b']
@@ -82,7 +95,10 @@ class Column:
 
     @classmethod
     def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
-        """A column of ids. offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]].
+        """A column of ids.
+
+        ids: those of all values, one value after the other
+        offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
 
         >>> Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])).strings()
         ['5 6', '7']
@@ -91,12 +107,18 @@ class Column:
 
     @classmethod
     def missing(cls, n: int) -> Column:
-        """A field that no line has."""
+        """A field that no line has.
+
+        n: how many lines there are
+        """
         return cls(_NOTHING, np.zeros(n, np.int64), np.full(n, -1))
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
         """The same text in every line.
+
+        value: the text
+        n: how many lines there are
 
         >>> Column.repeated("[BT]", 2).strings()
         ['[BT]', '[BT]']
@@ -115,7 +137,10 @@ class Column:
         return self.sizes >= 0
 
     def take(self, indices: Chosen) -> Column:
-        """Some of the values. indices: of values, repeats allowed, or a boolean mask."""
+        """Some of the values.
+
+        indices: of values, repeats allowed, or a boolean mask
+        """
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
         memo = {name: measured.take(chosen) for name, measured in self.memo.items()}
@@ -137,13 +162,18 @@ class Column:
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
         r"""The values one after the other, with a byte behind each; a missing one is as if empty.
 
+        end: that byte, by default a line feed
+
         >>> bytes(Column.of(["a", "b"]).text())
         b'a\nb\n'
         """
         return self.packed(end=end)[0]
 
     def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """What `text` gives, and (n,) int64 where each value ends, the byte behind it included."""
+        """What `text` gives, and (n,) int64 where each value ends, the byte behind it included.
+
+        end: that byte, by default a line feed
+        """
         from volt.kernels.columns import write_values
 
         column = self.as_text()
@@ -178,6 +208,9 @@ class Column:
     def replaced(self, indices: Chosen, values: Column) -> Column:
         """The column with other values at some places, text if either is text.
 
+        indices: the places, or a boolean mask
+        values: as many as there are places
+
         >>> Column.of(["a", "b", "c"]).replaced([2, 0], Column.of(["x", "y"])).strings()
         ['y', 'b', 'x']
         """
@@ -189,6 +222,8 @@ class Column:
 
     def followed(self, other: Column) -> Column:
         """The values of this column, then those of another.
+
+        other: text or ids; the result is text if either is
 
         >>> Column.of(["a"]).followed(Column.of(["b"])).strings()
         ['a', 'b']
@@ -223,7 +258,9 @@ class Column:
 
     @classmethod
     def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
-        """The column of an Arrow array of strings or of lists of whole numbers; null is missing.
+        """The column of an Arrow array; null is missing.
+
+        array: of strings, or of lists of whole numbers
 
         >>> import pyarrow as pa
         >>> Column.from_arrow(pa.array(["a", None])).sizes.tolist()
@@ -242,6 +279,15 @@ class Column:
         if array.null_count:
             sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, -1)
         return cls(data, offsets[:-1], sizes)
+
+
+def _texts(values: Sequence[str | None]) -> list[str | None]:
+    """The values of a column of text, checked."""
+    found = arguments.several(values, "values", one="did you mean Column.of([value])?")
+    if not set(map(type, found)) <= {str, type(None)}:
+        named = ((f"values[{place}]", value) for place, value in enumerate(found))
+        return [None if value is None else str(arguments.text(value, name)) for name, value in named]
+    return found
 
 
 def frozen(data: NDArray[Any]) -> NDArray[Any]:

@@ -43,7 +43,7 @@ class Where(Filter):
     condition: str
     """What must be true. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
     names: tuple[str, ...] = ()
-    """What else the fields are called, field 1 first."""
+    """What else the fields are called, field 1 first; by default as a `pair` names them."""
 
     def __post_init__(self) -> None:
         import polars as pl
@@ -81,7 +81,7 @@ class Where(Filter):
             raise self._refusal(f"{others[0]} is no function of one line; these are: {' '.join(_FUNCTIONS.split())}")
         try:
             return pl.sql_expr(self.condition)
-        except pl.exceptions.PolarsError as error:
+        except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
             raise self._refusal(_first_line(error)) from None
 
     def _numbers(self, expression: pl.Expr) -> dict[str, int]:
