@@ -11,7 +11,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +29,7 @@ from volt.stream.running.blocks import ComputedBlock, compute_block
 from volt.stream.running.chunks import Address
 from volt.stream.running.stream import Stream
 
+_READ_SIZE = 1 << 16
 VIEW_BYTES = 16  # a start and a size
 IN_WORK = 4  # copies of a block's bytes that its computation holds at the worst: read, joined, changed, written
 
@@ -129,12 +134,50 @@ def _block_bytes(source: OpenSource) -> int:
 
 
 def measure(stream: Stream, *, seconds: float) -> float | None:
-    """Lines per second over so many seconds, workers' start and first blocks left out."""
-    with stream.rehearsal() as rehearsal:
-        blocks, n = rehearsal.blocks(), 0
-        if next(blocks, None) is None:
-            return None
-        start, first = time.perf_counter(), rehearsal.n
-        while time.perf_counter() - start < seconds and next(blocks, None) is not None:
-            n = rehearsal.n - first
+    """Lines per second that a reader of a pipe gets over so many seconds; None if the stream ends too soon.
+
+    What was computed before the first line came is not counted: it is written first, if that takes no longer.
+    """
+    ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * _longest(stream)
+    with stream.rehearsal() as rehearsal, _reader() as pipe:
+        blocks = rehearsal.blocks()
+        first = _written(blocks, pipe, rehearsal, until=(ahead, time.perf_counter() + seconds))
+        start = time.perf_counter()
+        n = _written(blocks, pipe, rehearsal, until=(None, start + seconds)) - first if first else 0
         return n / (time.perf_counter() - start) if n else None
+
+
+def _longest(stream: Stream) -> int:
+    """Lines of the longest block."""
+    return max(source.block_lines for source in stream.sources)
+
+
+def _written(blocks: Iterator[bytes], pipe: int, stream: Stream, *, until: tuple[int | None, float]) -> int:
+    """Write blocks until the stream has given so many lines, or it is so late; how many lines it has given."""
+    most, late = until
+    while (most is None or stream.n < most) and time.perf_counter() < late:
+        if (data := next(blocks, None)) is None:
+            break
+        left = memoryview(data)
+        while left:
+            left = left[os.write(pipe, left) :]
+    return stream.n
+
+
+@contextmanager
+def _reader() -> Iterator[int]:
+    """A pipe to write to; somebody reads it."""
+    there, here = os.pipe()
+    reader = threading.Thread(target=_read, args=(there,), daemon=True)
+    reader.start()
+    try:
+        yield here
+    finally:
+        os.close(here)
+        reader.join()
+        os.close(there)
+
+
+def _read(pipe: int) -> None:
+    while os.read(pipe, _READ_SIZE):
+        pass
