@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -52,7 +51,7 @@ def _download(name: str, langs: str, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as made:
             command = [program, "get", "-l", langs, "-tr", name, "--compress", "-o", f"{made}/{name}"]
-            status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()).returncode
+            status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2).returncode
             if status:
                 raise StreamError(f"mtdata get {name} ended with status {status}; see what it says above")
             os.rename(f"{made}/{name}", folder)

@@ -1,7 +1,7 @@
 """Streams that have a name: files and weights from a command line → a configuration, as a file would say it.
 
     default          one source, as it is
-    example          parallel and back-translated data, mixed; the latter are tagged, and some lines change their case
+    example          parallel and back-translated data, mixed; some lines change their case, and the latter get a tag
     multistream      any number of sources, mixed
     mtdata           the same, of data sets that MTData downloads
 
@@ -44,7 +44,6 @@ class Pipeline:
     least, most: how many sources it takes; None for any number.
     names: of its sources; where there are none, they are named after their files.
     steps: what happens to the lines of each source that has a name.
-    common: what happens to the lines of all sources, afterwards.
     is_mtdata: whether its sources are names of data sets that MTData knows.
     """
 
@@ -53,7 +52,6 @@ class Pipeline:
     most: int | None = None
     names: tuple[str, ...] = ()
     steps: tuple[tuple[Any, ...], ...] = ()
-    common: tuple[Any, ...] = ()
     is_mtdata: bool = False
 
 
@@ -61,7 +59,7 @@ PIPELINES = {
     "default": Pipeline("one source, as it is", most=1),
     "example": Pipeline(
         "parallel and back-translated data, with a tag and case noise",
-        least=2, most=2, names=("parallel", "backtranslated"), steps=((), ({"tag": "[BT]"},)), common=(_CASE_NOISE,),
+        least=2, most=2, names=("parallel", "backtranslated"), steps=((_CASE_NOISE,), (_CASE_NOISE, {"tag": "[BT]"})),
     ),
     "multistream": Pipeline("any number of sources, mixed by weight"),
     "mtdata": Pipeline("data sets that MTData downloads, mixed by weight", is_mtdata=True),
@@ -103,7 +101,7 @@ def pipeline_config(
         source["weight"] = float(weight)
     for source, steps in zip(told.values(), pipeline.steps, strict=False):
         source["transforms"] = list(steps)
-    return built_config({"seed": seed, "sources": told, "transforms": list(pipeline.common)}, path=name)
+    return built_config({"seed": seed, "sources": told}, path=name)
 
 
 def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Sequence[float], langs: str) -> None:
@@ -112,7 +110,9 @@ def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Seque
         meaning = f" ({', '.join(pipeline.names)})" * bool(pipeline.names)
         raise ConfigError(f"{name} has {counted(len(sources), 'source')}; give {wanted}{meaning}")
     if weights and len(weights) != len(sources):
-        raise ConfigError(f"{name} has {counted(len(weights), 'weight')} for {counted(len(sources), 'source')}; give one for each")
+        raise ConfigError(
+            f"{name} has {counted(len(weights), 'weight')} for {counted(len(sources), 'source')}; give one for each"
+        )
     if pipeline.is_mtdata and not langs:
         raise ConfigError(f"{name}: which languages is not said; give --langs, as in --langs deu-eng")
     if langs and not pipeline.is_mtdata:
