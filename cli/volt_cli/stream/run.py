@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError, OutputError, StreamError, reason
-from volt_cli.console import say
+from volt_cli.console import Phases, prepare_kernels, say
 from volt_cli.ending import Ended
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
@@ -106,6 +106,7 @@ def run(
         stream = stack.enter_context(open_stream(opening, allow="leave --no-user-code out", quiet=quiet, **options))
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         positions = _restored(stream, consumer, states)
+        prepare_kernels(Phases(quiet=quiet), "stream")
         running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
         status = running.go(limit=limit, log_every=log_every, samples=Samples(sample))
         if running.interrupted:  # what is being computed is not waited for
