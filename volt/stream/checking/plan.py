@@ -34,6 +34,7 @@ from volt.stream.running.stream import Stream
 
 _READ_SIZE = 1 << 16
 _FEW = 1 << 6  # lines
+_GROWTH = 1.1  # peaks rise a little for a while, since memory that is free lies scattered
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
         source.name: _source_plan(source, lines, block)
         for source, lines, block in zip(stream.sources, owed, first, strict=True)
     }
-    return Plan(at, sources, max(memory.peak, memory_bound(stream, first)), speed)
+    return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed)
 
 
 def _warm_up(source: OpenSource, stream: Stream) -> None:
@@ -139,6 +140,11 @@ class _Block:
 def _computed(source: OpenSource, stream: Stream) -> _Block:
     """The first block of a source. Raises StreamError if it cannot be computed."""
     with watched() as memory:
+        if (
+            source.chunk_lines < source.block_lines < source.n_lines
+        ):  # the lines of a part are kept until the next is read
+            n_lines = min(source.block_lines, source.n_lines - source.block_lines)
+            compute_block(source, Address(Part(0, source.block_lines, n_lines), 0), stream.policy)
         block = compute_block(source, _first(source), stream.policy)
     if block.error:
         raise StreamError(block.error)
