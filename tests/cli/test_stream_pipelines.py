@@ -101,7 +101,7 @@ def test_mtdata_is_asked_once_for_each_data_set(
         (["multistream", "one.tsv", "one.tsv"], "one.tsv is given twice"),
         (["default", "one.tsv", "--langs", "deu-eng"], "default reads files, which have their languages"),
         (["mtdata", "X"], "give --langs"),
-        (["multistrem", "one.tsv"], "or name a pipeline: default, example, multistream and mtdata"),
+        (["multistrem", "one.tsv"], "did you mean the pipeline multistream?"),
         (["stream.yaml", "one.tsv"], "stream.yaml: a file that names its own sources; leave one.tsv out"),
         (["stream.yaml", "--weights", "2,1"], "stream.yaml: a file that names its own sources; leave 2,1 out"),
     ],

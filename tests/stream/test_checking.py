@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 from volt.errors import StreamError
 from volt.stream import Schedule, Source, Stream, audit, plan, traces
 from volt.stream.checking.audit import deviation
+from volt.stream.checking.memory import resident, watched
 from volt.stream.reading.pair_shard import open_pair
 from volt.stream.reading.shares import parts
 from volt.stream.reading.source import OpenSource
 from volt.stream.reading.table_shard import open_table
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -170,3 +174,42 @@ def test_a_stream_too_short_to_measure(tmp_path: Path) -> None:
     """Where one block is all there is, no speed is told."""
     stream = Stream([Source("a", numbered(tmp_path, "a", 5), epochs=1)])
     assert plan(stream, at=5, seconds=0.05).lines_per_second is None
+
+
+class Hungry:
+    """Holds 64 MiB while it runs."""
+
+    name = "hungry"
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        held = np.ones(1 << 26, np.uint8)
+        time.sleep(0.02 * int(held[0]))
+        return batch
+
+
+@pytest.mark.skipif(resident() == 0, reason="the system does not say what memory a process has")
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_plans_tell_the_memory_that_transforms_take(tmp_path: Path, n_workers: int) -> None:
+    """What a transform holds for a moment is in the plan, and it is the greatest part of it; so also in a worker."""
+    source = Source("a", numbered(tmp_path, "a", 300), 1.0, (Hungry(),), block_lines=100)
+    found = plan(Stream([source], n_workers=n_workers), at=10, seconds=0.05)
+    assert 1 << 26 <= found.memory < 3 << 25
+
+
+def test_the_memory_that_is_watched_is_the_greatest() -> None:
+    """What is taken and given back meanwhile counts; what was there before does not."""
+    before = np.ones(1 << 25, np.uint8)
+    with watched() as memory:
+        held = np.ones(1 << 26, np.uint8)
+        memory.look()
+        del held
+    assert before[0] == 1
+    assert resident() == 0 or 1 << 26 <= memory.peak + (1 << 20) < 3 << 25
+
+
+def test_a_short_stream_is_measured_as_far_as_it_goes(tmp_path: Path) -> None:
+    """Where the stream ends before what was computed ahead is used up, that is what is measured."""
+    stream = Stream([Source("a", numbered(tmp_path, "a", 30), epochs=1, block_lines=10)])
+    speed = plan(stream, at=5, seconds=0.05).lines_per_second
+    assert speed is not None
+    assert speed > 0

@@ -34,7 +34,17 @@ def _readable(config: Path) -> Path | None:
     try:
         return readable_config(config)
     except ConfigError as error:
-        raise ConfigError(f"{error}, or name a pipeline: {_PIPELINES}") from None
+        raise _hinted(error, str(config)) from None
+
+
+def _hinted(error: ConfigError, name: str) -> ConfigError:
+    """An error that also says which pipeline a name may stand for, if it is near to one."""
+    from difflib import get_close_matches
+
+    from volt.stream.config.pipelines import PIPELINES
+
+    meant = get_close_matches(name, PIPELINES, n=1)
+    return ConfigError(f"{error}, or did you mean the pipeline {meant[0]}?") if meant else error
 
 
 ConfigOrPipeline = Annotated[

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from volt import arguments
@@ -33,6 +34,7 @@ from volt.stream.running.stream import Stream
 
 _READ_SIZE = 1 << 16
 _FEW = 1 << 6  # lines
+_GROWTH = 1.1  # peaks rise a little for a while, since memory that is free lies scattered
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
         source.name: _source_plan(source, lines, block)
         for source, lines, block in zip(stream.sources, owed, first, strict=True)
     }
-    return Plan(at, sources, max(memory.peak, memory_bound(stream, first)), speed)
+    return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed)
 
 
 def _warm_up(source: OpenSource, stream: Stream) -> None:
@@ -138,6 +140,11 @@ class _Block:
 def _computed(source: OpenSource, stream: Stream) -> _Block:
     """The first block of a source. Raises StreamError if it cannot be computed."""
     with watched() as memory:
+        if (
+            source.chunk_lines < source.block_lines < source.n_lines
+        ):  # the lines of a part are kept until the next is read
+            n_lines = min(source.block_lines, source.n_lines - source.block_lines)
+            compute_block(source, Address(Part(0, source.block_lines, n_lines), 0), stream.policy)
         block = compute_block(source, _first(source), stream.policy)
     if block.error:
         raise StreamError(block.error)
@@ -164,34 +171,31 @@ def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
 
 
 def measure(stream: Stream, *, seconds: float) -> float | None:
-    """Lines per second that a reader of a pipe gets over so many seconds; None if the stream ends too soon.
+    """Lines per second that the reader of a pipe gets in so many seconds; None if the first block is all there is.
 
-    What was computed before the first line came is not counted: it is written first, if that takes no longer.
+    What workers have computed before the first line comes is written first, and not counted, unless that takes longer
+    or the stream ends before.
     """
-    ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * _longest(stream)
+    longest = max(source.block_lines for source in stream.sources)
+    ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
     with stream.rehearsal() as rehearsal, _reader() as pipe:
-        blocks = rehearsal.blocks()
-        first = _written(blocks, pipe, rehearsal, until=(ahead, time.perf_counter() + seconds))
-        start = time.perf_counter()
-        n = _written(blocks, pipe, rehearsal, until=(None, start + seconds)) - first if first else 0
-        return n / (time.perf_counter() - start) if n else None
+        blocks, marks = rehearsal.blocks(), list[tuple[int, float]]()
+        for most, given in ((1, 0.0), (ahead, seconds), (None, seconds)):
+            _write(blocks, pipe, rehearsal, most=most, given=given)
+            marks.append((rehearsal.n, time.perf_counter()))
+    rates = [(n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before]
+    return rates[-1] if rates else None
 
 
-def _longest(stream: Stream) -> int:
-    """Lines of the longest block."""
-    return max(source.block_lines for source in stream.sources)
-
-
-def _written(blocks: Iterator[bytes], pipe: int, stream: Stream, *, until: tuple[int | None, float]) -> int:
-    """Write blocks until the stream has given so many lines, or it is so late; how many lines it has given."""
-    most, late = until
-    while (most is None or stream.n < most) and time.perf_counter() < late:
-        if (data := next(blocks, None)) is None:
-            break
+def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | None, given: float) -> None:
+    """Write blocks until the stream has given so many lines, or the given seconds are over; one if there are none."""
+    late = time.perf_counter() + given
+    while (data := next(blocks, None)) is not None:
         left = memoryview(data)
         while left:
             left = left[os.write(pipe, left) :]
-    return stream.n
+        if (most is not None and stream.n >= most) or time.perf_counter() >= late:
+            return
 
 
 @contextmanager
