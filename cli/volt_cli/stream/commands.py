@@ -12,7 +12,8 @@ from volt_cli import commands
 from volt_cli.console import print_json, say, show
 from volt_cli.options import Config, Json, Rank, Seed, Trust, Workers, World
 from volt_cli.places import is_stdout
-from volt_cli.stream.run import open_stream, run
+from volt_cli.stream.opening import open_stream
+from volt_cli.stream.run import run
 from volt_cli.stream.upkeep import cache, merge_states
 
 app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")

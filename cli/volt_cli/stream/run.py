@@ -15,42 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError, OutputError, StreamError, reason
-from volt_cli.console import say
+from volt_cli.console import Phases, prepare_kernels, say
 from volt_cli.ending import Ended
-from volt_cli.options import Config, NoUserCode, Quiet, Rank, Seed, Workers, World
+from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
+from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
 from volt_cli.stream.outlet import Outlet, Signals, is_open
 from volt_cli.stream.position import Consumer, Positions
 from volt_cli.stream.samples import Samples, Seen, blocks_and_samples
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
-
-
-def open_stream(
-    config: Path, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust", quiet: bool = False,
-    **options: Any,
-) -> Stream:  # fmt: skip
-    """The stream of a configuration; options that are None are the configuration's, or the environment's.
-
-    allow: what to do so that code which the configuration names is run
-    quiet: whether warnings are left out
-    """
-    from volt.stream.config.build import warnings_of
-    from volt.stream.running.ranks import from_environment
-    from volt.stream.running.stream import Stream
-
-    if (rank is None) != (world is None):
-        raise ConfigError("--rank and --world go together; give both or none")
-    there = from_environment() if rank is None or world is None else (rank, world)
-    given = {name: value for name, value in options.items() if value is not None}
-    try:
-        stream = Stream.from_config(config, rank=there[0], world=there[1], **given)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("say user_code=True", allow)) from None
-    for warning in () if quiet else warnings_of(source.source for source in stream.sources):
-        say(warning, mark="warning", style="bold yellow")
-    return stream
 
 
 @dataclass(frozen=True)
@@ -90,8 +65,10 @@ class StateOptions:
 
 
 def run(
-    config: Config,
+    config: ConfigOrPipeline,
+    pipeline: PipelineOptions,
     states: StateOptions,
+    sources: Sources = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", help="How many lines to write in this run; default: no end.")
     ] = None,
@@ -113,17 +90,23 @@ def run(
 ) -> None:
     """Write the stream's lines to stdout.
 
+    A pipeline is a stream that has a name: default gives one SOURCE as it is; example mixes a parallel and a
+    back-translated SOURCE, with a tag and case noise; multistream mixes any number, and mtdata data sets that MTData
+    downloads. Where a file has the name of a pipeline, the file is taken, as a configuration.
+
     SIGUSR1 prints metrics (JSON, stderr). SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
     _check(limit, states, summary, sample, log_every)
-    _check_files(config, states, [summary, sample])
+    opening = Opening(config, sources or (), pipeline)
+    _check_files(opening.files, states, [summary, sample])
     consumer = Consumer(states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(config, allow="leave --no-user-code out", quiet=quiet, **options))
-        _check_files(config, states, [summary, sample, stream.policy.quarantine], read=stream.files)
+        stream = stack.enter_context(open_stream(opening, allow="leave --no-user-code out", quiet=quiet, **options))
+        _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         positions = _restored(stream, consumer, states)
+        prepare_kernels(Phases(quiet=quiet), "stream")
         running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
         status = running.go(limit=limit, log_every=log_every, samples=Samples(sample))
         if running.interrupted:  # what is being computed is not waited for
@@ -159,19 +142,13 @@ def _check(
             check_writable(path)
 
 
-def _check_files(
-    config: Path,
-    states: StateOptions,
-    written: Sequence[str | Path | None],
-    *,
-    read: Sequence[str] = (),
-) -> None:
+def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
     """Raise ConfigError if the run would write over what it reads; only a state is replaced by the one that follows.
 
+    read: the configuration and, once they are known, the files of the sources and their transforms
     written: what is written besides the lines and the state
-    read: the files of the sources and their transforms, once they are known
     """
-    inputs = [config, *read, None if states.ack is None or states.ack.isdigit() else states.ack]
+    inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
     check_places(["-", states.state, *written], inputs)
     check_places(["-", *written], [states.from_state])
 

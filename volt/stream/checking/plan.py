@@ -11,22 +11,28 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
+from volt.stream.checking.memory import give_back, watched
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.shares import Part
 from volt.stream.reading.source import OpenSource
-from volt.stream.running.blocks import ComputedBlock, compute_block
+from volt.stream.running.blocks import compute_block
 from volt.stream.running.chunks import Address
 from volt.stream.running.stream import Stream
 
-VIEW_BYTES = 16  # a start and a size
-IN_WORK = 4  # copies of a block's bytes that its computation holds at the worst: read, joined, changed, written
+_READ_SIZE = 1 << 16
+_FEW = 1 << 6  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +101,48 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
     owed = [units / UNIT for units in shares_of(weights).owed(at)]
-    first = [compute_block(source, _first(source), stream.policy) for source in stream.sources]
+    for source in stream.sources:
+        _warm_up(source, stream)
+    with watched() as memory:
+        first = [_computed(source, stream) for source in stream.sources]
+        speed = measure(stream, seconds=seconds)
     sources = {
         source.name: _source_plan(source, lines, block)
         for source, lines, block in zip(stream.sources, owed, first, strict=True)
     }
-    return Plan(at, sources, memory_bound(stream), measure(stream, seconds=seconds))
+    return Plan(at, sources, max(memory.peak, memory_bound(stream, first)), speed)
+
+
+def _warm_up(source: OpenSource, stream: Stream) -> None:
+    """Load what the computation of blocks needs, which is no data; what it reads is dropped."""
+    compute_block(copy(source), Address(Part(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
+    give_back()
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The first block of a source.
+
+    n_lines: that it gives.
+    n_read: lines that it was made from.
+    size: bytes that it takes when it is done.
+    work: bytes that its computation takes at most, with the block itself.
+    """
+
+    n_lines: int
+    n_read: int
+    size: int
+    work: int
+
+
+def _computed(source: OpenSource, stream: Stream) -> _Block:
+    """The first block of a source. Raises StreamError if it cannot be computed."""
+    with watched() as memory:
+        block = compute_block(source, _first(source), stream.policy)
+    if block.error:
+        raise StreamError(block.error)
+    size = block.data.nbytes + block.ends.nbytes
+    return _Block(block.n_lines, block.n_read, size, max(memory.peak, size))
 
 
 def _first(source: OpenSource) -> Address:
@@ -108,33 +150,64 @@ def _first(source: OpenSource) -> Address:
     return Address(Part(0, 0, min(source.block_lines, source.n_lines)), 0)
 
 
-def _source_plan(source: OpenSource, lines: float, block: ComputedBlock) -> SourcePlan:
-    if block.error:
-        raise StreamError(block.error)
+def _source_plan(source: OpenSource, lines: float, block: _Block) -> SourcePlan:
     share = block.n_lines / block.n_read
     epochs = lines / share / source.n_lines if share else float("inf")
     return SourcePlan(lines, source.n_lines, share, epochs, source.block_lines)
 
 
-def memory_bound(stream: Stream) -> int:
+def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
     """Bytes that the stream's data take at most, about: blocks in use, ready and in work."""
-    blocks, n_workers = [_block_bytes(source) for source in stream.sources], stream.n_workers
-    ahead = sum(blocks) + 2 * n_workers * max(blocks)
-    return sum(blocks) + ahead * bool(n_workers) + max(1, n_workers) * IN_WORK * max(blocks)
-
-
-def _block_bytes(source: OpenSource) -> int:
-    n_lines = min(source.block_lines, source.n_lines)
-    return n_lines * (source.n_bytes // source.n_lines + 2 * VIEW_BYTES)
+    sizes, n_workers = [block.size for block in first], stream.n_workers
+    ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
+    return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
 
 
 def measure(stream: Stream, *, seconds: float) -> float | None:
-    """Lines per second over so many seconds, workers' start and first blocks left out."""
-    with stream.rehearsal() as rehearsal:
-        blocks, n = rehearsal.blocks(), 0
-        if next(blocks, None) is None:
-            return None
-        start, first = time.perf_counter(), rehearsal.n
-        while time.perf_counter() - start < seconds and next(blocks, None) is not None:
-            n = rehearsal.n - first
+    """Lines per second that a reader of a pipe gets over so many seconds; None if the stream ends too soon.
+
+    What was computed before the first line came is not counted: it is written first, if that takes no longer.
+    """
+    ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * _longest(stream)
+    with stream.rehearsal() as rehearsal, _reader() as pipe:
+        blocks = rehearsal.blocks()
+        first = _written(blocks, pipe, rehearsal, until=(ahead, time.perf_counter() + seconds))
+        start = time.perf_counter()
+        n = _written(blocks, pipe, rehearsal, until=(None, start + seconds)) - first if first else 0
         return n / (time.perf_counter() - start) if n else None
+
+
+def _longest(stream: Stream) -> int:
+    """Lines of the longest block."""
+    return max(source.block_lines for source in stream.sources)
+
+
+def _written(blocks: Iterator[bytes], pipe: int, stream: Stream, *, until: tuple[int | None, float]) -> int:
+    """Write blocks until the stream has given so many lines, or it is so late; how many lines it has given."""
+    most, late = until
+    while (most is None or stream.n < most) and time.perf_counter() < late:
+        if (data := next(blocks, None)) is None:
+            break
+        left = memoryview(data)
+        while left:
+            left = left[os.write(pipe, left) :]
+    return stream.n
+
+
+@contextmanager
+def _reader() -> Iterator[int]:
+    """A pipe to write to; somebody reads it."""
+    there, here = os.pipe()
+    reader = threading.Thread(target=_read, args=(there,), daemon=True)
+    reader.start()
+    try:
+        yield here
+    finally:
+        os.close(here)
+        reader.join()
+        os.close(there)
+
+
+def _read(pipe: int) -> None:
+    while os.read(pipe, _READ_SIZE):
+        pass

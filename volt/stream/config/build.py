@@ -110,6 +110,20 @@ def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True
     return _Builder(parse(text, path=path), Path(path).parent, user_code=user_code).configuration()
 
 
+def built_config(value: dict[str, Any], *, path: str) -> Configuration:
+    """Check a configuration given as values, without code of users; source files are looked for, from here.
+
+    path: what errors call it
+    Raises ConfigError that names every fault.
+
+    >>> built_config({"sources": {"wmt": {"path": "/nowhere/a.tsv"}}}, path="default")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: default: sources.wmt.path[1]: /nowhere/a.tsv: no such file; check the path
+    """
+    return _Builder(Document(path, value, {}), Path(), check_files=True, user_code=False).configuration()
+
+
 class _Builder:
     """Builds what a document declares, and collects what is wrong with it."""
 

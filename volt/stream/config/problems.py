@@ -96,7 +96,8 @@ def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
 
 def _told(problem: Problem, document: Document) -> str:
     where = dotted(problem.place)
-    return f"{document.path}:{document.line(problem.place)}: {where}{': ' * bool(where)}{problem.message}"
+    line = f":{document.line(problem.place)}" if document.lines else ""  # what is no file has none
+    return f"{document.path}{line}: {where}{': ' * bool(where)}{problem.message}"
 
 
 def dotted(place: Place) -> str:

@@ -1,12 +1,11 @@
-"""A declared source of lines → its indexed pieces, and the parts into which each epoch divides them.
+"""A declared source of lines → its files, indexed and cut into pieces.
 
 >>> import tempfile
->>> from volt.stream.reading.shares import parts
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"1\\n2\\n3\\n4\\n5\\n") and file.flush()
-...     source = open_source(Source("digits", (file.name,), block_lines=2), seed=1)
-...     [read_part(source, part).lines for part in parts(5, 2, epochs=1)]
-[['1', '2'], ['3', '4'], ['5']]
+...     source = open_source(Source("digits", (file.name,), split_lines=2), seed=1)
+...     source.sizes.tolist(), source.place_of(4)[1]
+([2, 2, 1], 5)
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
-from volt.stream.reading.order import Slice, permutation, read_order
+from volt.stream.reading.order import Slice, permutation
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
 from volt.stream.reading.shards import open_pair, open_shard
 from volt.stream.reading.shares import Part
-from volt.stream.transforms.batch import Batch, joined
+from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.choice import most_copies
 from volt.stream.transforms.opening import Kept, LoadedFiles, opened
 from volt.stream.transforms.transform import MOST_COPIES, Transform, is_compiled, joins_lines, signature
@@ -339,44 +338,3 @@ def _shard(source: Source, path: str, cache: Path | None) -> Shard:
     if source.keys:
         return open_shard(path, fields=dict(zip(source.names, source.keys, strict=True)), **options)
     return open_pair(dict(zip(source.names, source.paths, strict=True)), **options)
-
-
-def part_slices(source: OpenSource, part: Part) -> tuple[Slice, ...]:
-    """The slices of pieces that make up a part."""
-    order = source.piece_order(part.epoch)
-    return read_order(source.sizes, start=part.start, n_lines=part.n_lines, order=order)
-
-
-def line_order(source: OpenSource, part: Part, n: int) -> NDArray[np.int64] | None:
-    """The order of a part's n lines (or outputs), or None if they stay as they are."""
-    if source.source.shuffle == "none":
-        return None
-    return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
-
-
-def read_part(source: OpenSource, part: Part) -> Batch:
-    """The lines of a part, permuted if the source shuffles lines early; not yet known to be UTF-8.
-
-    Raises StreamError if a file has changed.
-    """
-    batch = joined([source.lines_of(found) for found in part_slices(source, part)])
-    is_early = source.source.shuffle == "lines" and not source.permutes_late
-    order = line_order(source, part, len(batch)) if is_early else None
-    return batch if order is None else batch.take(order)
-
-
-def permuted_late(source: OpenSource, part: Part, read: NDArray[np.int64], batch: Batch) -> Batch:
-    """What the lines of a part became, in the order in which the lines would have been read.
-
-    read: (n_lines,) their origins
-    Raises StreamError if a transform has changed their order.
-    """
-    from volt.kernels.columns import permuted
-
-    order = line_order(source, part, len(read))
-    if order is None:
-        return batch
-    places, firsts = np.empty(len(batch), np.int64), np.empty(len(read) + 1, np.int64)
-    if permuted(read, batch.origins, order, firsts, places) != len(batch):
-        raise StreamError(f"source {source.name!r}: a transform has changed the order of lines; set joins_lines in it")
-    return batch.take(places)

@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
 from volt.stream.reading.faults import Fault, Policy
+from volt.stream.reading.lines import line_order, permuted_late, read_part
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource, line_order, permuted_late, read_part
+from volt.stream.reading.source import OpenSource
 from volt.stream.running.chunks import Address, most_of, rows_of
 from volt.stream.running.unreadable import invalid_lines, unwritable_lines
 from volt.stream.transforms.batch import Batch

@@ -142,9 +142,9 @@ class Column:
         indices: of values, repeats allowed, or a boolean mask
         """
         chosen = np.asarray(indices)
-        chosen = chosen if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
-        memo = {name: measured[chosen] for name, measured in self.memo.items()}
-        return Column(self.data, self.starts[chosen], self.sizes[chosen], memo)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
+        memo = {name: measured.take(chosen) for name, measured in self.memo.items()}
+        return Column(self.data, self.starts.take(chosen), self.sizes.take(chosen), memo)
 
     def as_text(self) -> Column:
         """Ids as numbers with a space between two; text as it is."""

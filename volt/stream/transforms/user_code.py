@@ -13,10 +13,9 @@ prints goes to stderr.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -94,19 +93,35 @@ class User(ConfiguredTransform):
 
     def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
         """Call it line by line."""
-        rows, origins, bad = list[str](), list[int](), dict[int, str]()
-        lines, drawn = batch.lines, chance.generators(batch.origins) if wants_rng else repeat(None)
+        lines, drawn = batch.lines, chance.generators(batch.origins) if wants_rng else None
+        given: Iterator[Any] = iter(lines) if self.takes == "line" else (line.split("\t") for line in lines)
+        if drawn is not None:
+            call: Function = lambda one: function(one, rng=next(drawn))  # noqa: E731
+        else:
+            call = function
+        made = _Made()
         with printing_to_stderr():
-            for index, (line, rng) in enumerate(zip(lines, drawn, strict=False)):
-                given = line if self.takes == "line" else line.split("\t")
+            while made.n_called < len(lines):
                 try:
-                    made = self._made(line, function(given, rng=rng) if wants_rng else function(given))
+                    self._call(call, given, lines, made)
                 except Exception as error:
-                    bad[index] = self._fault(error)
-                else:
-                    rows += made
-                    origins += [index] * len(made)
-        return _batch_of(batch, rows, origins, bad)
+                    made.bad[made.n_called] = self._fault(error)
+                    made.n_called += 1
+        made.check(self._fault)
+        return _batch_of(batch, made.rows, made.origins, made.bad)
+
+    def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: _Made) -> None:
+        """Call it for line after line until it raises an error. What it returns may change with the next call."""
+        is_usual = self.takes == "fields" and not self.append
+        for one in given:
+            result = call(one)
+            if is_usual and type(result) is list and result and type(result[0]) is str:
+                made.rows.append(_joined(result))
+                made.widths.append(len(result))
+                made.origins.append(made.n_called)
+            else:
+                made.add(self._made(lines[made.n_called], result))
+            made.n_called += 1
 
     def _made(self, line: str, result: object) -> list[str]:
         """The lines that a result stands for. Raises TypeError if it is none of what the documentation allows."""
@@ -230,6 +245,70 @@ def _origins_of(batch: Batch, made: pyarrow.RecordBatch, function: str) -> NDArr
     if not np.isin(found, batch.origins).all():
         raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
     return found
+
+
+@dataclass(slots=True)
+class _Made:
+    """What has become of the lines for which a function was called.
+
+    n_called: how many those are
+    rows, origins: the lines that it made, and from which line each
+    widths: how many fields each of them was made of; 0 where it has been looked at already
+    bad: what is wrong with lines
+    """
+
+    n_called: int = 0
+    rows: list[str] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+    bad: dict[int, str] = field(default_factory=dict)
+
+    def add(self, rows: list[str]) -> None:
+        """Note lines that have been looked at."""
+        self.rows += rows
+        self.widths += [0] * len(rows)
+        self.origins += [self.n_called] * len(rows)
+
+    def check(self, fault: Callable[[Exception], str]) -> None:
+        """Look at the others, all at once where they are good. Those that cannot be written are bad."""
+        looked_at = sum(row.count("\t") for row, width in zip(self.rows, self.widths, strict=True) if not width)
+        n_tabs = sum(width - 1 for width in self.widths if width) + looked_at
+        text = "\n".join(self.rows)
+        if text.count("\t") == n_tabs and text.count("\n") == max(0, len(self.rows) - 1) and is_writable(text):
+            return
+        for place in reversed(range(len(self.rows))):
+            try:
+                _check_row(self.rows[place], self.widths[place])
+            except (ValueError, TypeError) as error:
+                self.bad[self.origins[place]] = fault(error)
+                del self.rows[place], self.origins[place], self.widths[place]
+
+
+def is_writable(text: str) -> bool:
+    """Whether a text can be written as UTF-8: no lone surrogate is in it.
+
+    >>> is_writable("é"), is_writable("\\ud800")
+    (True, False)
+    """
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _joined(fields: list[str]) -> str:
+    """A line of its fields. Raises TypeError that says which is no string."""
+    try:
+        return "\t".join(fields)
+    except TypeError:
+        return _row(fields)
+
+
+def _check_row(line: str, width: int) -> None:
+    """Raise ValueError unless a line can be written, and has so many fields; 0 for any number."""
+    if width and line.count("\t") != width - 1:
+        raise ValueError(f"returned a field with a tab inside: {line!r}")
+    _line(line)
 
 
 def _row(result: object) -> str:
