@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from volt.stream.reading.faults import Fault
 from volt.stream.reading.shares import Part
 from volt.stream.reading.source import OpenSource, open_source
 from volt.stream.running.blocks import compute_block
-from volt.stream.running.chunks import Address, n_chunks
+from volt.stream.running.chunks import FIRST, Address, n_chunks, rows_of
 from volt.stream.transforms.transform import Transform, signature
 
 
@@ -83,6 +84,20 @@ class Mark:
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         drawn = chance.words(batch.origins).tolist()
         return batch.with_lines([f"{line}\t{number}" for line, number in zip(batch.lines, drawn, strict=True)])
+
+
+@given(st.integers(1, 3_000), st.integers(1, 1_000))
+def test_chunks_tile_a_part(n_lines: int, most: int) -> None:
+    """Chunks hold every row once, in order, and `most` of them at most; the first of many is small, and each has twice
+    as many as the one before, until they are full.
+    """
+    spans = [rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))]
+    assert [row for low, high in spans for row in range(low, high)] == list(range(n_lines))
+    sizes = [high - low for low, high in spans]
+    assert 1 <= min(sizes) <= max(sizes) <= most
+    if most < n_lines:
+        assert sizes[0] < 2 * FIRST
+        assert all(after in (2 * before, most) for before, after in pairwise(sizes[:-1]))
 
 
 def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
