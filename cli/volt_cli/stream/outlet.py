@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -86,6 +87,24 @@ class Signals:
             os.read(self.wake, 512)
 
 
+@contextmanager
+def own_stdout() -> Iterator[int]:
+    """A descriptor that leads to stdout, for the lines alone: what anybody else writes to stdout goes to stderr inside.
+
+    A user's function may start a program that writes to stdout, and so may a library that it calls.
+    """
+    sys.stdout.flush()
+    number = sys.stdout.fileno()
+    out = os.dup(number)
+    elsewhere = 2 if is_open(2) else os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(elsewhere, number)
+        yield out
+    finally:
+        os.dup2(out, number)
+        os.close(out)
+
+
 class Outlet:
     """Writes to a descriptor. n_lines: whole lines that have left.
 
@@ -95,7 +114,7 @@ class Outlet:
     def __init__(
         self, out: int, signals: Signals, *, listen: dict[int, Callable[[], bool]], every: Callable[[], object]
     ) -> None:
-        self.n_lines = 0
+        self.n_lines, self._pid = 0, os.getpid()
         self._signals, self._listen, self._every = signals, dict(listen), every
         self._out, self._own, self._chunk = _unblocked(out)
         self._poll = select.poll()
@@ -109,6 +128,8 @@ class Outlet:
 
         Raises BrokenPipeError if nobody reads, OSError if the disk is full.
         """
+        if os.getpid() != self._pid:  # a fork by a user's function has come back from it, and is no second stream
+            os._exit(1)
         position, view, deadline = 0, memoryview(data), 0.0
         while position < len(data):
             if self._signals.stop:

@@ -20,7 +20,7 @@ from volt_cli.ending import Ended
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
-from volt_cli.stream.outlet import Outlet, Signals, is_open
+from volt_cli.stream.outlet import Outlet, Signals, is_open, own_stdout
 from volt_cli.stream.position import Consumer, Positions
 from volt_cli.stream.samples import Samples, Seen, blocks_and_samples
 
@@ -102,12 +102,15 @@ def run(
     consumer = Consumer(states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
+        out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
         stream = stack.enter_context(open_stream(opening, allow="leave --no-user-code out", quiet=quiet, **options))
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         positions = _restored(stream, consumer, states)
         prepare_kernels(Phases(quiet=quiet), "stream")
-        running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
+        running = _Run(
+            stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet
+        )
         status = running.go(limit=limit, log_every=log_every, samples=Samples(sample))
         if running.interrupted:  # what is being computed is not waited for
             sys.stdout.flush()
@@ -181,6 +184,7 @@ class _Run:
         consumer: Consumer,
         signals: Signals,
         *,
+        out: int,
         every: int,
         summary: Path | None,
         quiet: bool,
@@ -192,8 +196,7 @@ class _Run:
         if consumer.descriptor is not None:
             listen[consumer.descriptor] = consumer.listen
         self._acknowledged, self.interrupted = consumer.speaks, False
-        sys.stdout.flush()
-        self._outlet = Outlet(sys.stdout.fileno(), signals, listen=listen, every=self._attend)
+        self._outlet = Outlet(out, signals, listen=listen, every=self._attend)
 
     def go(self, *, limit: int | None, log_every: int | None, samples: Samples) -> int:
         """Write lines until the limit, the stream's end, the reader's end or a signal; the exit status."""

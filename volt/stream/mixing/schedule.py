@@ -142,7 +142,7 @@ class Shares:
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
     """The shares that weights ask for. Raises ConfigError if a positive weight rounds to nothing, or all are 0.
 
-    may_end: all may be 0, from some sample on or up to one; nobody has a share there
+    may_end: all may be 0: up to a point, where what follows counts at once; or from one on, where nobody has a share
 
     >>> shares_of([1.0, 1e-30])
     Traceback (most recent call last):
@@ -155,6 +155,8 @@ def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
         for stair, shares in _stairs(weights, start, end, may_end=may_end):
             starts.append(stair)
             rows.append(_whole(shares))
+    for stretch in reversed(range(len(rows) - 1)):
+        rows[stretch] = rows[stretch] if any(rows[stretch]) else rows[stretch + 1]
     return Shares(tuple(starts), np.array(rows, np.int64))
 
 

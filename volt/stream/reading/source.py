@@ -325,7 +325,8 @@ def open_source(
     filled = tuple(shard for shard in shards if shard.n_lines)
     if not filled:
         why = f"; {faults[0].reason}" if faults else ""
-        raise StreamError(f"source {source.name!r}: no line in {len(paths)} files ({paths[0]} …){why}; name others")
+        held = paths[0] if len(paths) == 1 else f"{paths[0]} and {counted(len(paths) - 1, 'other file')}"
+        raise StreamError(f"source {source.name!r}: no line in {held}{why}; name others")
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
     return OpenSource(source, filled, seed, tuple(faults), stamps, files)
 

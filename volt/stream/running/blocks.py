@@ -198,8 +198,9 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
                 return _told(run, transform, batch, fault.made)
         except Exception as error:
             reasons = _found(run, position, transform, batch)
-            if not reasons or _is_mistake(batch, reasons):
-                raise _whole_failure(run, transform, error, on_all=bool(reasons)) from error
+            if not reasons:
+                raise _whole_failure(run, transform, error) from error
+            _refuse_mistake(run, transform, batch, reasons)
             batch = run.without(batch, reasons)
         else:
             return _told(run, transform, batch, done)
@@ -257,10 +258,9 @@ def _where(run: _Run, transform: Transform) -> str:
     return f"source {run.source.name!r}, epoch {epoch}, lines from {start} on: transform {transform.name!r}"
 
 
-def _whole_failure(run: _Run, transform: Transform, error: Exception, *, on_all: bool) -> StreamError:
+def _whole_failure(run: _Run, transform: Transform, error: Exception) -> StreamError:
     told = "".join(traceback.format_exception(error)).rstrip()
-    how = "fails on each line" if on_all else "failed on the block, though on none of its lines alone"
-    return StreamError(f"{_where(run, transform)} {how}:\n{told}")
+    return StreamError(f"{_where(run, transform)} failed on the block, though on none of its lines alone:\n{told}")
 
 
 def shown_lines(batch: Batch) -> list[str]:

@@ -7,6 +7,7 @@ count as taken from their sources when more are asked for.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ class Flow:
         self.sources, self.ends, self.policy, self.configuration = sources, ends, policy, configuration
         self._supply, self._mixture = supply, Mixture([source.source.weight for source in sources])
         self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
+        self._lock = threading.RLock()  # of those who read the stream
         self._stand_at(State(0, {}, configuration))
 
     # how it stands
@@ -108,6 +110,8 @@ class Flow:
 
     def _next(self, most: int | None) -> int | None:
         """How many lines can be given at once, at least one and at most `most`; None at the end of the stream."""
+        if self._supply.is_from_elsewhere:  # a fork of the process that started the workers has none
+            self._release()
         self._settle()
         self._run += 1
         if not self._started:
@@ -160,7 +164,9 @@ class Flow:
         if not again and not address.part.is_begun:
             self._tally.charge(n_read=block.n_read, faults=block.faults)
             self._fields.update(block.fields)
-        if tap.n_empty >= self.sources[source].n_lines:
+        if (
+            tap.n_empty >= 2 * self.sources[source].n_lines
+        ):  # the last of one epoch and the first of the next may be good
             raise StreamError(f"source {tap.name!r}: no line of an epoch passes its transforms; loosen its filters")
         return True
 

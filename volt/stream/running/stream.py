@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from volt import arguments
 from volt.display import counted
@@ -171,7 +171,7 @@ class Stream(Flow):
 
     @property
     def n_workers(self) -> int:
-        """Processes that compute ahead."""
+        """How many compute ahead: threads, or processes for Python code."""
         return self._supply.n_workers
 
     @property
@@ -181,27 +181,36 @@ class Stream(Flow):
 
     def __iter__(self) -> Iterator[str]:
         """Lines without line ends. A line counts as given when it is handed out."""
-        while (size := self._next(None)) is not None:
-            run, lines = self._run, mixed(self._taps, self._turns[:size]).tobytes().decode().split("\n")
+        while True:
+            with self._lock:
+                if (size := self._next(None)) is None:
+                    return
+                run, data = self._run, mixed(self._taps, self._turns[:size])
+            lines = data.tobytes().decode().split("\n")
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
-                    if self._run != run:
-                        raise StreamError(
-                            "the stream has been read by another iterator, or restored, since; make a new iterator"
-                        )
-                    self._given += 1
+                    with self._lock:
+                        if self._run != run:
+                            raise StreamError(
+                                "the stream has been read by another iterator, or restored, since; make a new iterator"
+                            )
+                        self._given += 1
                     yield line
-                self._expect()
+                with self._lock:
+                    self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
         """The same lines, many at a time: bytes of whole lines with line ends, as fast as they come.
 
         limit: how many lines at most. The lines of a block count as given when it is handed out.
         """
-        left = None if limit is None else arguments.whole(limit, "limit")
-        while (left is None or left > 0) and (size := self._next(left)) is not None:
-            data = mixed(self._taps, self._turns[:size]).tobytes()
-            self._given = size
+        left = None if limit is None else arguments.whole(limit, "limit", low=0)
+        while left is None or left > 0:
+            with self._lock:
+                if (size := self._next(left)) is None:
+                    return
+                data = mixed(self._taps, self._turns[:size]).tobytes()
+                self._given = size
             left = None if left is None else left - size
             yield data
 
@@ -211,9 +220,10 @@ class Stream(Flow):
         n: how many lines, 0 or more
         """
         left = n = arguments.whole(n, "n", low=0)
-        while left > 0 and (size := self._next(left)) is not None:
-            self._given = size
-            left -= size
+        with self._lock:
+            while left > 0 and (size := self._next(left)) is not None:
+                self._given = size
+                left -= size
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
@@ -221,8 +231,9 @@ class Stream(Flow):
 
         None at the end.
         """
-        if self._next(1) is None:
-            return None
+        with self._lock:
+            if self._next(1) is None:
+                return None
         tap = self._taps[source := int(self._turns[0])]
         return None if tap.address is None else (source, tap.address, tap.cursor.inside)
 
@@ -261,6 +272,11 @@ class Stream(Flow):
             fields=dict(self._fields), sources=source_summaries(self.sources, cursors, self._mixture, self._taps),
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
         )  # fmt: skip
+
+    def __reduce__(self) -> NoReturn:
+        """A stream owns workers and stands somewhere; what can be sent is its state."""
+        remedy = "open it there, and restore its state()"
+        raise TypeError(f"a Stream cannot be sent to another process; {remedy}")
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""

@@ -10,6 +10,7 @@ Workers are started when a block is first needed.
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterator, Sequence
 
@@ -59,6 +60,7 @@ class Supply:
         self.n_workers, self.start_method = n_workers, start_method
         self._rank, self._world = rank, world
         self._blocks: Blocks | None = None
+        self._pid = os.getpid()
 
     def take(
         self, source: int, *, cursors: Sequence[Cursor], shares: Sequence[float]
@@ -81,7 +83,7 @@ class Supply:
             self._blocks = BlocksAhead(self._sources, queues, self._pools(), most=_AHEAD * self.n_workers)
         else:
             self._blocks = LocalBlocks(self._sources, queues, self._policy)
-        self._finalizer = weakref.finalize(self, self._blocks.close)
+        self._finalizer, self._pid = weakref.finalize(self, self._blocks.close), os.getpid()
         self._blocks.expect(shares)
         return self._blocks
 
@@ -104,11 +106,17 @@ class Supply:
         if self._blocks is not None:
             self._blocks.expect(shares)
 
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether workers were started by a process that this one is a fork of."""
+        return self._blocks is not None and self._pid != os.getpid()
+
     def close(self) -> bool:
         """End the workers; whether there was anything to end. What is asked for next starts anew."""
         if self._blocks is None:
             return False
         self._finalizer.detach()
-        self._blocks.close()
+        if not self.is_from_elsewhere:
+            self._blocks.close()
         self._blocks = None
         return True

@@ -104,7 +104,7 @@ class User(ConfiguredTransform):
             while made.n_called < len(lines):
                 try:
                     self._call(call, given, lines, made)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     made.bad[made.n_called] = self._fault(error)
                     made.n_called += 1
         made.check(self._fault)
@@ -149,7 +149,7 @@ class User(ConfiguredTransform):
                     for made in function(given.rest(), **options):
                         rows.append(_row(made))
                         origins.append(given.last)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     given.place = max(given.place, first + 1)  # it raised before it took a line
                     bad[given.last] = self._fault(error)
                     while origins and origins[-1] >= given.last:
@@ -165,12 +165,12 @@ class User(ConfiguredTransform):
             with printing_to_stderr():
                 made = function(batch.to_arrow(), **options)
             return _batch_of_arrow(batch, made, self.function)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
                 raise
             raise LineFault({0: self._fault(error)}) from None
 
-    def _fault(self, error: Exception) -> str:
+    def _fault(self, error: BaseException) -> str:
         """What went wrong, and where in the user's file."""
         place = f"{self.file}:{line_of(error, self.file)}"
         return f"{self.function}: {type(error).__name__}: {error} ({place})"
@@ -206,13 +206,15 @@ def _batch_of(batch: Batch, rows: list[str], origins: list[int], bad: Mapping[in
     return made
 
 
-def _batch_of_arrow(batch: Batch, made: pyarrow.RecordBatch, function: str) -> Batch:
+def _batch_of_arrow(batch: Batch, made: pyarrow.RecordBatch | None, function: str) -> Batch:
     """What a function made of a record batch.
 
     Raises TypeError or ValueError if it is none, or rows cannot be told apart, LineFault for values that break a line.
     """
     import pyarrow as pa
 
+    if made is None:
+        return batch.take(np.zeros(0, np.int64))
     if not isinstance(made, pa.RecordBatch | pa.Table):
         raise TypeError(f"{function} returned {type(made).__name__}, not a pyarrow RecordBatch")
     columns = [Column.from_arrow(made.column(name)) for name in made.column_names if name != _ROW]
@@ -269,7 +271,7 @@ class _Made:
         self.widths += [0] * len(rows)
         self.origins += [self.n_called] * len(rows)
 
-    def check(self, fault: Callable[[Exception], str]) -> None:
+    def check(self, fault: Callable[[BaseException], str]) -> None:
         """Look at the others, all at once where they are good. Those that cannot be written are bad."""
         looked_at = sum(row.count("\t") for row, width in zip(self.rows, self.widths, strict=True) if not width)
         n_tabs = sum(width - 1 for width in self.widths if width) + looked_at

@@ -114,7 +114,7 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
     return ""
 
 
-def line_of(error: Exception, file: Path) -> int:
+def line_of(error: BaseException, file: Path) -> int:
     """The innermost line of the file that had a part in an error; 0 if none had."""
     return next(
         (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
