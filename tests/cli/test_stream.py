@@ -32,6 +32,24 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     assert other.lines == expected(50, seed=6) != expected(50)
 
 
+def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
+    """What a user's function, or a program that it starts, writes to stdout goes to stderr; what it forks ends."""
+    (stream_folder / "loud.py").write_text(
+        "import os, subprocess\n"
+        "def loud(fields):\n    print('P')\n    os.write(1, b'W\\n')\n    subprocess.run(['echo', 'E'])\n"
+        "    return fields\n"
+        "def forks(fields):\n    os.fork()\n    return fields\n"
+    )
+    config = "sources: {{two: {{path: two.tsv.gz, epochs: 1, transforms: [user: {{file: loud.py, function: {}}}]}}}}"
+    (stream_folder / "few.tsv").write_text("a\nb\nc\n")
+    for function, n_workers in (("loud", 0), ("loud", 1), ("forks", 0)):
+        (stream_folder / "loud.yaml").write_text(config.format(function).replace("two.tsv.gz", "few.tsv"))
+        done = volt_stream("run", "loud.yaml", "-q", "--workers", n_workers)
+        assert sorted(done.lines) == ["a", "b", "c"]
+        if function == "loud":
+            assert sorted(done.stderr.split()) == sorted(b"P W E".split() * 3)
+
+
 def test_summary_is_a_file_too(volt_stream: Run, stream_folder: Path) -> None:
     """--summary writes the metrics as JSON."""
     volt_stream("run", "stream.yaml", "--limit", 10, "--summary", "summary.json", "-q")

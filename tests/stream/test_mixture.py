@@ -178,11 +178,14 @@ def test_an_ended_source_leaves_its_share_to_the_others() -> None:
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.one_of(values, schedules()), min_size=1, max_size=4), st.integers(0, 300))
 def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> None:
-    """When a source ends, the others share the turns for as long as one of them has a weight, and not one turn more."""
+    """When a source ends, the others share the turns for as long as one of them has a weight, or will have, and not one
+    turn more.
+    """
     left = Mixture((1.0, *weights), _counts(Mixture((1.0, *weights)).turns(n).tolist() or [0], len(weights) + 1)[-1])
     mixture = left.end(0)
-    idle = [sample for sample in range(left.n, 700) if not any(_between(weight, sample) for weight in weights)]
-    expected = idle[0] - left.n if idle else None
+    alive = [sample for sample in range(left.n, 2000) if any(_between(weight, sample) for weight in weights)]
+    end = alive[-1] + 1 if alive else left.n
+    expected = end - left.n if end < 700 else None
     if mixture is None:
         assert expected == 0
         return
@@ -205,7 +208,7 @@ def _weight(weight: Weight, sample: int) -> float:
     return weight.at(sample) if isinstance(weight, Schedule) else weight
 
 
-@pytest.mark.parametrize("zero", [0.0, Schedule(((0, 1.0), (5, 0.0))), Schedule(((0, 0.0), (90, 1.0)))])
+@pytest.mark.parametrize("zero", [0.0, Schedule(((0, 1.0), (5, 0.0)))])
 def test_the_others_may_have_no_weight(zero: Weight) -> None:
     """When the last source with a weight ends, nobody's turn is left: that is an end, and no error."""
     mixture = Mixture((1.0, zero, 0.0))

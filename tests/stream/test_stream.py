@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -124,6 +127,47 @@ def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
     next(newer)
     with pytest.raises(StreamError, match="make a new iterator"):
         next(older)
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: int) -> None:
+    """Of two threads that read one stream, each line goes to one of them, and the slower one is told."""
+    source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
+    lines, told = [list[str](), list[str]()], list[str]()
+
+    def read(own: list[str]) -> None:
+        try:
+            for line in stream:
+                own.append(line)
+        except StreamError as error:
+            told.append(str(error))
+
+    with deadline(60), make([source], n_workers=n_workers) as stream:
+        threads = [threading.Thread(target=read, args=(own,)) for own in lines]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert Counter([*lines[0], *lines[1]]).most_common(1)[0][1] == 1
+    assert len(lines[0]) + len(lines[1]) == 3000 or len(told) == 2
+
+
+def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> None:
+    """Threads do not come along into a fork; it starts new ones, and both processes give the same lines."""
+    source = Source("d", numbered(tmp_path, "d", 300), epochs=1, block_lines=10)
+    with deadline(60), make([source], n_workers=1) as stream:
+        first = next(iter(stream))
+        if (child := os.fork()) == 0:
+            rest = list(stream)
+            os._exit(0 if len(rest) == 299 and first not in rest else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(list(stream)) == 299
+
+
+def test_a_stream_stays_in_its_process(make: Make) -> None:
+    """It cannot be pickled, before or after it was read; the error says what can be sent instead."""
+    with pytest.raises(TypeError, match=r"cannot be sent to another process; open it there, and restore its state"):
+        pickle.dumps(make())
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
