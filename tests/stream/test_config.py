@@ -22,6 +22,7 @@ from volt.stream.examples.recipes import RECIPES, write_recipe
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.filters import Length, SkipBlank
@@ -475,3 +476,16 @@ def test_what_would_fill_the_memory_is_refused() -> None:
     for steps in ("{repeat: }, " * 3000, "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}"):
         with pytest.raises(ConfigError, match=r"more than 10,000 lines of one"):
             parse_config(f"sources: {{a: {{path: a, transforms: [{steps}]}}}}")
+
+
+def test_tables_have_columns(tmp_path: Path) -> None:
+    """`columns` names the fields of JSON lines; transforms may name them too, and lines are those of the keys."""
+    (tmp_path / "a.jsonl").write_text('{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n')
+    told = (
+        "sources: {a: {path: a.jsonl, epochs: 1, columns: {src: de, tgt: to.en}, transforms: [upper: {fields: [tgt]}]}}"
+    )
+    (tmp_path / "stream.yaml").write_text(told)
+    assert sorted(Stream.from_config(tmp_path / "stream.yaml")) == ["Haus\tHOUSE", "Tier\tANIMAL"]
+    (tmp_path / "stream.yaml").write_text("sources: {a: {path: a.jsonl, columns: {}}}")
+    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: goes with path, and names one field"):
+        Stream.from_config(tmp_path / "stream.yaml")

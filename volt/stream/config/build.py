@@ -165,7 +165,8 @@ class _Builder:
         )
         for place, source in {**places, ("each",): value.get("each")}.items():
             if isinstance(source, dict):
-                steps = self._steps(tuple(pair) if isinstance(pair := source.get("pair"), dict) else ())
+                named = source.get("pair") or source.get("columns")
+                steps = self._steps(tuple(named) if isinstance(named, dict) else ())
                 steps.of(source.get("transforms"), (*place, "transforms"))
                 steps.of(value.get("transforms"), ("transforms",))
 
@@ -195,9 +196,9 @@ class _Builder:
             yield self._source(name, source, options.transforms, ("sources", name))
 
     def _source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
-        told = options.model_dump(exclude={"path", "pair", "weight", "transforms", "temperature"})
+        told = options.model_dump(exclude={"path", "pair", "columns", "weight", "transforms", "temperature"})
         checks = {key: told.pop(key) for key in ("min_fields", "max_fields", "max_chars", "blank")}
-        names = tuple(options.pair or ())
+        names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
         steps = self._steps(names)
         if not isinstance(weight := options.weight, float):
             points = tuple((sample, value) for sample, value in weight.points)
@@ -212,7 +213,8 @@ class _Builder:
                 weight=weight,
                 transforms=steps.of(options.transforms, (*place, "transforms")) + steps.of(common, ("transforms",)),
                 checks=self._notes.made(Checks, place, **checks) or Checks(),
-                **({"names": names} if names else {}),
+                names=names,
+                keys=keys,
                 **told,
             ),
         )
@@ -223,6 +225,8 @@ class _Builder:
             both = "path and pair are both given; leave one out"
             self._notes.add(place, both if options.pair else "key 'path' is missing; give it, or pair")
             return ("",)
+        if options.columns is not None and (options.pair is not None or not options.columns):
+            self._notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")
         if options.pair is not None:
             return self._pair(options.pair, (*place, "pair"))
         named = [options.path] if isinstance(options.path, str) else options.path or []
@@ -293,7 +297,9 @@ class _Builder:
         sizes = list[int]()
         for path in paths:
             try:
-                shard = open_shard(path, split_lines=each.split_lines, cache=cache, max_line=each.max_line or None)
+                shard = open_shard(
+                    path, split_lines=each.split_lines, fields=each.columns, cache=cache, max_line=each.max_line or None
+                )
             except VoltError as error:
                 self._notes.add(("each", "path" if each.pair is None else "pair"), error)
             else:

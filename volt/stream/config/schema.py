@@ -66,6 +66,9 @@ class SourceOptions(_Model):
     pair: dict[str, str] | None = None
     """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
     {src: wmt.de, tgt: wmt.en}. Options of transforms may then name fields, too."""
+    columns: dict[str, str] | None = None
+    """Of JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
+    {src: de, tgt: translation.en}; a dot leads into what a key holds."""
     weight: Weight = 1.0
     """Its share of the stream, relative to the weights of the other sources."""
     transforms: Steps = []

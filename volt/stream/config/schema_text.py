@@ -42,7 +42,7 @@ def _everything() -> Iterator[str]:
         yield from _section(title, definitions[name])
     yield "Transforms and filters. In a list of them, one is written `- NAME`, `- NAME: {option: value, …}`, or"
     yield "`- NAME: value`, which gives its first option. Fields count from 1;"
-    yield "those of a `pair` have names, too.\n"
+    yield "those of a `pair` and of `columns` have names, too.\n"
     for name in TRANSFORMS:
         yield from _section(name, definitions[name])
     yield from _section("variant (of choice)", definitions["VariantOptions"])

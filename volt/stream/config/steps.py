@@ -103,7 +103,9 @@ class Steps:
         if value in self.names:
             return self.names.index(value) + 1
         known = (
-            near(value, self.names) if self.names else "fields have names where the source is a `pair`; give a number"
+            near(value, self.names)
+            if self.names
+            else "fields have names where the source has a `pair` or `columns`; give a number"
         )
         self.notes.add(place, f"no field is called {value!r}; {known}")
         return value
