@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError, OutputError, StreamError, reason
-from volt_cli.console import Phases, prepare_kernels, say
+from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.ending import Ended
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
@@ -107,7 +107,7 @@ def run(
         stream = stack.enter_context(open_stream(opening, allow="leave --no-user-code out", quiet=quiet, **options))
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         positions = _restored(stream, consumer, states)
-        prepare_kernels(Phases(quiet=quiet), "stream")
+        _say_what_is_compiled(quiet=quiet)
         running = _Run(
             stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet
         )
@@ -172,6 +172,15 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Posit
             "remove the file, or go on with --resume or --from-state"
         )
     return positions
+
+
+def _say_what_is_compiled(*, quiet: bool) -> None:
+    """Compile the loops of every stream, if that has not been done; which of them this one needs, it loads itself."""
+    with loading():
+        from volt.kernels.ready import missing
+
+    if missing("stream"):
+        prepare_kernels(Phases(quiet=quiet), "stream")
 
 
 class _Run:
