@@ -30,6 +30,8 @@ REMEDIES = {
     r"\bVocabulary\.closed\(\)": "--closed",
     r"\bvolt\.formats\.check\b": "--check",
     r"\baccept=[\[(]['\"](\w+)['\"],?[\])]": r"--accept \1",
+    r"\b(weights|langs)=(?=\S)": r"--\1 ",
+    r"\bgive langs\b": "give --langs",
     r"\bn_merges\b": "--candidates",
     r"\bmultiple_of=(\d+)": r"--multiple-of \1",
     r"^system '([^']*)':": r"--with \1:",

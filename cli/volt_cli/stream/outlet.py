@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import UnsupportedOperation
 from types import FrameType
 
 from volt_cli.ending import Ended
@@ -175,6 +176,14 @@ class Outlet:
         """Let go of what was opened here."""
         if self._own:
             os.close(self._out)
+
+
+def stdout_is_open() -> bool:
+    """Whether lines can be written to stdout, as far as it is a file of the system."""
+    try:
+        return is_open(sys.stdout.fileno())
+    except UnsupportedOperation:
+        return True
 
 
 def is_open(out: int) -> bool:

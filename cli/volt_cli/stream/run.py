@@ -20,7 +20,7 @@ from volt_cli.ending import Ended
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
-from volt_cli.stream.outlet import Outlet, Signals, is_open, own_stdout
+from volt_cli.stream.outlet import Outlet, Signals, own_stdout, stdout_is_open
 from volt_cli.stream.position import Consumer, Positions
 from volt_cli.stream.samples import Samples, Seen, blocks_and_samples
 
@@ -99,6 +99,8 @@ def run(
     _check(limit, states, summary, sample, log_every)
     opening = Opening(config, sources or (), pipeline)
     _check_files(opening.files, states, [summary, sample])
+    if sample is not None and log_every is None:
+        raise ConfigError("--sample needs --log-every; say which lines it is to hold")
     consumer = Consumer(states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
@@ -130,14 +132,12 @@ def _check(
         raise ConfigError(
             f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
         )
-    if not is_open(sys.stdout.fileno()):
+    if not stdout_is_open():
         raise OutputError("stdout is closed, and the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to go on from")
     if states.accept and not (states.resume or states.from_state):
         raise ConfigError("--accept needs --from-state or --resume; say what to go on from")
-    if sample is not None and log_every is None:
-        raise ConfigError("--sample needs --log-every; say which lines it is to hold")
     for option, path in (("--state", states.state), ("--summary", summary), ("--sample", sample)):
         if is_stdout(path):
             raise ConfigError(f"{option} {path}: stdout is for the lines; name a file")

@@ -30,7 +30,7 @@ def downloaded(name: str, *, langs: str) -> dict[str, str]:
     Raises MissingLibraryError if there is no MTData, ConfigError if a name cannot be one, StreamError if it gives none.
     """
     if not _CODES.fullmatch(langs):
-        raise ConfigError(f"--langs {shown(langs)}: give two codes of three letters, as in deu-eng")
+        raise ConfigError(f"langs={shown(langs)}: give two codes of three letters, as in deu-eng")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith(("-", ".")):
         raise ConfigError(f"{shown(name)}: no name of a data set; mtdata list -l {langs} names them")
     folder, codes = folder_of(langs) / name, langs.split("-")

@@ -1,10 +1,10 @@
 """The block that the stream takes a source's next lines from: how much of it has been given, and the lines that follow.
 
->>> tap = Tap("wmt")
+>>> tap = Tap("wmt", Cursor(lines=1, epoch=0, start=3, offset=1))
 >>> block = ComputedBlock(np.frombuffer(b"a\\nb\\nc\\n", np.uint8), np.array([2, 4, 6]), n_read=3)
 >>> tap.fill(Address(Part(0, 3, 3), 0), block, offset=1)
 >>> tap.left, bytes(mixed([tap], np.zeros(2, np.int64))), tap.cursor
-(2, b'b\\nc\\n', Cursor(lines=0, epoch=0, start=3, offset=1, chunk=0, before=0))
+(2, b'b\\nc\\n', Cursor(lines=1, epoch=0, start=3, offset=1, chunk=0, before=0, deal=()))
 """
 
 from __future__ import annotations

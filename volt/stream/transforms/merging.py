@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from volt.stream.transforms.batch import Batch, Longs
-from volt.stream.transforms.column import Column
+from volt.stream.transforms.column import Column, frozen
 
 Slots = list[list[Column]]  # for each field, its column in each part
 
@@ -59,7 +59,7 @@ class _Pool:
         buffers = {id(column.data): column.data for column in columns}
         ends = np.cumsum([len(buffer) for buffer in buffers.values()], dtype=np.int64).tolist()
         self._first = {key: end - len(buffers[key]) for key, end in zip(buffers, ends, strict=True)}
-        self._data = np.concatenate(list(buffers.values())) if buffers else None
+        self._data = frozen(np.concatenate(list(buffers.values()))) if buffers else None
 
     def joined(self, slot: list[Column]) -> Column:
         """The columns of a field as one, which views the pool, or the one buffer that they all view."""

@@ -31,7 +31,7 @@ from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, take_file
 from volt.stream.transforms.transform import LineFault
-from volt.stream.transforms.user_file import Function, UserFile, line_of, printing_to_stderr
+from volt.stream.transforms.user_file import Function, UserFile, line_of, pass_signal_on, printing_to_stderr
 
 if TYPE_CHECKING:
     import pyarrow
@@ -105,6 +105,7 @@ class User(ConfiguredTransform):
                 try:
                     self._call(call, given, lines, made)
                 except (Exception, SystemExit) as error:
+                    pass_signal_on(error)
                     made.bad[made.n_called] = self._fault(error)
                     made.n_called += 1
         made.check(self._fault)
@@ -150,6 +151,7 @@ class User(ConfiguredTransform):
                         rows.append(_row(made))
                         origins.append(given.last)
                 except (Exception, SystemExit) as error:
+                    pass_signal_on(error)
                     given.place = max(given.place, first + 1)  # it raised before it took a line
                     bad[given.last] = self._fault(error)
                     while origins and origins[-1] >= given.last:
@@ -166,6 +168,7 @@ class User(ConfiguredTransform):
                 made = function(batch.to_arrow(), **options)
             return _batch_of_arrow(batch, made, self.function)
         except (Exception, SystemExit) as error:
+            pass_signal_on(error)
             if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
                 raise
             raise LineFault({0: self._fault(error)}) from None

@@ -114,6 +114,15 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
     return ""
 
 
+def pass_signal_on(error: BaseException) -> None:
+    """Raise again what ends this process on a signal; `sys.exit` in a function is a fault of the function.
+
+    >>> pass_signal_on(SystemExit(3))
+    """
+    if isinstance(error, SystemExit) and type(error) is not SystemExit:
+        raise error
+
+
 def line_of(error: BaseException, file: Path) -> int:
     """The innermost line of the file that had a part in an error; 0 if none had."""
     return next(
