@@ -9,10 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.transform import LineFault
 
 
 @contextmanager
@@ -54,8 +57,8 @@ class Drop:
     share: float
     name: str = "drop"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return batch.take(rng.random(len(batch)) >= self.share)
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return batch.take(chance.uniform(batch.origins) >= self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +67,33 @@ class Repeat:
 
     name: str = "repeat"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        times = rng.integers(0, 4, len(batch)).tolist()
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        times = chance.integers(batch.origins, 0, 3).tolist()
         repeated = batch.take(np.repeat(np.arange(len(batch)), times))
-        return repeated.with_lines(
-            [f"{line}\t{i}" for line, n in zip(batch.lines, times, strict=True) for i in range(n)]
-        )
+        lines = zip(batch.lines, times, strict=True)
+        return repeated.with_lines([f"{line}\t{i}" for line, n in lines for i in range(n)])
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Joins every two lines into one."""
 
+    joins_lines: ClassVar[bool] = True
     name: str = "pair"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         firsts = batch.take(np.arange(0, len(batch), 2))
         return firsts.with_lines([" ".join(batch.lines[i : i + 2]) for i in range(0, len(batch), 2)])
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Leaves lines as they are, in Python code, so that processes do it."""
+
+    name: str = "same"
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +103,7 @@ class Refuse:
     text: str
     name: str = "refuse"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         if bad := {i: f"holds {self.text!r}" for i, line in enumerate(batch.lines) if self.text in line}:
             raise LineFault(bad)
         return batch
@@ -103,7 +116,7 @@ class Crash:
     text: str
     name: str = "crash"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         for line in batch.lines:
             if self.text in line:
                 raise ZeroDivisionError(line)
@@ -117,7 +130,7 @@ class Slow:
     seconds: float
     name: str = "slow"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         time.sleep(self.seconds)
         return batch
 
@@ -129,5 +142,5 @@ class Die:
     status: int
     name: str = "die"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         os._exit(self.status)

@@ -21,9 +21,9 @@ import volt
 from volt.comparison import NamedText
 from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VoltError
-from volt.stream import Batch, Checks, LineFault, Mixture, Policy, Schedule, Source
+from volt.stream import Batch, Chance, Checks, Column, LineFault, Mixture, Policy, Schedule, Source
 from volt.stream.running.state import State
-from volt.stream.transforms.case_and_tags import Lower
+from volt.stream.transforms.case import Lower
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
 
@@ -160,6 +160,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Schedule([(0,)]), "points[0] has 1 parts; give a sample and a weight"),
     (lambda: Mixture(5), "weights is 5 (int); give a list of numbers or schedules"),
     (lambda: Batch.of("abc"), "lines is 'abc' (str); did you mean Batch.of([line])?"),
+    (lambda: Batch.of(["a", None]), "lines[1] is None; give strings"),
+    (lambda: Column.of("abc"), "values is 'abc' (str); did you mean Column.of([value])?"),
+    (lambda: Column.of(["a", 5]), "values[1] is 5 (int); give a str"),
+    (lambda: Chance(-1, 0), "first is -1; give 0 or more"),
     (lambda: LineFault({}), "reasons is empty; say what is wrong with one line at least"),
     (lambda: Lower(fields=5), "fields is 5 (int); give a tuple of numbers, such as (1, 2)"),
     (lambda: Lower(fields=("1",)), "fields is '1' (str); give a whole number"),
@@ -278,12 +282,13 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
     "volt.Vocabulary": {"tokens": ("a",)},
     "volt.measure_parity": {"candidates": CANDIDATES, "size": 14},
     "volt.stream.Source": {"paths": ("nowhere.tsv",)},
+    "volt.stream.Chance": {"second": 2},
     "volt.stream.plan": {"at": 1, "seconds": 0.0},
     "volt.stream.save_state": {"path": "nowhere/x"},
     "volt.stream.traces": {"numbers": []},
 }
 MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary",
-                "Trace", "TransportPlan", "Batch", "Transform", "FORMATS", "LineFault")  # fmt: skip
+                "Trace", "TransportPlan", "Batch", "Column", "Transform", "FORMATS", "LineFault")  # fmt: skip
 CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
 CALLS |= {f"transform {name}": kind for name, kind in TRANSFORMS.items()}
 REST["transform user"] = {"function": "low"}
@@ -295,7 +300,7 @@ METHODS: dict[str, Callable[[Any], object]] = {
     "Vocabulary.load": volt.Vocabulary.load, "Vocabulary.id_of": VOCABULARY.id_of, "Vocabulary.in": VOCABULARY.__contains__,
     "WordCounts.from_pairs": volt.WordCounts.from_pairs, "WordCounts.min_count": COUNTS.min_count,
     "WordCounts.rescale": COUNTS.rescale, "Stream.from_config": volt.Stream.from_config, "Sinkhorn()": volt.Sinkhorn(),
-    "Batch.of": Batch.of, "LineFault": LineFault, "Normalizer.parse": volt.text.Normalizer.parse,
+    "Batch.of": Batch.of, "Column.of": Column.of, "LineFault": LineFault, "Normalizer.parse": volt.text.Normalizer.parse,
     "PreTokenizer.split": volt.text.PreTokenizer().split, "Normalizer.normalize": volt.text.Normalizer().normalize,
     "LanguageModel width": lambda odd: volt.LanguageModel(1e9, odd),
     "learn_bpe coverage": lambda odd: volt.learn_bpe(COUNTS, 3, coverage=odd),

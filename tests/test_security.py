@@ -14,6 +14,7 @@ from volt.text.pretokenizer import PreTokenizer
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/volt_cli/**/*.py")])
+MTDATA = "volt/stream/config/mtdata.py"
 NETWORK = {"socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
@@ -36,13 +37,13 @@ FOUND = {path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(e
 @pytest.mark.parametrize(
     ("used", "where"),
     [
-        ({"exec()", "eval()", "compile()", "__import__()"}, {"volt/stream/transforms/user_code.py"}),
-        ({f"import {name}" for name in UNPICKLING}, {"volt/stream/running/workers.py"}),
+        ({"exec()", "eval()", "compile()", "__import__()"}, {"volt/stream/transforms/user_file.py"}),
+        ({f"import {name}" for name in UNPICKLING}, {"volt/stream/running/processes.py"}),
         ({"allow_pickle=", "np.load", "numpy.load"}, set()),
         ({"yaml.load", "yaml.unsafe_load", "yaml.full_load"}, set()),
         ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
         ({"shell=", "os.system", "os.popen"}, set()),
-        ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/beside.py"}),
+        ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/beside.py", MTDATA}),
         ({f"import {name}" for name in NETWORK}, set()),
     ],
     ids=["code", "pickle", "numpy", "yaml", "archives", "shell", "processes", "network"],
@@ -63,5 +64,6 @@ def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
 def test_security_md_names_those_modules() -> None:
     """The file speaks of each module that may run code or unpickle, and of the option that refuses user code."""
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    for told in ("volt/stream/transforms/user_code.py", "volt/stream/running/workers.py", "--no-user-code"):
+    modules = ("volt/stream/transforms/user_file.py", "volt/stream/running/processes.py", MTDATA)
+    for told in (*modules, "--no-user-code", "--trust"):
         assert told in text

@@ -78,4 +78,12 @@ EXAMPLES = {
         "volt stream example",
         "volt stream example mixing -o mixing",
     ),
+    "stream cache": (
+        "volt stream cache",
+        "volt stream cache --prune --days 7",
+    ),
+    "stream merge-states": (
+        "volt stream merge-states state.json -o merged.json",
+        "volt stream merge-states state.json -o - > merged.json",
+    ),
 }

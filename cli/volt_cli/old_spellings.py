@@ -16,6 +16,7 @@ from volt.errors import ConfigError
 _FORM = r"\1 names a place; write --form \2 (or --output ./\2 for a file of that name)"
 _MODEL = r"the vocabulary is an option now; write volt {command} -m MODEL"
 _NO_MODEL = r"^(?!.* (?:-m|--model|-h$|--help$)).* [^-]"  # a name, and no option for it
+_TRUST = {r" --no-user-code(?= |$)": "no code of a configuration runs here, unless you say --trust; leave this out"}
 
 # command → patterns of its arguments, with a space before each (and between an option and its value) → what to write
 OLD_SPELLINGS: dict[str, dict[str, str]] = {
@@ -34,6 +35,11 @@ OLD_SPELLINGS: dict[str, dict[str, str]] = {
         r" --json -(?= |$)": "--json prints on stdout and takes no place; write --json",
         r" --json (\S+\.json)(?= |$)": r"--json prints on stdout and takes no file; write --json > \1",
     },
+    "preview": _TRUST,
+    "plan": _TRUST,
+    "audit": _TRUST,
+    "trace": _TRUST,
+    "schema": _TRUST,
 }
 
 

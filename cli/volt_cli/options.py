@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
 
 MAX_LINE = "64M"
+MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
 MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
@@ -98,9 +99,13 @@ Config = Annotated[
 NoUserCode = Annotated[
     bool, typer.Option("--no-user-code", help="Refuse configurations that name Python files to run.")
 ]
+Trust = Annotated[bool, typer.Option("--trust", help="Run the Python files that the configuration names.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the configuration's.")]
 Workers = Annotated[
-    int | None, typer.Option(metavar="N", help="Processes that compute ahead; the output does not depend on them.")
+    int | None,
+    typer.Option(
+        metavar="N", min=0, max=MOST_WORKERS, help="How many compute ahead; the output does not depend on them."
+    ),
 ]
 Rank = Annotated[
     int | None, typer.Option(metavar="N", help="This process's number; default: from torchrun, MPI or Slurm.")

@@ -80,9 +80,9 @@ def run_here(command: Sequence[str]) -> Run:
     """Run a command as this process's first child. Called in the wrapper."""
     import resource
 
-    busy, start = _busy_seconds(), time.perf_counter()
+    busy, start = busy_seconds(), time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace")
-    wall, busy = time.perf_counter() - start, _busy_seconds() - busy
+    wall, busy = time.perf_counter() - start, busy_seconds() - busy
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = used.ru_utime + used.ru_stime
     unit = 1e6 if sys.platform == "darwin" else 1e6 / 1024  # ru_maxrss is in bytes there, in KiB elsewhere
@@ -91,7 +91,7 @@ def run_here(command: Sequence[str]) -> Run:
     return Run(wall, cpu, used.ru_maxrss / unit, max(0.0, busy - cpu) / wall, done.stdout, error)
 
 
-def _busy_seconds() -> float:
+def busy_seconds() -> float:
     """CPU seconds that all processes of the machine have used so far; 0 where the kernel does not say."""
     try:
         first = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]

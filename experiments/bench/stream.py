@@ -1,27 +1,26 @@
 """Lines per second that a stream gives to a consumer that counts them, against sotastream, in one run.
 
     python experiments/bench/stream.py --lines train.de.gz train.en.gz --peers VENV -o stream.json
-    python experiments/bench/stream.py --lines … --pipelines case-noise      of the three, this one alone
+    python experiments/bench/stream.py --lines … --pipelines case-noise      of the pipelines, this one alone
     python experiments/bench/stream.py --lines … --config mine.yaml          this configuration alone, without peers
 
-Three pipelines: `default` reads one source; `case-noise` is Figure 2, which sotastream calls `example`; `pieces`
-encodes all fields with a vocabulary of 8,000 tokens, for which there is no peer. Each text of --lines is a field.
+The pipelines are described in stream_rows.py. Each text of --lines is a field; --languages names the parallel texts of
+which the five pairs of `p3-languages` are made, by default those of --lines.
 
 Each program runs as a process of its own and writes lines to a pipe; this process reads the pipe and counts line ends.
 The clock runs from the first line on for --seconds (what a trainer sees), so neither start-up nor the first block
 count; the time to the first line is told beside it, and so is the one-time cost of indexing. What had been computed
-ahead when the first line came is a few blocks, which so many seconds make small. Both programs read the same folder of
-.gz shards without end and hold the same number of lines for shuffling. Rounds
-go through all programs in turn, so that a change of the machine's load meets each; the median over rounds is told.
-VENV is a virtual environment with sotastream 1.0.1 installed; without it only VOLT runs.
+ahead when the first line came is a few blocks, which so many seconds make small. Both programs read the same folders
+of .gz shards without end and hold the same number of lines for shuffling. Rounds go through all programs in turn, so
+that a change of the machine's load meets each; the median over rounds is told. A program that has failed is not run
+again. Lines per processor second are told as well, since they change less where other processes are busy; such rows
+are marked. VENV is a virtual environment with sotastream 1.0.1 installed; without it only VOLT runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,48 +33,44 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import describe, machine, markdown_table, write_json
+from measure import BUSY, MARK, busy_seconds, describe, machine, markdown_table, write_json
+from rows import Claim
+from stream_rows import CONFIGS, SHARD_LINES, Data, make_data, peer_command, peers_of
 
-SHARD_LINES = 100_000
 WORKERS = (1, 2)
-_NOISE = """
-    transforms:
-      - choice:
-          - {weight: 0.95}
-          - {weight: 0.04, transforms: [lower: {fields: [1]}]}
-          - {weight: 0.01, transforms: [title]}
-      - keep_fields: [1, 2]
-"""
-CONFIGS = {
-    "default": "sources: {lines: {path: shards, block_lines: 100000}}",
-    "case-noise": f"""
-sources:
-  parallel:
-    path: shards
-    block_lines: 100000{_NOISE}
-  back:
-    path: shards
-    block_lines: 100000{_NOISE}
-      - tag: "[BT]"
-""",
-    "pieces": """
-sources:
-  lines:
-    path: shards
-    block_lines: 100000
-    transforms: [encode: {vocabulary: vocab.volt}]
-""",
-}
-PEER_PIPELINES = {"default": ("default", 1), "case-noise": ("example", 2)}  # sotastream's name, and how many sources
+PATIENCE = 90  # seconds to the first line; sotastream waits for ever for a process of its own that has failed
+AIMS = {"user": 3.0}  # how many times as fast as sotastream, where not 8
+AIM, AIM_OF_WORKERS = 8.0, 1.7
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is measured: a pipeline in a program, with so many workers, by a command that runs in a folder."""
+
+    pipeline: str
+    program: str
+    n_workers: int
+    command: Sequence[str]
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """How it is told."""
+        unit = "worker" if self.program == "volt" else "process"
+        ending = "es" if unit == "process" else "s"
+        return f"{self.pipeline}: {self.program}, {self.n_workers} {unit}{ending * (self.n_workers > 1)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One run: lines counted, seconds from the first to the last, and to the first;  error: why it failed."""
+    """One run: lines counted, seconds from the first to the last, and to the first; processor seconds meanwhile, all
+    its processes together;  others: cores that other processes kept busy;  error: why it failed."""
 
     lines: int
     seconds: float
     first: float
+    cpu: float = 0.0
+    others: float = 0.0
     error: str = ""
 
     @property
@@ -83,14 +78,21 @@ class Flow:
         """Lines per second."""
         return self.lines / self.seconds if self.seconds else 0.0
 
+    @property
+    def thrift(self) -> float:
+        """Lines per processor second, which other processes change less."""
+        return self.lines / self.cpu if self.cpu else 0.0
 
-def flow(command: Sequence[str], *, seconds: float) -> Flow:
+
+def flow(job: Job, *, seconds: float) -> Flow:
     """Run a command for so many seconds from its first line on, and end it."""
     start = time.perf_counter()
     with tempfile.TemporaryFile() as told:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, start_new_session=True)
+        process = subprocess.Popen(
+            job.command, cwd=job.folder, stdout=subprocess.PIPE, stderr=told, start_new_session=True
+        )
         signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGKILL))
-        signal.alarm(int(seconds) + 300)
+        signal.alarm(int(seconds) + PATIENCE)
         try:
             found = _count(process, seconds, start)
         finally:
@@ -105,10 +107,27 @@ def _count(process: subprocess.Popen[bytes], seconds: float, start: float) -> Fl
     assert process.stdout
     pipe, lines = process.stdout.fileno(), 0
     data = os.read(pipe, 1 << 20)
-    first = time.perf_counter()
+    first, cpu, busy, own = time.perf_counter(), cpu_seconds(process.pid), busy_seconds(), time.process_time()
     while time.perf_counter() < first + seconds and (data := os.read(pipe, 1 << 20)):
         lines += data.count(b"\n")
-    return Flow(lines, time.perf_counter() - first, first - start)
+    wall, cpu, busy = time.perf_counter() - first, cpu_seconds(process.pid) - cpu, busy_seconds() - busy
+    others = max(0.0, busy - cpu - (time.process_time() - own)) / wall
+    return Flow(lines, wall, first - start, cpu=cpu, others=round(others, 2))
+
+
+def cpu_seconds(group: int) -> float:
+    """Processor seconds that the processes of a group have used, those that they have waited for included.
+
+    >>> cpu_seconds(os.getpgrp()) >= 0
+    True
+    """
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            told = path.read_text().rpartition(")")[2].split()
+            if int(told[2]) == group:
+                ticks += sum(map(int, told[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -129,93 +148,94 @@ def feed(arguments: argparse.Namespace) -> None:
             sys.stdout.buffer.write(block)
 
 
-def read_lines(sources: Sequence[Path]) -> list[bytes]:
-    """The lines of parallel texts, a field for each."""
-    columns = []
-    for source in sources:
-        with (gzip.open if source.suffix == ".gz" else open)(source, "rb") as file:
-            columns.append([line.replace(b"\t", b" ") for line in file.read().removesuffix(b"\n").split(b"\n")])
-    return [b"\t".join(row) + b"\n" for row in zip(*columns, strict=True)]
-
-
-def make_shards(sources: Sequence[Path], folder: Path, *, n_lines: int) -> Path:
-    """So many lines of the texts, repeated as often as needed, as .gz shards."""
-    lines = read_lines(sources)
-    folder.mkdir()
-    for number, start in enumerate(range(0, n_lines, SHARD_LINES)):
-        chosen = (lines[i % len(lines)] for i in range(start, start + SHARD_LINES))
-        (folder / f"{number:03}.gz").write_bytes(gzip.compress(b"".join(chosen), 6))
-    return folder
-
-
-def make_configs(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """The configurations of pipelines, and a vocabulary if one needs it: name → path."""
-    import volt
-
-    if "pieces" in names:
-        candidates = volt.learn_bpe(volt.count_words(folder / "shards" / "000.gz"), n_merges=8_000)
-        result = volt.search(candidates, sizes=[8_000], select="fixed:8000")
-        result.vocabulary.save(folder / "vocab.volt")
-    for name in names:
-        (folder / f"{name}.yaml").write_text(CONFIGS[name])
-    return {name: str(folder / f"{name}.yaml") for name in names}
-
-
-def commands(arguments: argparse.Namespace, folder: Path, config: tuple[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Name and command of everything that is measured of a pipeline."""
-    name, path = config
-    for n in WORKERS:
-        own = [sys.executable, __file__, "feed", "--config", path, "--cache", str(folder / "cache")]
-        yield f"{name}: volt, {n} worker{'s' * (n > 1)}", [*own, "--workers", str(n)]
-    for n in WORKERS if arguments.peers and name in PEER_PIPELINES else ():
-        pipeline, n_sources = PEER_PIPELINES[name]
-        script = str(Path(arguments.peers, "bin", "sotastream"))
-        options = ["--quiet", "--seed", "1", "-n", str(n), "--buffer-size", str(SHARD_LINES)]
-        sources = [str(folder / "shards")] * n_sources
-        yield f"{name}: sotastream, {n} process{'es' * (n > 1)}", [script, *options, pipeline, *sources]
+def jobs(arguments: argparse.Namespace, data: Data) -> Iterator[Job]:
+    """Everything that is measured."""
+    configs = {name: str(data.folder / f"{name}.yaml") for name in arguments.pipelines}
+    if arguments.config:
+        configs = {"given": str(Path(arguments.config).absolute())}
+    for name, config in configs.items():
+        for n in WORKERS:
+            own = [sys.executable, str(Path(__file__).absolute()), "feed", "--config", config]
+            command = [*own, "--cache", str(data.folder / "cache"), "--workers", str(n)]
+            yield Job(name, "volt", n, command, Path.cwd())
+        for n in peers_of(name) if arguments.peers else ():
+            yield Job(
+                name, "sotastream", n, peer_command(arguments.peers.absolute(), data, name, n_processes=n), data.folder
+            )
 
 
 def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure all, in rounds."""
-    folder = Path(tempfile.mkdtemp(prefix="volt-stream-"))
-    try:
-        make_shards(arguments.lines, folder / "shards", n_lines=arguments.n_shards * SHARD_LINES)
-        configs = {"given": arguments.config} if arguments.config else make_configs(folder, arguments.pipelines)
-        todo = dict(part for config in configs.items() for part in commands(arguments, folder, config))
-        before, facts = time.perf_counter(), machine("volt-vocab", "numpy")
-        indexed = flow(next(iter(todo.values())), seconds=0)
-        indexing = time.perf_counter() - before
-        flows: dict[str, list[Flow]] = {name: [] for name in todo}
+    with tempfile.TemporaryDirectory(prefix="volt-stream-") as folder:
+        names = [] if arguments.config else arguments.pipelines
+        texts, languages = arguments.lines, arguments.languages or arguments.lines
+        data = make_data(Path(folder), names, texts=texts, languages=languages, n_shards=arguments.n_shards)
+        todo, facts = list(jobs(arguments, data)), machine("volt-vocab", "numpy")
+        indexed = flow(todo[0], seconds=0)
+        flows: dict[str, list[Flow]] = {job.name: [] for job in todo}
         for _ in range(arguments.rounds):
-            for name, command in todo.items():
-                flows[name].append(flow(command, seconds=arguments.seconds))
-                print(name, flows[name][-1], file=sys.stderr)
-    finally:
-        shutil.rmtree(folder)
-    rows = {name: _row(found) for name, found in flows.items()}
-    first = {"seconds": round(indexing, 2), "error": indexed.error}
+            for job in todo:
+                if not any(one.error for one in flows[job.name]):
+                    flows[job.name].append(flow(job, seconds=arguments.seconds))
+                    print(job.name, flows[job.name][-1], file=sys.stderr)
+    rows = {job.name: _row(job, flows[job.name]) for job in todo}
+    first = {"seconds": round(indexed.first, 2), "error": indexed.error}
     size = {"shards": arguments.n_shards, "shard_lines": SHARD_LINES, "seconds": arguments.seconds}
-    return {"machine": facts, **size, "first_start": first, "programs": rows}
+    told = {**size, "lines_each": dict(data.lines_each), "first_start": first, "programs": rows}
+    return {"machine": facts, **told, "claims": [asdict(claim) for claim in claims(list(rows.values()))]}
 
 
-def _row(found: Sequence[Flow]) -> dict[str, Any]:
+def _row(job: Job, found: Sequence[Flow]) -> dict[str, Any]:
     good = [one for one in found if not one.error]
-    row: dict[str, Any] = {"runs": [asdict(one) for one in found]}
+    row: dict[str, Any] = {"pipeline": job.pipeline, "program": job.program, "n_workers": job.n_workers}
+    row["runs"] = [asdict(one) for one in found]
     if good:
         row["lines_per_second"] = round(median(one.rate for one in good))
+        row["lines_per_cpu_second"] = round(median(one.thrift for one in good))
+        row["others"] = median(one.others for one in good)
         row["seconds_to_first_line"] = round(median(one.first for one in good), 2)
     return row
 
 
-def table(result: dict[str, Any]) -> str:
-    """The medians as Markdown."""
-    rows = [
-        [name, f"{row['lines_per_second']:,}", f"{row['seconds_to_first_line']}"]
-        if "lines_per_second" in row
-        else [name, row["runs"][-1]["error"], ""]
-        for name, row in result["programs"].items()
+def claims(rows: Sequence[dict[str, Any]]) -> Iterator[Claim]:
+    """What is aimed at, and what was found.
+
+    >>> row = {"pipeline": "user", "program": "volt", "n_workers": 1, "lines_per_second": 600}
+    >>> peer = row | {"program": "sotastream", "lines_per_second": 200}
+    >>> [(claim.name, claim.found, claim.holds) for claim in claims([row, peer])]
+    [('user, 1 worker: volt ÷ sotastream', 3.0, True)]
+    """
+    speeds = {(row["pipeline"], row["program"], row["n_workers"]): row.get("lines_per_second", 0) for row in rows}
+    for (pipeline, program, n), speed in speeds.items():
+        if program == "volt" and (other := speeds.get((pipeline, "sotastream", n))):
+            name = f"{pipeline}, {n} worker{'s' * (n > 1)}: volt ÷ sotastream"
+            yield Claim(name, AIMS.get(pipeline, AIM), round(speed / other, 2))
+        if program == "volt" and n > 1 and (one := speeds.get((pipeline, program, 1))):
+            yield Claim(f"{pipeline}: {n} workers ÷ 1", AIM_OF_WORKERS, round(speed / one, 2))
+
+
+def tables(result: dict[str, Any]) -> Iterator[str]:
+    """The medians, and what was aimed at, as Markdown."""
+    rows = [_cells(name, row) for name, row in result["programs"].items()]
+    yield markdown_table(["program", "lines/s", "lines per CPU s", "s to the first line"], rows)
+    if any(row.get("others", 0) > BUSY for row in result["programs"].values()):
+        yield f"\n{MARK} Other processes kept more than {BUSY} cores busy meanwhile."
+    yield from (f"\n{name}: one line of {n:.1f} that were read" for name, n in result["lines_each"].items())
+    found = [Claim(**claim) for claim in result["claims"]]
+    told = [[one.name, f"≥ {one.wanted:g}", f"{one.found}", "yes" if one.holds else "no"] for one in found]
+    yield "\n" + markdown_table(["figure", "aim", "found", ""], told)
+
+
+def _cells(name: str, row: dict[str, Any]) -> list[str]:
+    if "lines_per_second" not in row:
+        return [name, row["runs"][-1]["error"], "", ""]
+    mark = MARK if row["others"] > BUSY else ""
+    return [
+        name,
+        f"{row['lines_per_second']:,}{mark}",
+        f"{row['lines_per_cpu_second']:,}",
+        f"{row['seconds_to_first_line']}",
     ]
-    return markdown_table(["program", "lines/s", "s to the first line"], rows)
 
 
 def main() -> None:
@@ -223,11 +243,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", nargs="?", choices=["compare", "feed"], default="compare")
     parser.add_argument("--lines", type=Path, nargs="+", help="parallel texts, plain or .gz, of which shards are made")
+    parser.add_argument(
+        "--languages", type=Path, nargs="+", help="parallel texts in several languages, TEXT.LANGUAGE.gz"
+    )
     parser.add_argument("--cache", help="feed: the folder for indices")
-    parser.add_argument("--workers", type=int, default=1, help="feed: worker processes")
+    parser.add_argument("--workers", type=int, default=1, help="feed: workers")
     parser.add_argument("--config", help="a configuration instead of the pipelines; feed: what to read")
     parser.add_argument("--pipelines", nargs="+", choices=CONFIGS, default=list(CONFIGS))
-    parser.add_argument("--peers", help="a virtual environment with sotastream")
+    parser.add_argument("--peers", type=Path, help="a virtual environment with sotastream")
     parser.add_argument("--n-shards", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=4, help="how long a run is measured")
     parser.add_argument("--rounds", type=int, default=3)
@@ -239,7 +262,7 @@ def main() -> None:
     if not arguments.lines:
         parser.error("name a text with --lines")
     result = compare(arguments)
-    print(describe(result["machine"]), "", table(result), sep="\n")
+    print(describe(result["machine"]), "", *tables(result), sep="\n")
     if arguments.output:
         write_json(arguments.output, result)
 

@@ -131,7 +131,7 @@ def _stream(folder: Path, path: Path) -> None:
 
 
 def _restore(folder: Path, path: Path) -> None:
-    from volt.stream.running.state import load_state
+    from volt.stream.running.state_file import load_state
 
     stream = _opened(folder)
     stream.restore(load_state(path))

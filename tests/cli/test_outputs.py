@@ -30,14 +30,15 @@ COMMANDS: dict[str, Any] = {
     **{f"stream {name}": command for name, command in TREE.commands["stream"].commands.items()},
 }
 # What the values of options are called: those that name files, and those that do not.
-FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "SYSTEM", "N|FILE", "FILE|N"}
+FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "CONFIG|NAME", "SYSTEM", "N|FILE",
+         "FILE|N", "STATE"}  # fmt: skip
 PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P", "MARK", "FORMAT", "T", "RATE", "S",
-         "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF"}  # fmt: skip
+         "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
-          "from_state", "ack"}  # fmt: skip
-NO_FILES = {("inspect", "text")}
+          "from_state", "ack", "states", "sources"}  # fmt: skip
+NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
 REPLACED = {("stream run", "state", "from_state")}  # a state makes way for the one that follows
 NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}  # texts that may be NAME=FILE
 # What an option must be given where the others do not say.

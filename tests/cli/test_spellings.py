@@ -23,6 +23,11 @@ OLD = [
     ("inspect v.volt --json", "write volt inspect -m MODEL"),
     ("export v.volt --to tokens -o x", "write volt export -m MODEL"),
     ("compare corpus.txt --json report.json", "write --json > report.json"),
+    ("stream audit s.yaml --no-user-code", "unless you say --trust; leave this out"),
+    ("stream plan s.yaml --no-user-code", "unless you say --trust"),
+    ("stream preview s.yaml --no-user-code", "unless you say --trust"),
+    ("stream schema --no-user-code", "unless you say --trust"),
+    ("stream trace s.yaml 1 --no-user-code", "unless you say --trust"),
     ("compare corpus.txt --json -", "--json prints on stdout and takes no place; write --json\n"),
 ]
 NEW = [
@@ -58,7 +63,8 @@ def test_new_spellings_are_not_taken_for_old_ones(line: str) -> None:
 def test_every_old_spelling_is_tried_here() -> None:
     """The table holds nothing that no line above is refused for."""
     for command, patterns in OLD_SPELLINGS.items():
-        lines = [line.replace("=", " ").removeprefix(command) for line, _ in OLD if line.startswith(command)]
+        told = [line.removeprefix("stream ") for line, _ in OLD]
+        lines = [line.replace("=", " ").removeprefix(command) for line in told if line.startswith(command)]
         for pattern in patterns:
             assert any(re.search(pattern, line) for line in lines), pattern
 
@@ -98,7 +104,7 @@ def test_remedies_become_options(python: str, option: str) -> None:
 
 def test_the_library_speaks_python() -> None:
     """No message of volt names an option of the command line; other programs' options may be named."""
-    foreign = r"--(model_type|treat_whitespace|escape_whitespaces|vocabulary|glossaries)"
+    foreign = r"--(model_type|treat_whitespace|escape_whitespaces|vocabulary|glossaries|compress)"
     for path in Path(volt.__file__).parent.rglob("*.py"):
         if "examples" in path.parts:  # which show command lines
             continue

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
 from commands import Done, Run
-from stream_commands import CONFIG, DEADLINE, Start, expected, read_lines
+from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
 
 from volt.stream.examples.recipes import RECIPES
-from volt.stream.running.state import load_state
+from volt.stream.running.state_file import load_state
 
 # What comes out
 
@@ -31,10 +32,50 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     assert other.lines == expected(50, seed=6) != expected(50)
 
 
+def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
+    """What a user's function, or a program that it starts, writes to stdout goes to stderr; what it forks ends."""
+    (stream_folder / "loud.py").write_text(
+        "import os, subprocess\n"
+        "def loud(fields):\n    print('P')\n    os.write(1, b'W\\n')\n    subprocess.run(['echo', 'E'])\n"
+        "    return fields\n"
+        "def forks(fields):\n    os.fork()\n    return fields\n"
+    )
+    config = "sources: {{two: {{path: two.tsv.gz, epochs: 1, transforms: [user: {{file: loud.py, function: {}}}]}}}}"
+    (stream_folder / "few.tsv").write_text("a\nb\nc\n")
+    for function, n_workers in (("loud", 0), ("loud", 1), ("forks", 0)):
+        (stream_folder / "loud.yaml").write_text(config.format(function).replace("two.tsv.gz", "few.tsv"))
+        done = volt_stream("run", "loud.yaml", "-q", "--workers", n_workers)
+        assert sorted(done.lines) == ["a", "b", "c"]
+        if function == "loud":
+            assert sorted(done.stderr.split()) == sorted(b"P W E".split() * 3)
+
+
 def test_summary_is_a_file_too(volt_stream: Run, stream_folder: Path) -> None:
     """--summary writes the metrics as JSON."""
     volt_stream("run", "stream.yaml", "--limit", 10, "--summary", "summary.json", "-q")
     assert json.loads((stream_folder / "summary.json").read_bytes())["n_written"] == 10
+
+
+def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) -> None:
+    """--log-every shows every Nth line and the first five with their place, --sample keeps them; stdout stays."""
+    done = volt_stream("run", "stream.yaml", "--limit", 43, "--log-every", 20, "--sample", "sample.tsv", "-q")
+    lines = expected(43)
+    assert done.lines == lines
+    shown = [0, 1, 2, 3, 4, 19, 39]
+    assert (stream_folder / "sample.tsv").read_text().splitlines() == [lines[n] for n in shown]
+    told = done.stderr.decode().splitlines()
+    assert [row.partition(" (")[0] for row in told] == [f"line {n}" for n in shown]
+    for number, row in zip(shown, told, strict=True):
+        found = json.loads(volt_stream("trace", "stream.yaml", number, "--json").stdout)
+        place = f"block at {found['start']}, chunk {found['chunk']}, place {found['offset']}"
+        assert f"({found['source']}, epoch {found['epoch']}, {place}): " in row
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
+    done = volt_stream("run", "stream.yaml", "--log-every", 100)
+    assert len(done.lines) == 200
+    assert b"line 199 (one" in done.stderr
+    assert b"--sample needs --log-every" in volt_stream("run", "stream.yaml", "--sample", "x", status=2).stderr
+    again = volt_stream("run", "stream.yaml", "--log-every", 9, "--sample", "one.tsv", status=2).stderr
+    assert b"one.tsv" in again
 
 
 def test_a_stream_that_ends(volt_stream: Run, stream_folder: Path) -> None:
@@ -100,6 +141,17 @@ def test_a_full_disk_is_told(start_stream: Start, volt_stream: Run) -> None:
     assert b"nowhere/s.json: cannot be written" in done.stderr
 
 
+def test_what_is_closed_is_told_in_one_line(start_stream: Start) -> None:
+    """Without stdout the lines have no place; without stderr they are written all the same."""
+    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(1))
+    done = finish(process)
+    assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b"stdout is closed, and the lines go there" in done.stderr
+    process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(2))
+    assert finish(process) == Done("".join(f"{line}\n" for line in expected(5)).encode(), b"")
+    assert process.returncode == 0
+
+
 def test_a_slow_reader_loses_nothing(start_stream: Start) -> None:
     """Read late and in small pieces, the lines are the same."""
     process = start_stream("run", "stream.yaml", "--limit", 3000, "-q")
@@ -143,8 +195,20 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
     assert done.stdout == b""
     told = done.stderr.decode()
     assert "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?" in told
+    assert b"--workers" in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
     for options in (["--limit", -1], ["--state-every", 0]):
         volt_stream("run", "stream.yaml", *options, status=2)
+
+
+def test_files_that_are_probably_a_pair_are_warned_of(volt_stream: Run, stream_folder: Path) -> None:
+    """The warning is one line on stderr; a pair, and -q, have none."""
+    for name in ("a.no", "a.sl"):
+        (stream_folder / name).write_text("x\n")
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: [a.no, a.sl]}}")
+    done = volt_stream("run", "stream.yaml", "--limit", 1)
+    assert b"warning source 'one': a.no and a.sl differ only in their language" in done.stderr
+    assert b"write pair: {src: a.no, tgt: a.sl}" in volt_stream("preview", "stream.yaml", "-n", 1).stderr
+    assert volt_stream("run", "stream.yaml", "--limit", 1, "-q").stderr == b""
 
 
 # The other commands
@@ -209,6 +273,34 @@ def test_schema_documents(volt_stream: Run) -> None:
     assert json.loads(volt_stream("schema", "--json").stdout)["$defs"]["tag"]["properties"]["text"]["type"] == "string"
     assert volt_stream("schema", "tag", "copy").stdout.startswith(b"tag \xe2\x80\x94 Put a tag")
     assert b"did you mean lower" in volt_stream("schema", "lwoer", status=2).stderr
+
+
+def test_the_cache_is_told_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
+    """Its size is told; --prune removes what was not used for --days, and what is needed again is made again."""
+    first = volt_stream("run", "stream.yaml", "--limit", 20, "-q")
+    found = json.loads(volt_stream("cache", "--json").stdout)
+    assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")
+    assert found["bytes"] > 0
+    assert json.loads(volt_stream("cache", "--prune", "--json").stdout) == found
+    pruned = json.loads(volt_stream("cache", "--prune", "--days", 0, "--json").stdout)
+    assert (pruned["freed"], pruned["bytes"]) == (found["bytes"], 0)
+    assert b"0.0 MB, and 0.0 MB were removed" in volt_stream("cache", "nowhere", "--prune").stderr
+    assert volt_stream("run", "stream.yaml", "--limit", 20, "-q") == first
+    assert b"needs --prune" in volt_stream("cache", "--days", 3, status=2).stderr
+
+
+def test_states_of_ranks_are_merged(volt_stream: Run, stream_folder: Path) -> None:
+    """From the merged state of two ranks, one goes on with what neither has given, and nothing else."""
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1, block_lines: 30}}")
+    lines = list[str]()
+    for rank in (0, 1):
+        options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q"]
+        lines += volt_stream("run", "stream.yaml", "--limit", 10 + 30 * rank, *options).lines
+    assert b"2 states, 50 lines" in volt_stream("merge-states", "0.json", "1.json", "-o", "m.json").stderr
+    lines += volt_stream("run", "stream.yaml", "--from-state", "m.json", "-q").lines
+    assert sorted(lines) == sorted((stream_folder / "one.tsv").read_text().splitlines())
+    assert json.loads(volt_stream("merge-states", "0.json", "1.json", "-o", "-").stdout)["n"] == 50
+    volt_stream("merge-states", "0.json", "1.json", "-o", "0.json", status=2)
 
 
 def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from commands import Run
 from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines, wait_for
 
-from volt.stream.running.state import load_state
+from volt.stream.running.state_file import load_state
 
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])
@@ -79,6 +79,38 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream: Start, vol
     assert load_state("s.json")["n"] == len(found)
     found += volt_stream("run", "stream.yaml", "--from-state", "s.json", "--limit", 50, "-q").lines
     assert found == expected(len(found))
+
+
+@pytest.mark.parametrize("n_workers", [0, 1])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_though_a_transform_never_does(
+    start_stream: Start, stream_folder: Path, number: int, n_workers: int
+) -> None:
+    """While the next lines are computed, a signal ends the run at once, with the state behind the last line."""
+    (stream_folder / "mine.py").write_text("""\
+import time
+def sleep(fields):
+    while fields[0] == "30":
+        open("here", "w").close()
+        time.sleep(600)
+    return fields
+""")
+    (stream_folder / "one.tsv").write_text("".join(f"{n}\n" for n in range(50)))
+    (stream_folder / "stream.yaml").write_text(
+        "sources: {one: {path: one.tsv, shuffle: none, block_lines: 10, "
+        "transforms: [user: {file: mine.py, function: sleep}]}}"
+    )
+    options = ["--state", "s.json", "--summary", "m.json", "--workers", n_workers]
+    process = start_stream("run", "stream.yaml", *options)
+    lines = read_lines(process, 30)
+    wait_for((stream_folder / "here").exists)
+    process.send_signal(number)
+    done = finish(process)
+    assert process.returncode == 128 + number
+    assert lines + done.lines == [str(n) for n in range(30)]
+    assert f"stopped by {signal.Signals(number).name} after line 30" in done.stderr.decode()
+    assert load_state("s.json")["n"] == 30
+    assert (stream_folder / "m.json").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,12 @@ def test_chunks_are_whole_lines_that_know_their_numbers(text: bytes, first: int,
         place += len(chunk.text)
         assert text[place - 1 : place] == b"\n" or place == len(text)
         assert not chunk.padded or (text[place - 1 : place] == b"\n" and place + PADDING <= len(text))
+    numbers = np.arange(100, 100 + text.count(b"\n") + (text[-1:] not in (b"", b"\n")))
+    own = [chunk.numbers for chunk in chunks_of(text, numbers=numbers, size=size)]
+    assert [number for found in own if found is not None for number in found] == numbers.tolist()
+    assert [len(found) for found in own if found is not None] == [
+        bytes(chunk.text).count(b"\n") + (not bytes(chunk.text).endswith(b"\n")) for chunk in chunks
+    ]
 
 
 def test_chunks_of_files_know_their_first_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import CorpusError, StreamError
 from volt.files.blocks import read_blocks
 from volt.files.spans import file_spans
-from volt.stream.reading.shards import open_shard, read_piece
+from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
 
 TEXT = b"low lower\n" * 5_000
@@ -74,11 +74,11 @@ def test_a_stream_refuses_a_piece_that_was_cut(tmp_path, monkeypatch, n):
     """A file that is shortened between the look at it and the read is an error, even in the middle of a line."""
     path = tmp_path / "a"
     path.write_bytes(TEXT)
-    shard = open_shard(str(path), split_lines=None)
+    shard = open_text(str(path), split_lines=None)
     os.truncate(path, n)
-    monkeypatch.setattr("volt.stream.reading.shards.stamp_of", lambda _: shard.stamp)
+    monkeypatch.setattr("volt.stream.reading.pieces.stamp_of", lambda _: shard.pieces.stamp)
     with pytest.raises(StreamError, match="changed while the stream was running"):
-        read_piece(shard, 0)
+        shard.read(0)
 
 
 def test_a_file_without_a_size_is_read(tmp_path):

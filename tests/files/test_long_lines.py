@@ -18,7 +18,8 @@ from volt.files.blocks import read_blocks, read_raw
 from volt.files.decompression import decompress, find_decoder
 from volt.files.long_lines import LineLimit, checked_max_line, parse_max_line
 from volt.files.spans import file_spans
-from volt.stream.reading.shards import open_shard, read_piece
+from volt.stream.reading.shards import open_shard
+from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(Vocabulary((), tuple("abc")))
@@ -98,8 +99,8 @@ def test_an_index_that_was_made_under_a_higher_limit_is_not_taken(tmp_path):
     """A cached index knows its longest line, so a lower limit refuses the file as if there were none."""
     path = tmp_path / "a"
     path.write_bytes(b"\xef\xbb\xbfabc\n" * 1 + b"ab\n" * 400_000)
-    shard = open_shard(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=None)
-    assert (shard.longest, read_piece(shard, 0)[:2]) == (3, [b"abc", b"ab"])
+    shard = open_text(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=None)
+    assert (shard.facts.longest, shard.read(0)[0].take([0, 1]).strings()) == (3, ["abc", "ab"])
     assert open_shard(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=3) == shard
     with pytest.raises(StreamError, match="a:1: the line has more than 2 bytes"):
         open_shard(str(path), split_lines=300_000, cache=tmp_path / "cache", max_line=2)

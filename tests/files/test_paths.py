@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from volt.count import count_words
-from volt.errors import CorpusError
-from volt.files.paths import expand
+from volt.errors import ConfigError, CorpusError
+from volt.files.paths import expand, expand_user
 
 NAMES = ["a.txt", "b.tsv", "s/b.txt", "s/t/c.txt", "s/t/t.txt", "[x]/d.txt", ".h/d.txt", "s/.e.txt"]
 
@@ -112,3 +112,39 @@ def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(CorpusError, match="closed: cannot be read: permission denied; name the files that can be read"):
         expand(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("~", "/home/me"),
+        ("~/a.tsv", "/home/me/a.tsv"),
+        ("a/~/b", "a/~/b"),
+        ("$DATA/a.tsv", "/data/a.tsv"),
+        ("${DATA}2/$DATA", "/data2//data"),
+        ("$ODD/a", "~/$DATA/a"),
+        ("$/a$/${}", "$/a$/${}"),
+        ("a.tsv", "a.tsv"),
+        ("", ""),
+    ],
+)
+def test_home_and_variables_are_written_out(monkeypatch, path, expected):
+    """`~` at the start alone and variables anywhere; what these hold is not looked at again."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("DATA", "/data")
+    monkeypatch.setenv("ODD", "~/$DATA")
+    assert expand_user(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("$NOT_SET/a", r"\$NOT_SET/a: the variable NOT_SET is not set; set it, or write the path out"),
+        ("~/${NOT SET}", "the variable NOT SET is not set"),
+        ("~nobody-of-this-name/a", "no home folder of nobody-of-this-name; write the path out"),
+    ],
+)
+def test_what_cannot_be_written_out_is_told(path, told):
+    """A variable that is not set, or a name that nobody has, is no part of a path."""
+    with pytest.raises(ConfigError, match=told):
+        expand_user(path)

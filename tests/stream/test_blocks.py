@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from streams import Crash, Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
-from volt.stream import Batch, Checks, LineFault, Policy, Source
+from volt.stream import Batch, Chance, Checks, LineFault, Policy, Source
+from volt.stream.reading.faults import Fault
+from volt.stream.reading.shares import Part
 from volt.stream.reading.source import OpenSource, open_source
 from volt.stream.running.blocks import compute_block
-from volt.stream.transforms.batch import Transform, signature
+from volt.stream.running.chunks import FIRST, Address, n_chunks, rows_of
+from volt.stream.transforms.transform import Transform, signature
 
 
 def opened(tmp_path: Path, *transforms: Transform, n: int = 20, **options: object) -> OpenSource:
@@ -25,13 +29,37 @@ def opened(tmp_path: Path, *transforms: Transform, n: int = 20, **options: objec
     return open_source(declared, seed=5)
 
 
+class Computed(NamedTuple):
+    """What a block holds, in values that can be compared."""
+
+    data: bytes
+    n_lines: int
+    n_read: int
+    faults: tuple[Fault, ...]
+    error: str
+
+
+def computed(source: OpenSource, address: Address | None = None, *, policy: Policy | None = None) -> Computed:
+    """A block, by default the whole first epoch; all its chunks."""
+    part = Part(0, 0, source.n_lines)
+    chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
+    addresses = [Address(part, chunk) for chunk in chunks] if address is None else [address]
+    blocks = [compute_block(source, one, policy or Policy()) for one in addresses]
+    data, faults = (
+        b"".join(bytes(block.data) for block in blocks),
+        [fault for block in blocks for fault in block.faults],
+    )
+    numbers = sum(block.n_lines for block in blocks), sum(block.n_read for block in blocks)
+    return Computed(data, *numbers, tuple(faults), "".join(block.error for block in blocks))
+
+
 @dataclass(frozen=True, slots=True)
 class Together:
     """Cannot take a block with several lines, but any line by itself."""
 
     name: str = "together"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         if len(batch) > 1:
             raise KeyError("several")
         return batch
@@ -43,33 +71,48 @@ class Wrong:
 
     name: str = "wrong"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         return batch.lines  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Appends a random number, so that the generator shows."""
+    """Appends a random number, so that chance shows."""
 
     name: str = "mark"
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return batch.map(lambda line: f"{line}\t{rng.integers(1 << 40)}")
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        drawn = chance.words(batch.origins).tolist()
+        return batch.with_lines([f"{line}\t{number}" for line, number in zip(batch.lines, drawn, strict=True)])
+
+
+@given(st.integers(1, 3_000), st.integers(1, 1_000))
+def test_chunks_tile_a_part(n_lines: int, most: int) -> None:
+    """Chunks hold every row once, in order, and `most` of them at most; the first of many is small, and each has twice
+    as many as the one before, until they are full.
+    """
+    spans = [rows_of(chunk, n_lines=n_lines, most=most) for chunk in range(n_chunks(n_lines, most=most))]
+    assert [row for low, high in spans for row in range(low, high)] == list(range(n_lines))
+    sizes = [high - low for low, high in spans]
+    assert 1 <= min(sizes) <= max(sizes) <= most
+    if most < n_lines:
+        assert sizes[0] < 2 * FIRST
+        assert all(after in (2 * before, most) for before, after in pairwise(sizes[:-1]))
 
 
 def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
     """Computed twice, or by a copy that was sent elsewhere, a block is the same; another block is not."""
     source = opened(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
     copy = pickle.loads(pickle.dumps(source))
-    first = compute_block(source, 2, 1, Policy())
-    assert first == compute_block(source, 2, 1, Policy()) == compute_block(copy, 2, 1, Policy())
-    assert first.data != compute_block(source, 3, 1, Policy()).data
+    first = computed(source, Address(Part(2, 10, 10), 0))
+    assert first == computed(source, Address(Part(2, 10, 10), 0)) == computed(copy, Address(Part(2, 10, 10), 0))
+    assert first.data != computed(source, Address(Part(3, 10, 10), 0)).data
 
 
 def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
     """Two transforms in one block draw different numbers, and what the first draws does not move the second."""
-    once = compute_block(opened(tmp_path, Mark()), 0, 0, Policy()).data.decode().split("\n")[0].split("\t")
-    twice = compute_block(opened(tmp_path, Mark(), Mark()), 0, 0, Policy()).data.decode().split("\n")[0].split("\t")
+    once = computed(opened(tmp_path, Mark())).data.decode().split("\n")[0].split("\t")
+    twice = computed(opened(tmp_path, Mark(), Mark())).data.decode().split("\n")[0].split("\t")
     assert twice[2] != twice[3]
     assert twice[2] == once[2]
 
@@ -77,18 +120,16 @@ def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [Refuse("a-7"), Crash("a-7")])
 def test_an_unfit_line_is_found_and_the_rest_is_kept(tmp_path: Path, fault: Transform) -> None:
     """Whether a transform says which line it is or just fails, the place is right and the others go on."""
-    block = compute_block(opened(tmp_path, fault), 0, 0, Policy("skip"))
+    block = computed(opened(tmp_path, fault), policy=Policy("skip"))
     assert [found.place.rpartition("/")[2] for found in block.faults] == ["a.0.tsv:8"]
     assert (block.n_lines, block.n_read) == (19, 20)
-    assert compute_block(opened(tmp_path, fault), 0, 0, Policy()).error.startswith(
-        f"{tmp_path}/a.0.tsv:8: {fault.name}"
-    )
+    assert computed(opened(tmp_path, fault)).error.startswith(f"{tmp_path}/a.0.tsv:8: {fault.name}")
 
 
 def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
     """Where earlier steps dropped and repeated lines, the place is still that of the line in the file."""
     source = opened(tmp_path, Drop(0.5), Repeat(), Refuse("a-1"))
-    faults = compute_block(source, 0, 0, Policy("quarantine", quarantine="unfit.jsonl")).faults
+    faults = computed(source, policy=Policy("quarantine", quarantine="unfit.jsonl")).faults
     assert faults
     for fault in faults:
         line = Path(fault.path).read_text().split("\n")[fault.line - 1]
@@ -98,14 +139,14 @@ def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
 
 def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path: Path) -> None:
     """There is no line to skip; the error holds the source, the block and the traceback."""
-    error = compute_block(opened(tmp_path, Together()), 0, 0, Policy("skip")).error
-    assert "source 'a', epoch 0, block 0: transform 'together' failed on the block" in error
+    error = computed(opened(tmp_path, Together()), policy=Policy("skip")).error
+    assert "source 'a', epoch 0, lines from 0 on: transform 'together' failed on the block" in error
     assert "KeyError: 'several'" in error
 
 
 def test_a_transform_that_returns_no_batch_is_told(tmp_path: Path) -> None:
     """Every line then fails, with what to do."""
-    block = compute_block(opened(tmp_path, Wrong()), 0, 0, Policy())
+    block = computed(opened(tmp_path, Wrong()))
     assert "transform 'wrong' must return a Batch with an origin for each line" in block.error
 
 
@@ -120,7 +161,7 @@ def test_a_transform_that_returns_no_batch_is_told(tmp_path: Path) -> None:
 )
 def test_checks_tell_what_is_wrong(checks: Checks, line: str, reason: str) -> None:
     """Each bound has its reason, and a line within bounds none."""
-    assert checks.reasons(["a\tb", line]) == {1: reason}
+    assert checks.reasons(Batch.of(["a\tb", line])) == {1: reason}
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=8), min_size=1))
@@ -136,7 +177,7 @@ def test_lines_without_transforms_are_what_they_were(lines: list[str]) -> None:
         file.flush()
         for transforms in ((), (Refuse("\n"),)):
             declared = Source("a", (file.name,), 1.0, transforms, shuffle="none")
-            block = compute_block(open_source(declared, seed=0), 0, 0, Policy())
+            block = computed(open_source(declared, seed=0))
             assert (block.data, block.n_lines, block.error) == (data, len(lines), "")
 
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-from streams import Drop, Pair, Repeat, deadline, numbered
+from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream import Schedule, Source, Stream, audit, plan, traces
 from volt.stream.checking.audit import deviation
+from volt.stream.checking.memory import resident, watched
+from volt.stream.reading.pair_shard import open_pair
+from volt.stream.reading.shares import parts
+from volt.stream.reading.source import OpenSource
+from volt.stream.reading.table_shard import open_table
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -48,14 +56,46 @@ def test_audits_find_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     from volt.stream.checking import audit as auditing
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 60), block_lines=10)])
-    right = auditing.block_slices
-    monkeypatch.setattr(auditing, "block_slices", lambda source, epoch, block: right(source, epoch, block % 5))
+    right = auditing.part_slices
+    monkeypatch.setattr(
+        auditing, "part_slices", lambda source, part: right(source, part._replace(start=part.start % 50))
+    )
     found = audit(stream, turns=10)
     assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (10, 10, False)
     monkeypatch.undo()
-    monkeypatch.setattr(auditing, "line_order", lambda source, epoch, block, n: np.zeros(n, np.int64))
+    monkeypatch.setattr(auditing, "line_order", lambda source, part, n: np.zeros(n, np.int64))
     found = audit(stream, turns=10)
     assert (found.sources[0].missing, found.sources[0].repeated, found.exact) == (54, 54, False)
+
+
+def test_audits_find_ranks_that_read_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole parts dealt to ranks in turn cover an epoch too, but not evenly; ranks that all read all, repeat lines."""
+    from volt.stream.checking import audit as auditing
+
+    stream = Stream([Source("a", numbered(tmp_path, "a", 25), block_lines=10)], world=2)
+    whole = list(parts(25, 10, epochs=2))
+    monkeypatch.setattr(auditing, "_parts", lambda source, epochs, rank, world: whole[rank::world])
+    found = audit(stream, epochs=2, turns=10).sources[0]
+    assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 0, 5, False)
+    monkeypatch.setattr(auditing, "_parts", lambda source, epochs, rank, world: whole)
+    found = audit(stream, epochs=2, turns=10).sources[0]
+    assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 50, 0, False)
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_audits_read_tables_and_pairs(tmp_path: Path, world: int) -> None:
+    """Content is compared with the files, also where a line is made from fields."""
+    rows = [f'{{"src": "a {i}", "tgt": "b {i}"}}' for i in range(23)]
+    table = write_lines(tmp_path / "a.jsonl", rows)
+    opened = OpenSource(
+        Source("a", (table,), block_lines=4),
+        (open_table(table, fields={"src": "src", "tgt": "tgt"}, split_lines=5),),
+        1,
+    )
+    assert audit(Stream([opened], world=world), turns=10, content=True).exact
+    pair = {name: write_lines(tmp_path / name, [f"{name} {i}" for i in range(23)]) for name in ("src", "tgt")}
+    opened = OpenSource(Source("b", tuple(pair.values()), block_lines=4), (open_pair(pair, split_lines=5),), 1)
+    assert audit(Stream([opened], world=world), turns=10, content=True).exact
 
 
 def test_audits_find_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,3 +174,42 @@ def test_a_stream_too_short_to_measure(tmp_path: Path) -> None:
     """Where one block is all there is, no speed is told."""
     stream = Stream([Source("a", numbered(tmp_path, "a", 5), epochs=1)])
     assert plan(stream, at=5, seconds=0.05).lines_per_second is None
+
+
+class Hungry:
+    """Holds 64 MiB while it runs."""
+
+    name = "hungry"
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        held = np.ones(1 << 26, np.uint8)
+        time.sleep(0.02 * int(held[0]))
+        return batch
+
+
+@pytest.mark.skipif(resident() == 0, reason="the system does not say what memory a process has")
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_plans_tell_the_memory_that_transforms_take(tmp_path: Path, n_workers: int) -> None:
+    """What a transform holds for a moment is in the plan, and it is the greatest part of it; so also in a worker."""
+    source = Source("a", numbered(tmp_path, "a", 300), 1.0, (Hungry(),), block_lines=100)
+    found = plan(Stream([source], n_workers=n_workers), at=10, seconds=0.05)
+    assert 1 << 26 <= found.memory < 3 << 25
+
+
+def test_the_memory_that_is_watched_is_the_greatest() -> None:
+    """What is taken and given back meanwhile counts; what was there before does not."""
+    before = np.ones(1 << 25, np.uint8)
+    with watched() as memory:
+        held = np.ones(1 << 26, np.uint8)
+        memory.look()
+        del held
+    assert before[0] == 1
+    assert resident() == 0 or 1 << 26 <= memory.peak + (1 << 20) < 3 << 25
+
+
+def test_a_short_stream_is_measured_as_far_as_it_goes(tmp_path: Path) -> None:
+    """Where the stream ends before what was computed ahead is used up, that is what is measured."""
+    stream = Stream([Source("a", numbered(tmp_path, "a", 30), epochs=1, block_lines=10)])
+    speed = plan(stream, at=5, seconds=0.05).lines_per_second
+    assert speed is not None
+    assert speed > 0

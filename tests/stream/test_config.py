@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -12,18 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, OutputError
 from volt.stream.config.build import Configuration, load_config, parse_config
-from volt.stream.config.schema import first_option, json_schema, transform_schema
+from volt.stream.config.schema import MOST_WORKERS, first_option, json_schema, transform_schema
 from volt.stream.config.schema_text import as_text
 from volt.stream.config.yaml import parse
 from volt.stream.examples.recipes import RECIPES, write_recipe
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.faults import Policy
-from volt.stream.transforms.case_and_tags import Copy, Lower, Multiply, Tag, Title
+from volt.stream.reading.faults import Policy, Tally
+from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.running.stream import Stream
+from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.filters import Length, SkipBlank
 from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.tags_and_fields import Copy, Multiply, Tag
+from volt.stream.transforms.where import Where
+from volt_cli import options
 
 FULL = """\
 seed: 3
@@ -105,6 +111,7 @@ FAULTS = {
     ),
     "unknown key of errors": (WMT + "errors:\n  on_falt: skip\n", 5, "errors.on_falt: unknown key; did you mean"),
     "wrong type": ("seed: x\n" + WMT, 1, "seed: should be a valid integer, not 'x'"),
+    "too many workers": ("workers: 1000000000\n" + WMT, 1, "workers: should be less than or equal to 256, not 1000"),
     "true is no number": ("seed: true\n" + WMT, 1, "seed: should be a valid integer, not True"),
     "a number in quotes": (source("weight: '1'"), 4, "sources.wmt.weight: should be a valid number, not '1'"),
     "missing path": ("sources:\n  wmt:\n    weight: 1\n", 2, "sources.wmt: key 'path' is missing; give it"),
@@ -140,7 +147,21 @@ FAULTS = {
     "a field beyond all": (step("copy: {from: 1, to: 70000}"), 6, "to: 70000; a field's number is 65,536 at most"),
     "field 0 as the first option": (step("lower: [0]"), 6, "lower: fields: 0; fields count from 1"),
     "field 0 of one option": (step("documents:\n          id_field: 0"), 7, "id_field: 0; fields count from 1"),
-    "wrong type in a list": (step("lower: {fields: [1, x]}"), 6, "lower.fields[2]: should be a valid"),
+    "wrong type in a list": (step("lower: {fields: [1, 2.5]}"), 6, "lower.fields[2]: should be a valid"),
+    "a name of no field": (step("lower: {fields: [1, x]}"), 6, "lower.fields[2]: no field is called 'x'; fields"),
+    "a name of another field": (
+        "sources:\n  a:\n    pair: {src: a, tgt: b}\n    transforms:\n    - copy: {from: srk}\n", 5,
+        "copy.from: no field is called 'srk'; did you mean src?",
+    ),
+    "path and pair": (source("pair: {src: a, tgt: b}"), 2, "wmt: path and pair are both given; leave one out"),
+    "half a pair": ("sources:\n  a:\n    pair: {src: a}\n", 3, "a.pair: has fewer than two files"),
+    "a pattern for a field": ("sources: {a: {pair: {src: a, tgt: b*}}}\n", 1, "pair.tgt: b*: one file belongs to"),
+    "an unset variable": ("sources: {a: {path: $NOWHERE_1/a}}\n", 1, "$NOWHERE_1/a: the variable NOWHERE_1 is not set"),
+    "each and no star": ("each:\n  path: a.tsv\n", 2, "each.path: a.tsv: holds not one *; put it where"),
+    "each and no file": ("each: {path: nowhere/*.tsv}\n", 1, "each.path: nowhere/*.tsv: no file matches this pattern"),
+    "each and no path": ("each: {weight: 2}\n", 1, "each: give a path with one *, or a pair of such"),
+    "each and many": ("each:\n  path: [a*, b*]\n", 2, "each.path: should be one pattern, not a list"),
+    "each and cold": ("each:\n  path: a*\n  temperature: 0\n", 3, "each.temperature: should be greater than 0"),
     "missing vocabulary": (step("encode: no.volt"), 6, "no.volt: no such file; check the path"),
     "missing user file": (step("user: {file: no.py, function: f}"), 6, "no.py: no such file"),
     "common transforms": (WMT + "transforms:\n  - lwer\n", 5, "transforms[1]: unknown transform 'lwer'"),
@@ -153,6 +174,19 @@ FAULTS = {
     "two documents": (WMT + "---\nseed: 1\n", 4, "expected a single document"),
     "a key that is a list": ("? [1]\n: 2\n", 1, "a key must be text"),
     "an alias of itself": ("seed: &a\n  - *a\n", 1, "aliases make the file endless"),
+    "octal or not": (source("epochs: 010"), 4, "010 starts with 0: octal or not; write the number without"),
+    "octal in YAML 1.2": (source("epochs: 0o10"), 4, "0o10 starts with 0"),
+    "a number with zeros": (step("tag: 007"), 6, "007 starts with 0: octal or not"),
+    "sexagesimal": ("seed: 1:30\n" + WMT, 1, "1:30 is 90 in YAML 1.1 and text in YAML 1.2; write 90, or quote it"),
+    "sexagesimal fraction": (source("weight: 1:30.5"), 4, "1:30.5 is 90.5 in YAML 1.1 and text in YAML 1.2"),
+    "a number for text": (step("tag: 7"), 6, "tag: should be a valid string, not 7; quote it"),
+    "Norway": (source("path: [sv, no]").replace("    path: a.tsv\n", ""), 3, "no is false or text; write false"),
+    "yes": (source("blank: Yes"), 4, "Yes is true or text; write true, or quote it if it is text: 'Yes'"),
+    "on": ("cache: on\n" + WMT, 1, "on is true or text; write true, or quote it"),
+    "merge keys without end": (
+        "x:\n  a0: &a0 {x: 1}\n" + "".join(f"  a{i}: &a{i} {{<<: *a{i - 1}}}\n" for i in range(1, 2000)) + "<<: *a1999",
+        1, "merge keys within merge keys",
+    ),
     "a bomb": (
         "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
             f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)
@@ -186,9 +220,20 @@ def test_faults_are_told_together_in_the_order_of_lines() -> None:
     "text", ["[" * 9999, "- " * 9999, "{" * 9999, "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500))]
 )
 def test_values_within_values_have_an_end(text: str) -> None:
-    """A file that is nested deeper than anybody writes is refused in words."""
-    with pytest.raises(ConfigError, match=r"stream\.yaml.*write it"):
+    """A file that is nested deeper than anybody writes is refused in words, with the line where it is too deep."""
+    line = 50 if text.startswith("a:") else 1
+    with pytest.raises(
+        ConfigError, match=rf"stream\.yaml:{line}: values within values, more than 50 deep; write it flat"
+    ):
         parse_config(text)
+
+
+def test_names_that_yaml_takes_for_something_else_stay_text() -> None:
+    """Keys are text whatever they look like; quoted values are too, and numbers may have underscores."""
+    text = """sources: {no: {path: 'no'}, 1_0: {path: "010"}, on: {path: '1:30', block_lines: 1_000, weight: 0.5}}"""
+    no, ten, on = parse_config(text).sources
+    assert [source.name for source in (no, ten, on)] == ["no", "1_0", "on"]
+    assert (no.paths, ten.paths, on.paths, on.block_lines) == (("no",), ("010",), ("1:30",), 1000)
 
 
 def test_files_are_looked_for(tmp_path: Path) -> None:
@@ -208,6 +253,27 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
     config.write_bytes(b"seed: 1\nx: \xff\n")
     with pytest.raises(ConfigError, match=r"stream.yaml:2: not UTF-8 text"):
         load_config(config)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [("no/bad.jsonl", "no such folder"), (".", "it is a folder"), ("locked/bad.jsonl", "permission denied")],
+)
+def test_a_place_for_unfit_lines_is_tried_first(
+    place: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarantine file that cannot be written is told when a configuration is read, and when a tally is made."""
+    monkeypatch.chdir(tmp_path)
+    Path("locked").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("locked"))  # root may write anywhere
+    Path("a.tsv").write_text("x\n")
+    Path("stream.yaml").write_text(
+        f"sources: {{a: {{path: a.tsv}}}}\nerrors: {{on_fault: quarantine, quarantine: {place}}}"
+    )
+    with pytest.raises(ConfigError, match=rf"stream.yaml:2: errors.quarantine: .*cannot be appended to: {told}"):
+        load_config("stream.yaml")
+    with pytest.raises(OutputError, match=f"cannot be appended to: {told}"):
+        Tally(Policy("quarantine", place))
 
 
 def test_spm_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +319,122 @@ def test_values_are_those_of_safe_load(value: Any) -> None:
     assert all(1 <= line <= text.count("\n") + 1 for line in document.lines.values())
 
 
+def test_a_pair_names_its_fields(tmp_path: Path) -> None:
+    """Files of a pair are found, and options of transforms name fields instead of numbering them, also common ones."""
+    for name in ("a.de", "a.en", "b.tsv"):
+        (tmp_path / name).write_text("x\n")
+    (tmp_path / "stream.yaml").write_text(
+        """\
+sources:
+  wmt:
+    pair: {src: a.de, tgt: a.en}
+    transforms: [lower: [tgt], copy: {from: tgt, to: src}, choice: [{weight: 1, transforms: [title: {if_cased: src}]}]]
+  same:
+    pair: {tgt: a.en, src: a.de}
+transforms:
+  - upper: {fields: [src]}
+""".replace(
+            "[lower: [tgt], copy: {from: tgt, to: src}, choice:", "[lower: [tgt], {copy: {from: tgt, to: src}}, choice:"
+        )
+    )
+    wmt, same = load_config(tmp_path / "stream.yaml").sources
+    assert (wmt.paths, wmt.names) == ((str(tmp_path / "a.de"), str(tmp_path / "a.en")), ("src", "tgt"))
+    titled = Choice((Variant(1.0, (Title(if_cased=1),)),))
+    assert wmt.transforms == (Lower(fields=(2,)), Copy(from_=2, to=1), titled, Upper(fields=(1,)))
+    assert same.transforms == (Upper(fields=(2,)),)
+    document = """sources: {wmt: {pair: {src: a.de, tgt: a.en}, transforms: [where: "src <> ''"]}}"""
+    (tmp_path / "where.yaml").write_text(document)
+    assert load_config(tmp_path / "where.yaml").sources[0].transforms == (Where("src <> ''", ("src", "tgt")),)
+    (tmp_path / "a.en").unlink()
+    with pytest.raises(ConfigError, match=r"stream.yaml:3: sources.wmt.pair.tgt: .*a.en: no such file"):
+        load_config(tmp_path / "stream.yaml")
+
+
+def test_each_makes_a_source_of_every_file(tmp_path: Path) -> None:
+    """Sources are called what * stands for, which {name} is too; weights are the lines' shares at the temperature."""
+    for name, n in (("de", 1600), ("no", 100), ("x.y", 1)):
+        (tmp_path / f"mono.{name}.tsv").write_text("x\n" * n)
+        (tmp_path / f"{name}.src").write_text("x\n" * n)
+        (tmp_path / f"{name}.tgt").write_text("x\n" * n)
+    (tmp_path / "stream.yaml").write_text("""\
+sources: {first: {path: de.src}}
+each: {path: mono.*.tsv, temperature: 2, weight: 3, epochs: 1, transforms: [tag: "<2{name}>"]}
+""")
+    first, *found = load_config(tmp_path / "stream.yaml").sources
+    assert first.weight == 1
+    assert [source.name for source in found] == ["de", "no", "x.y"]
+    assert [source.paths for source in found] == [(str(tmp_path / f"mono.{s.name}.tsv"),) for s in found]
+    assert [source.weight for source in found] == pytest.approx([3 * 40 / 51, 3 * 10 / 51, 3 * 1 / 51])
+    assert [source.transforms for source in found] == [(Tag(text=f"<2{source.name}>"),) for source in found]
+    assert {source.epochs for source in found} == {1}
+    (tmp_path / "stream.yaml").write_text(
+        "each: {pair: {a: '*.src', b: '*.tgt'}, weight: {points: [[0, 1], [9, 2]]}, transforms: [lower: [b]]}"
+    )
+    de, no, _ = load_config(tmp_path / "stream.yaml").sources
+    assert (de.paths, no.names) == ((str(tmp_path / "de.src"), str(tmp_path / "de.tgt")), ("a", "b"))
+    assert isinstance(no.weight, Schedule)
+    assert no.weight.points == ((0, pytest.approx(100 / 1701)), (9, pytest.approx(200 / 1701)))
+    assert no.transforms == (Lower(fields=(2,)),)
+    (tmp_path / "de.tgt").unlink()
+    with pytest.raises(ConfigError, match=r"stream.yaml:1: each.pair.b: .*de.tgt: no such file"):
+        load_config(tmp_path / "stream.yaml")
+    (tmp_path / "stream.yaml").write_text("sources: {de: {path: de.src}}\neach: {path: '*.src'}")
+    with pytest.raises(ConfigError, match=r"stream.yaml:2: each: the source 'de' is among sources, too"):
+        load_config(tmp_path / "stream.yaml")
+
+
+def test_home_and_variables_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` and `$NAME` stand for folders in every path that a configuration names."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CORPORA_1", str(tmp_path))
+    (tmp_path / "a.tsv").write_text("x\n")
+    (tmp_path / "f.py").write_text("def f(fields): return fields\n")
+    text = """\
+sources: {a: {path: ~/a.tsv, transforms: [user: {file: $CORPORA_1/f.py, function: f}]}, b: {path: "${CORPORA_1}/*.tsv"}}
+cache: ~/cache
+errors: {on_fault: quarantine, quarantine: $CORPORA_1/bad}
+"""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "stream.yaml").write_text(text)
+    found = load_config(tmp_path / "inside" / "stream.yaml")
+    assert [source.paths for source in found.sources] == [(str(tmp_path / "a.tsv"),), (str(tmp_path / "*.tsv"),)]
+    assert (found.cache, found.policy.quarantine) == (tmp_path / "cache", str(tmp_path / "bad"))
+    for unset in ("cache: $NOWHERE_1", "errors: {on_fault: quarantine, quarantine: $NOWHERE_1/x}"):
+        with pytest.raises(ConfigError, match=r"stream.yaml:4: .*the variable NOWHERE_1 is not set; set it"):
+            parse_config(WMT + unset)
+
+
+@pytest.mark.parametrize(
+    ("paths", "pairs"),
+    [
+        (["a.no", "a.sl"], [("a.no", "a.sl")]),
+        (["x/train_en.txt.gz", "x/train_de.txt.gz"], [("x/train_en.txt.gz", "x/train_de.txt.gz")]),
+        (["f.deu_Latn", "f.eng_Latn"], [("f.deu_Latn", "f.eng_Latn")]),
+        (["a.en", "b.de"], []),
+        (["en/a.txt", "de/a.txt"], [("en/a.txt", "de/a.txt")]),
+        (["a.gz", "a.xz"], []),
+        (["a.01.gz", "a.02.gz"], []),
+        (["a.dev.tsv", "a.old.tsv"], []),
+    ],
+)
+def test_files_of_a_pair_that_are_mixed_are_warned_of(
+    paths: list[str], pairs: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """Where names in one list differ in the language alone, a warning says how to write a pair; a pair has none."""
+    assert probable_pairs(paths) == pairs
+    warnings = parse_config(f"sources: {{wmt: {{path: {json.dumps(paths)}}}}}").warnings
+    assert len(warnings) == len(pairs)
+    for warning, pair in zip(warnings, pairs, strict=True):
+        assert f"write pair: {{src: {pair[0]}, tgt: {pair[1]}}}" in warning
+    assert parse_config("sources: {wmt: {pair: {src: a.no, tgt: a.sl}}}").warnings == ()
+
+
 # The schema
+
+
+def test_the_command_line_knows_the_limit_of_workers() -> None:
+    """Its constant is the library's."""
+    assert options.MOST_WORKERS == MOST_WORKERS
 
 
 def test_every_key_is_documented() -> None:
@@ -295,3 +476,16 @@ def test_what_would_fill_the_memory_is_refused() -> None:
     for steps in ("{repeat: }, " * 3000, "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}"):
         with pytest.raises(ConfigError, match=r"more than 10,000 lines of one"):
             parse_config(f"sources: {{a: {{path: a, transforms: [{steps}]}}}}")
+
+
+def test_tables_have_columns(tmp_path: Path) -> None:
+    """`columns` names the fields of JSON lines; transforms may name them too, and lines are those of the keys."""
+    (tmp_path / "a.jsonl").write_text('{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n')
+    told = (
+        "sources: {a: {path: a.jsonl, epochs: 1, columns: {src: de, tgt: to.en}, transforms: [upper: {fields: [tgt]}]}}"
+    )
+    (tmp_path / "stream.yaml").write_text(told)
+    assert sorted(Stream.from_config(tmp_path / "stream.yaml")) == ["Haus\tHOUSE", "Tier\tANIMAL"]
+    (tmp_path / "stream.yaml").write_text("sources: {a: {path: a.jsonl, columns: {}}}")
+    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: goes with path, and names one field"):
+        Stream.from_config(tmp_path / "stream.yaml")

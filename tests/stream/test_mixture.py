@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -172,6 +173,48 @@ def test_an_ended_source_leaves_its_share_to_the_others() -> None:
     assert np.abs(counts - np.arange(1, 1001)[:, None] * np.array([0, 0.5, 0.5])).max() < 1
     assert left.end(1) is not None
     assert left.end(1).end(2) is None  # type: ignore[union-attr]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.one_of(values, schedules()), min_size=1, max_size=4), st.integers(0, 300))
+def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> None:
+    """When a source ends, the others share the turns for as long as one of them has a weight, or will have, and not one
+    turn more.
+    """
+    left = Mixture((1.0, *weights), _counts(Mixture((1.0, *weights)).turns(n).tolist() or [0], len(weights) + 1)[-1])
+    mixture = left.end(0)
+    alive = [sample for sample in range(left.n, 2000) if any(_between(weight, sample) for weight in weights)]
+    end = alive[-1] + 1 if alive else left.n
+    expected = end - left.n if end < 700 else None
+    if mixture is None:
+        assert expected == 0
+        return
+    turns = mixture.turns(700 - left.n)
+    assert len(turns) == (700 - left.n if expected is None else expected)
+    assert 0 not in turns
+    assert len(mixture.peek(1)) == (expected is None)
+
+
+def _between(weight: Weight, sample: int) -> bool:
+    """Whether a weight is above 0 at a sample or, where it moves in a line, on the way from it or to it."""
+    if not isinstance(weight, Schedule) or weight.kind == "steps":
+        return _weight(weight, sample) > 0
+    return _weight(weight, sample) > 0 or any(
+        start <= sample < end and (a or b) for (start, a), (end, b) in pairwise(weight.points)
+    )
+
+
+def _weight(weight: Weight, sample: int) -> float:
+    return weight.at(sample) if isinstance(weight, Schedule) else weight
+
+
+@pytest.mark.parametrize("zero", [0.0, Schedule(((0, 1.0), (5, 0.0)))])
+def test_the_others_may_have_no_weight(zero: Weight) -> None:
+    """When the last source with a weight ends, nobody's turn is left: that is an end, and no error."""
+    mixture = Mixture((1.0, zero, 0.0))
+    mixture.turns(41)
+    assert mixture.end(0) is None
+    assert mixture.end(2) is not None
 
 
 @pytest.mark.parametrize(

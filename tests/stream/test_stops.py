@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from streams import deadline, write_lines
 
-from volt.stream.running.state import load_state
+from volt.stream.running.state_file import load_state
 from volt.stream.running.stream import Stream
 from volt_cli.__main__ import main
 
@@ -29,7 +29,7 @@ sources:
     path: two.tsv
     weight: {kind: linear, points: [[0, 0.2], [60000, 2]]}
     block_lines: 1700
-    transforms: [tag: "[BT]"]
+    transforms: [tag: "[BT]", user: {file: mine.py, function: same}]
 """
 WAYS = ("SIGINT", "SIGTERM", "SIGKILL", "worker")
 
@@ -122,6 +122,7 @@ def test_stopped_at_chance_places_in_every_way_it_is_one_stream(
     write_lines(tmp_path / "one.tsv", [f"a{n}\tb{n}" for n in range(50_000)])
     write_lines(tmp_path / "two.tsv", [f"c{n}\td{n}" for n in range(20_000)])
     (tmp_path / "stream.yaml").write_text(CONFIG)
+    (tmp_path / "mine.py").write_text("def same(fields):\n    return fields\n")  # so that a worker is a process
     Stream.from_config("stream.yaml").skip(1)  # what can be imported beforehand
     used, random = b"", np.random.default_rng(n_stops)
     for stop in range(n_stops):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +19,9 @@ from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source, Stream
-from volt.stream.running.state import load_state, save_state
+from volt.stream.running.merging import merge_states
+from volt.stream.running.state import checksum
+from volt.stream.running.state_file import load_state, save_state
 
 Make = Callable[..., Stream]
 
@@ -122,6 +127,47 @@ def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
     next(newer)
     with pytest.raises(StreamError, match="make a new iterator"):
         next(older)
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: int) -> None:
+    """Of two threads that read one stream, each line goes to one of them, and the slower one is told."""
+    source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
+    lines, told = [list[str](), list[str]()], list[str]()
+
+    def read(own: list[str]) -> None:
+        try:
+            for line in stream:
+                own.append(line)
+        except StreamError as error:
+            told.append(str(error))
+
+    with deadline(60), make([source], n_workers=n_workers) as stream:
+        threads = [threading.Thread(target=read, args=(own,)) for own in lines]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert Counter([*lines[0], *lines[1]]).most_common(1)[0][1] == 1
+    assert len(lines[0]) + len(lines[1]) == 3000 or len(told) == 2
+
+
+def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> None:
+    """Threads do not come along into a fork; it starts new ones, and both processes give the same lines."""
+    source = Source("d", numbered(tmp_path, "d", 300), epochs=1, block_lines=10)
+    with deadline(60), make([source], n_workers=1) as stream:
+        first = next(iter(stream))
+        if (child := os.fork()) == 0:
+            rest = list(stream)
+            os._exit(0 if len(rest) == 299 and first not in rest else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(list(stream)) == 299
+
+
+def test_a_stream_stays_in_its_process(make: Make) -> None:
+    """It cannot be pickled, before or after it was read; the error says what can be sent instead."""
+    with pytest.raises(TypeError, match=r"cannot be sent to another process; open it there, and restore its state"):
+        pickle.dumps(make())
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -233,7 +279,7 @@ def test_a_state_that_lacks_something_is_refused(make: Make, name: str) -> None:
         make().restore(state)
 
 
-@pytest.mark.parametrize("place", [{"offset": 50_000}, {"block": 99, "offset": 0}])
+@pytest.mark.parametrize("place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}])
 def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
     """A place that a source does not have is refused, when a stream is restored or when the block is read."""
     stream = make()
@@ -242,6 +288,7 @@ def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) ->
     source = next(name for name, cursor in state["sources"].items() if cursor["lines"])
     other = make()
     damaged = state | {"sources": {**state["sources"], source: state["sources"][source] | place}}
+    damaged["checksum"] = checksum(damaged)
     with pytest.raises(StreamError, match=f"the state's sources.{source}.* take one that a stream has written"):
         other.restore(damaged) or list(islice(other, 1000))
 
@@ -323,7 +370,7 @@ def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
     found = json.loads(json.dumps(stream.summary().to_json()))
     assert (found["n"], found["n_lines"], found["n_read"]) == (25, 25, 28)
     assert found["fields"] == {"2": 28}
-    assert found["sources"]["d"] == {"lines": 25, "requested": 25.0, "epochs": 2.416667, "ended": False}
+    assert found["sources"]["d"] == {"lines": 25, "requested": 25.0, "epochs": 2.5, "ended": False}
     assert found["lines_per_second"] > 0
 
 
@@ -348,3 +395,47 @@ def test_sources_need_distinct_names(make: Make, tmp_path: Path) -> None:
     for sources in ([], [source, source]):
         with pytest.raises(ConfigError, match="distinct names"):
             make(sources)
+
+
+def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
+    """Ranks are stopped anywhere, their states merged, and others go on: each line of each epoch comes once."""
+    sources = [
+        Source("d", numbered(tmp_path, "d", 31), 2.0, block_lines=4, epochs=2),
+        Source("e", numbered(tmp_path, "e", 9), 1.0, (Repeat(),), block_lines=3, epochs=3),
+    ]
+    whole, found, state = Counter(make(sources, ends="drop")), Counter[str](), None
+    for world, stop in ((3, 9), (2, 7), (5, 2), (1, None)):
+        states = []
+        for rank in range(world):
+            stream = make(sources, ends="drop", rank=rank, world=world)
+            if state is not None:
+                stream.restore(state)
+            found.update(islice(stream, stop and stop + rank))
+            states.append(json.loads(json.dumps(stream.state())))
+        state = merge_states(states)
+    assert found == whole
+    assert state is not None
+    assert state["n"] == whole.total()
+    with pytest.raises(StreamError, match=r"another rank: world: 1 in the state, 2 here; .* merge-states"):
+        make(sources, ends="drop", world=2).restore(states[0])
+
+
+def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_path: Path) -> None:
+    """The mixture goes on from its counts, each source keeps its place, and the state remembers what was accepted."""
+    paths = numbered(tmp_path, "d", 300), numbered(tmp_path, "e", 300)
+    old, new = ([Source(n, p, w) for n, p, w in zip("de", paths, weights, strict=True)] for weights in ((1, 1), (1, 4)))
+    stream, alone = make(old), {name: iter(make([one])) for name, one in zip("de", old, strict=True)}
+    before = list(islice(stream, 100))
+    with pytest.raises(StreamError, match=r"sources\.e\.weight: 1 in the state, 4 here.* accept"):
+        make(new).restore(stream.state())
+    other = make(new)
+    other.restore(stream.state(), accept=["weights"])
+    after = list(islice(other, 100))
+    assert Counter(line[0] for line in before) == {"d": 50, "e": 50}
+    assert Counter(line[0] for line in after) == {"d": 20, "e": 80}
+    assert all(next(alone[line[0]]) == line for line in before + after)
+    assert other.state()["accepted"] == ["weights"]
+    again = make(new)
+    again.restore(other.state())
+    assert list(islice(again, 20)) == list(islice(other, 20))
+    assert again.state()["accepted"] == ["weights"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,27 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault, Transform
-from volt.stream.transforms.case_and_tags import (
-    Append,
-    Copy,
-    KeepFields,
-    Lower,
-    Multiply,
-    Repeat,
-    Tag,
-    Title,
-    Upper,
-    has_case,
-    titled,
-)
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
+from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Documents
+from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
+from volt.stream.transforms.transform import LineFault, Transform
 
 FIELD = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=20)
 ROW = st.lists(FIELD, min_size=2, max_size=4)
 ROWS = st.lists(ROW, max_size=8)
+RAGGED = st.lists(st.lists(FIELD, min_size=1, max_size=4), max_size=8)
+CUTS = st.integers(0, 6)  # how many fields a batch has been cut into before
 ONE_TO_ONE: tuple[Transform, ...] = (
     Lower(),
     Lower(fields=(2,), if_cased=1),
@@ -45,12 +41,14 @@ ONE_TO_ONE: tuple[Transform, ...] = (
     Multiply(n=3),
     KeepFields(),
     KeepFields(fields=(2, 1)),
+    Typos(rate=0.3, fields=(1, 2)),
+    Punctuation(drop=0.5, final=0.5),
 )
 
 
 def apply(transform: Transform, rows: list[list[str]], *, seed: int = 0) -> list[list[str]]:
     """Rows through a transform."""
-    done = transform(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(seed))
+    done = transform(Batch.of(["\t".join(row) for row in rows]), Chance.of("test", seed))
     return [line.split("\t") for line in done.lines]
 
 
@@ -62,7 +60,7 @@ def test_one_to_one_transforms_keep_origins_and_break_no_line(rows: list[list[st
         "append": lambda n: n + 1, "copy": lambda n: n, "multiply": lambda n: max(n, 3), "keep_fields": lambda n: 2,
     }  # fmt: skip
     for transform in ONE_TO_ONE:
-        done = transform(batch, np.random.default_rng(0))
+        done = transform(batch, Chance(1, 2))
         assert done.origins.tolist() == batch.origins.tolist()
         assert "\n" not in "".join(done.lines)
         if transform != Copy(from_=2, to=4):
@@ -152,9 +150,45 @@ def test_copy_and_multiply(rows: list[list[str]], text: str) -> None:
 @given(ROWS, st.integers(1, 4))
 def test_repeat_makes_equal_lines_with_one_origin(rows: list[list[str]], n: int) -> None:
     """repeat gives every line n times in a row, with its origin."""
-    done = Repeat(n=n)(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0))
+    done = Repeat(n=n)(Batch.of(["\t".join(row) for row in rows]), Chance(1, 2))
     assert done.lines == ["\t".join(row) for row in rows for _ in range(n)]
     assert done.origins.tolist() == [index for index in range(len(rows)) for _ in range(n)]
+
+
+@given(RAGGED, CUTS, st.integers(1, 6), st.integers(2, 6))
+def test_fields_of_ragged_lines_move_as_those_of_lists(rows: list[list[str]], cut: int, n: int, to: int) -> None:
+    """Lines of one to four fields, cut or not yet, become what the same moves make of lists."""
+    batch = Batch.of(["\t".join(row) for row in rows]).split(cut)
+    naive: dict[Transform, Callable[[list[str]], list[str]]] = {
+        Append(text="new"): lambda row: [*row, "new"],
+        Tag(text="<t>"): lambda row: [f"<t> {row[0]}", *row[1:]],
+        Multiply(n=n): lambda row: [row[0]] * n + row[n:],
+        Copy(to=to): lambda row: [*(row + [""] * to)[: to - 1], row[0], *row[to:]],
+        KeepFields(fields=(1,)): lambda row: row[:1],
+    }
+    for transform, function in naive.items():
+        done = transform(batch, Chance(1, 2))
+        assert done.rows == [function(row) for row in rows]
+        assert done.n_fields.tolist() == [len(function(row)) for row in rows]
+        assert Append(text="z")(done, Chance(1, 2)).rows == [[*function(row), "z"] for row in rows]
+
+
+def test_fields_that_move_are_views() -> None:
+    """keep_fields, copy, multiply and repeat copy no text."""
+    batch = Batch.of(["a\tb", "c\td"]).split(2)
+    for transform in (KeepFields(fields=(2, 1)), Copy(), Multiply(n=3), Repeat(n=2)):
+        assert all(column.data is batch.columns[0].data for column in transform(batch, Chance(1, 2)).columns)
+
+
+def test_ids_are_tagged_and_cased_as_their_numbers() -> None:
+    """A field of ids that gets a tag is text from then on."""
+    batch = Batch((Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])),), None, np.arange(2))
+    assert Tag(text="x")(batch, Chance(1, 2)).lines == ["x 5 6", "x 7"]
+    assert Upper()(batch, Chance(1, 2)).lines == ["5 6", "7"]
+    assert Upper(if_cased=1)(batch, Chance(1, 2)).lines == ["5 6", "7"]
+    mixed = Choice((Variant(1.0), Variant(1.0, (Tag(text="x"),)), Variant(1.0, (Repeat(n=2), Append(text="y")))))
+    done = mixed(batch.take(np.repeat([0, 1], 20)), Chance(1, 2))
+    assert set(done.lines) == {"5 6", "7", "x 5 6", "x 7", "5 6\ty", "7\ty"}
 
 
 def test_keep_fields_swaps() -> None:
@@ -184,6 +218,15 @@ def test_tag_goes_before_or_behind() -> None:
         lambda: Choice(()),
         lambda: Choice((Variant(0.0),)),
         lambda: Variant(-1.0),
+        lambda: Typos(rate=1.5),
+        lambda: Typos(rate=float("nan")),
+        lambda: Typos(kinds=()),
+        lambda: Typos(kinds=("swap", "swap")),
+        lambda: Typos(kinds=("swop",)),  # type: ignore[arg-type]
+        lambda: Typos(fields=(0,)),
+        lambda: Punctuation(drop=-0.1),
+        lambda: Punctuation(final=2),
+        lambda: Punctuation(fields=()),
         lambda: Variant(float("nan")),
         lambda: Documents(separator="\t"),
         lambda: Documents(probability=1.5),
@@ -234,8 +277,8 @@ def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[i
     from volt.stream.transforms.filters import Regex
 
     choice = Choice((Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),))))
-    batch = Batch([str(number) for number in numbers], np.arange(len(numbers)) + 100)
-    done = choice(batch, np.random.default_rng(seed))
+    batch = Batch.of_rows([[str(number)] for number in numbers], np.arange(len(numbers)) + 100)
+    done = choice(batch, Chance.of("test", seed))
     assert done.origins.tolist() == sorted(done.origins.tolist())
     assert done.lines == [str(numbers[origin - 100]) for origin in done.origins.tolist()]
     assert {done.origins.tolist().count(origin) for origin in done.origins.tolist()} <= {1, 3}
@@ -247,6 +290,57 @@ def test_a_fault_inside_a_choice_names_the_line_of_the_whole_batch() -> None:
     with pytest.raises(LineFault) as fault:
         apply(choice, [["a", "b"], ["c"], ["d", "e"]])
     assert list(fault.value.reasons) == [1]
+
+
+@given(RAGGED, st.integers(0, 1 << 32), st.data())
+def test_what_a_choice_makes_of_a_line_depends_on_no_other(
+    rows: list[list[str]], seed: int, data: st.DataObject
+) -> None:
+    """Some lines of a batch alone become what they became among the others, inside choices in choices too."""
+    inner = Choice((Variant(1.0, (Typos(rate=0.5),)), Variant(1.0, (Repeat(n=2), Typos(rate=0.5), Append(text="x")))))
+    choice = Choice((Variant(1.0), Variant(1.0, (Tag(text="A"), inner)), Variant(1.0, (inner, inner))))
+    batch, chance = Batch.of(["\t".join(row) for row in rows]), Chance.of("test", seed)
+    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool)
+    among, alone = choice(batch, chance), choice(batch.take(chosen), chance)
+    assert among.take(np.isin(among.origins, np.flatnonzero(chosen))).lines == alone.lines
+    assert alone.origins.tolist() == [origin for origin in among.origins.tolist() if chosen[origin]]
+
+
+def test_copies_draw_for_themselves() -> None:
+    """Of 1,000 copies of a line, each draws its variant and what that does; copies made inside a variant too."""
+    copies = Repeat(n=1000)(Batch.of(["abcdefghijklmnopqrst"]), Chance(1, 2))
+    thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(copies, Chance(3, 4))
+    tags = thirds.column(2).strings()
+    assert all(abs(tags.count(tag) - 1000 / 3) < 5 * (1000 * 2 / 9) ** 0.5 for tag in "abc")
+    noisy = Choice((Variant(1.0, (Repeat(n=2), Typos(rate=1.0))),))(copies, Chance(3, 4))
+    assert len(set(noisy.lines)) == len(noisy) == 2000
+
+
+def test_a_choice_is_what_its_variants_are() -> None:
+    """It is compiled, and keeps lines, if all steps are and do; it joins lines if one does."""
+    plain, user = Choice((Variant(1.0, (Lower(),)), Variant(1.0))), Choice((Variant(1.0, (Lower(), Careless())),))
+    assert (plain.is_compiled, plain.keeps_lines, plain.joins_lines) == (True, True, False)
+    assert (user.is_compiled, user.keeps_lines, user.joins_lines) == (False, False, True)
+    assert not Choice((Variant(1.0, (Repeat(),)), Variant(1.0))).keeps_lines
+
+
+class Careless:
+    """A transform that says only that it joins lines."""
+
+    name = "careless"
+    joins_lines = True
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return batch
+
+
+def test_a_choice_copies_no_field_that_no_variant_changed() -> None:
+    """Fields that stay are views into the buffer that they were, and the others share one."""
+    batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
+    done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(batch, Chance(1, 2))
+    assert done.columns[2].data is batch.columns[2].data
+    assert done.columns[0].data is done.columns[1].data
+    assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, Chance(1, 2)) is batch
 
 
 # Documents
@@ -271,7 +365,7 @@ def test_documents_lose_nothing_and_keep_their_limits(
         separator="|", max_tokens=max_tokens, max_lines=max_lines, probability=0.7, sample_length=sample
     )
     batch = Batch.of(["\t".join(row) for row in rows])
-    done = transform(batch, np.random.default_rng(seed))
+    done = transform(batch, Chance(seed, 0))
     documents = [line.split("\t") for line in done.lines]
     assert [part.strip() for row in documents for part in row[0].split("|")] == [row[0] for row in rows]
     assert [part.strip() for row in documents for part in row[1].split("|")] == [row[1] for row in rows]
@@ -287,11 +381,9 @@ def test_documents_lose_nothing_and_keep_their_limits(
 def test_documents_are_as_long_as_limits_allow() -> None:
     """With probability 1 every document takes all lines that fit: a naive grouping gives the same."""
     rows = document_rows([("x", 1)] * 5 + [("y", 1)] * 2 + [("", 1)] * 2)
-    starts = Documents(max_tokens=250, max_lines=3)(
-        Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0)
-    )
+    starts = Documents(max_tokens=250, max_lines=3)(Batch.of(["\t".join(row) for row in rows]), Chance(0, 0))
     assert starts.origins.tolist() == [0, 3, 5, 7, 8]
-    alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), np.random.default_rng(0))
+    alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), Chance(0, 0))
     assert alone.lines == ["\t".join(row) for row in rows]
     assert apply(Documents(separator="", fields=(1,)), [["a", "b", "1"], ["c", "d", "1"]]) == [["a c", "b", "1"]]
 
@@ -303,4 +395,61 @@ def test_a_document_may_have_just_as_many_tokens(max_tokens: int, starts: list[i
     """With three words in the longer field of each line, the limit 6 is met exactly by two lines, and 9 by three."""
     rows = document_rows([("x", 1)] * 5 + [("y", 1)] * 2 + [("", 1)] * 2)
     batch = Batch.of(["\t".join(row) for row in rows])
-    assert Documents(max_tokens=max_tokens)(batch, np.random.default_rng(0)).origins.tolist() == starts
+    assert Documents(max_tokens=max_tokens)(batch, Chance(0, 0)).origins.tolist() == starts
+
+
+def naive_starts(rows: list[list[str]], limits: list[int], joins: list[bool], max_lines: int | None) -> list[int]:
+    """Where documents start, line by line: both fields within the limit of the document's first line."""
+    starts = list[int]()
+    for number, row in enumerate(rows):
+        if starts and joins[first := starts[-1]] and row[2] == rows[first][2] != "":
+            totals = [sum(len(rows[k][field].split()) for k in range(first, number + 1)) for field in (0, 1)]
+            if max(totals) <= limits[first] and (max_lines is None or number - first < max_lines):
+                continue
+        starts.append(number)
+    return starts
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a b", "", "\u3000é", "c"]), FIELD, st.sampled_from(["", "x", "xy", "é"])),
+        max_size=20,
+    ),
+    st.sampled_from(["", "<sep>"]),
+    st.one_of(st.none(), st.integers(1, 4)),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.booleans(),
+)
+def test_documents_are_those_of_their_definition(
+    told: list[tuple[str, str, str]], separator: str, max_lines: int | None, probability: float, sample: bool
+) -> None:
+    """Starts, joined fields, and the other fields of the first line, by what their own chances say; in any order."""
+    batch = Batch.of(["\t".join([*row, "rest", str(k)]) for k, row in enumerate(told)]).take(np.arange(len(told))[::-1])
+    chance, rows = Chance(3, 4), batch.rows
+    joins = (chance.uniform(batch.origins) < probability).tolist()
+    limits = chance.at("limit").integers(batch.origins, 1, 4).tolist() if sample else [4] * len(rows)
+    starts = naive_starts(rows, limits, joins, max_lines)
+    done = Documents(
+        separator=separator, max_tokens=4, max_lines=max_lines, probability=probability, sample_length=sample
+    )(batch, chance)
+    between = f" {separator} " if separator else " "
+    groups = [rows[start:end] for start, end in pairwise([*starts, len(rows)])]
+    assert done.rows == [[*(between.join(row[k] for row in group) for k in (0, 1)), *group[0][2:]] for group in groups]
+    assert done.origins.tolist() == batch.origins[np.array(starts, np.int64)].tolist()
+
+
+def test_documents_of_ids() -> None:
+    """Ids are counted and stay ids where nothing stands between them; a separator makes them text."""
+    ids = Column.of_ids(np.array([10, 11, 12, 13], np.int32), np.array([0, 2, 2, 3, 4]))
+    batch = Batch((ids, Column.of(["x", "x", "x", "y"])), None, np.arange(4))
+    done = Documents(id_field=2, fields=(1,), separator="")(batch, Chance(0, 0))
+    assert (done.columns[0].is_ids, done.lines) == (True, ["10 11 12\tx", "13\ty"])
+    text = Documents(id_field=2, fields=(1,), separator="|", max_tokens=2)(batch, Chance(0, 0))
+    assert (text.columns[0].is_ids, text.lines) == (False, ["10 11 | \tx", "12\tx", "13\ty"])
+
+
+def test_documents_need_their_fields() -> None:
+    """A line without the field of the id is unfit, and told as such."""
+    with pytest.raises(LineFault) as fault:
+        apply(Documents(), [["a", "b", "x"], ["a", "b"]])
+    assert fault.value.reasons == {1: "field 3 is missing: the line has 2 fields (fields count from 1)"}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
-import threading
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +21,17 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.opening import LoadedFiles
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
-from volt.stream.transforms.subwords import Decode, Encode
+from volt.stream.transforms.subwords import Decode, Encode, Form
+from volt.stream.transforms.transform import LineFault, Transform
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
+LONG = "the lower cat sat on the newest mats"
 LINES = ["the cat sat\tdie Katze saß", "a  hat \t", "the\u00a0newest\u2028lowest\tder Hut", "low"]
 FIELD = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), max_size=30)
 Make = Callable[..., Path]
@@ -50,20 +56,25 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Make:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small SentencePiece unigram model with byte fallback."""
+    return trained(tmp_path_factory.mktemp("spm"), vocab_size=310, byte_fallback=True)
+
+
+def trained(folder: Path, **options: object) -> Path:
+    """A small SentencePiece model."""
     spm = pytest.importorskip("sentencepiece")
     made, text = io.BytesIO(), [f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")]
     spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(text * 20), model_writer=made, vocab_size=310, byte_fallback=True, minloglevel=2,
-        hard_vocab_limit=False,
+        sentence_iterator=iter(text * 20), model_writer=made, minloglevel=2,
+        hard_vocab_limit=False, **{"vocab_size": 60, **options},
     )  # fmt: skip
-    path = tmp_path_factory.mktemp("spm") / "spm.model"
+    path = folder / "spm.model"
     path.write_bytes(made.getvalue())
     return path
 
 
 def lines_of(transform: Transform, lines: list[str], *, seed: int = 0) -> list[str]:
     """Lines through a transform."""
-    return transform(Batch.of(lines), np.random.default_rng(seed)).lines
+    return transform(Batch.of(lines), Chance.of(seed)).lines
 
 
 @pytest.mark.parametrize(
@@ -89,14 +100,48 @@ def test_encode_writes_what_the_encoder_gives(vocabulary: Make, options: dict[st
     assert [line.split("\t")[2] for line in lines_of(Encode(vocabulary=path), third)] == ["the cat"] * 3
 
 
-def test_dropout_is_the_generators(vocabulary: Make) -> None:
-    """The same generator gives the same pieces, another one others, 0 gives none; all spell the text."""
+def test_dropout_is_chances(vocabulary: Make) -> None:
+    """The same chance gives the same pieces, another one others; all spell the text."""
     encode = Encode(vocabulary=vocabulary(), fields=(1,), dropout=0.5)
     lines = ["the lowest newest cat"] * 20
     first = lines_of(encode, lines, seed=1)
     assert first == lines_of(encode, lines, seed=1) != lines_of(encode, lines, seed=2)
     assert len(set(first)) > 5
     assert lines_of(Decode(vocabulary=encode.vocabulary, fields=(1,)), first) == lines
+
+
+@pytest.mark.parametrize("form", ["pieces", "ids"])
+def test_dropout_belongs_to_the_line(vocabulary: Make, form: Form) -> None:
+    """A line's pieces depend on neither neighbours nor cuts; its copies, its fields and other epochs draw anew."""
+    batch = Batch.of([f"the lowest newest cat\tthe lowest newest cat {i % 3}" for i in range(40)])
+    encode, chance = Encode(vocabulary=vocabulary(), dropout=0.5, to=form), Chance.of("epoch", 1)
+    whole = np.array(encode(batch, chance).lines)
+    for chosen in (np.arange(7), np.arange(7, 40), np.arange(39, -1, -1), np.array([5]), np.arange(0, 40, 3)):
+        assert encode(batch.take(chosen), chance).lines == whole[chosen].tolist()
+    assert encode(batch, Chance.of("epoch", 2)).lines != whole.tolist()
+    copies = encode(batch.take(np.zeros(8, np.int64)), chance)
+    assert len(set(copies.column(1).strings())) > 3
+    assert copies.column(1).strings() != [value.rsplit(" ", 1)[0] for value in copies.column(2).strings()]
+    lacking = Batch.of([line if i % 2 else line.split("\t")[0] for i, line in enumerate(batch.lines)])
+    assert encode(lacking, chance).lines[1::2] == whole[1::2].tolist()
+
+
+def test_ids_are_a_column_of_ids(path: Path) -> None:
+    """Ids stay numbers until lines are written, in any order, and are decoded from numbers as from text."""
+    batch, chance = Batch.of(LINES[:3]), Chance(1, 2)
+    encoded = Encode(vocabulary=path, to="ids")(batch, chance).take([2, 0, 2])
+    assert encoded.column(1).is_ids
+    decode = Decode(vocabulary=path, from_="ids")
+    assert decode(encoded, chance).lines == decode(Batch.of(encoded.lines), chance).lines
+    assert decode(encoded, chance).column(1).strings() == ["the newest lowest", "the cat sat", "the newest lowest"]
+
+
+def test_a_line_end_inside_a_line_is_its_fault(path: Path) -> None:
+    """Lines are not mixed up: the one that holds a line end is unfit, in whichever field."""
+    for form in ("pieces", "ids"):
+        with pytest.raises(LineFault) as found:
+            lines_of(Encode(vocabulary=path, to=form), ["a", "b\tc\nd", "e"])
+        assert found.value.reasons == {1: "holds a line end"}
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +161,35 @@ def test_decode_undoes_encode(path: Path, texts: list[str]) -> None:
         assert decoded == [" ".join(text.split()) for text in texts]
 
 
+PIECES = st.lists(st.sampled_from(["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</w>", "▁", ""]))
+
+
+@settings(max_examples=50)
+@given(rows=st.lists(PIECES, min_size=1, max_size=5))
+def test_decoding_at_once_is_decoding_one_by_one(path: Path, rows: list[list[str]]) -> None:
+    """Any pieces, known or not, spell what `Encoder.decode` says; what breaks a line is a fault."""
+    encoder = Encoder(Vocabulary.load(path))
+    values = [" ".join(row) for row in rows]
+    expected = [encoder.decode([piece for piece in row if piece]) for row in rows]
+    bad = [i for i, text in enumerate(expected) if "\n" in text]
+    decode = Decode(vocabulary=path, fields=(1,))
+    if bad:
+        with pytest.raises(LineFault) as fault:
+            lines_of(decode, values)
+        assert sorted(fault.value.reasons) == bad
+    else:
+        assert lines_of(decode, values) == expected
+
+
 def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
     """Ids that are no numbers or out of range, and bytes that spell a line break, make the line unfit."""
     ids = Decode(vocabulary=path, fields=(1,), from_="ids")
     with pytest.raises(LineFault) as fault:
         lines_of(ids, ["5", "x", "99999", "4"])
+    assert fault.value.reasons[1] == "field 1 cannot be read: invalid literal for int() with base 10: 'x'"
+    assert fault.value.reasons[2].startswith("field 1 cannot be read: id 99999 at position 0: ids go from 0 to ")
     assert sorted(fault.value.reasons) == [1, 2]
+    assert lines_of(ids, ["+270 ٣"]) == lines_of(ids, ["270 3"])
     with pytest.raises(LineFault, match="line feed"):
         lines_of(Decode(vocabulary=path, fields=(1,)), ["<0x0A>"])
 
@@ -169,57 +237,98 @@ def test_spm_writes_what_the_library_gives(model: Path) -> None:
     assert lines_of(SpmDecode(model=model, from_="ids"), ids) == lines
 
 
+@pytest.fixture(scope="module")
+def bpe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small SentencePiece BPE model with a symbol of the user's."""
+    return trained(tmp_path_factory.mktemp("bpe"), model_type="bpe", user_defined_symbols=["se", "▁wi"])
+
+
+def library(path: Path) -> Any:
+    """The library with a model."""
+    return pytest.importorskip("sentencepiece").SentencePieceProcessor(model_file=str(path))
+
+
+@pytest.mark.parametrize("form", ["pieces", "ids"])
+def test_spm_without_dropout_is_the_library(bpe: Path, form: Form) -> None:
+    """With a BPE model, alpha 0 passes over nothing, so that the library's encoding comes out, unknown runs and all."""
+    texts = ["the lower cat", "", "  newest  wizéü é sé", "漢字 the", "widesest"]
+    sampled = lines_of(SpmEncode(model=bpe, fields=(1,), to=form, alpha=0.0), texts)
+    assert sampled == lines_of(SpmEncode(model=bpe, fields=(1,), to=form), texts)
+
+
+@pytest.mark.parametrize("form", ["pieces", "ids"])
+def test_a_sharp_draw_is_the_best_path(model: Path, form: Form) -> None:
+    """With a unigram model and a large alpha, the library's best encoding comes out, bytes and all."""
+    texts = ["the lower cat", "", "  newest wizéü é sé", "漢字 the"]
+    for nbest in (-1, 5):
+        sampled = lines_of(SpmEncode(model=model, fields=(1,), to=form, alpha=1e4, nbest=nbest), texts)
+        assert sampled == lines_of(SpmEncode(model=model, fields=(1,), to=form), texts)
+
+
+@pytest.mark.parametrize(("kind", "alpha", "nbest"), [("bpe", 0.3, -1), ("unigram", 0.3, -1), ("unigram", 0.3, 4)])
+def test_spm_draws_as_the_library_does(model: Path, bpe: Path, kind: str, alpha: float, nbest: int) -> None:
+    """Of many draws for a word, as many become each encoding as of the library's own, within noise."""
+    path, n = bpe if kind == "bpe" else model, 4000
+    ours = Counter(lines_of(SpmEncode(model=path, alpha=alpha, nbest=nbest), ["lowest"] * n))
+    options = {"enable_sampling": True, "alpha": alpha, "nbest_size": nbest}
+    theirs = Counter(" ".join(row) for row in library(path).encode(["lowest"] * n, out_type=str, **options))
+    assert len(theirs) > 2
+    for encoding in ours | theirs:
+        share = (ours[encoding] + theirs[encoding]) / (2 * n)
+        assert abs(ours[encoding] - theirs[encoding]) <= 6 * np.sqrt(2 * n * share * (1 - share)) + 6
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_spm_draws_belong_to_the_line(model: Path, bpe: Path, kind: str) -> None:
+    """A line's pieces depend on neither neighbours nor threads; copies and epochs draw anew; all spell the text."""
+    encode = SpmEncode(model=bpe if kind == "bpe" else model, alpha=0.3).opened(LoadedFiles())
+    batch, chance = Batch.of(["the lower cat\tsat on the newest mats"] * 40), Chance.of("epoch", 1)
+    whole = np.array(encode(batch, chance).lines)
+    assert len(set(whole)) > 5
+    for chosen in (np.arange(7), np.arange(39, -1, -1), np.array([5])):
+        assert encode(batch.take(chosen), chance).lines == whole[chosen].tolist()
+    assert len(set(encode(batch.take([5] * 20), chance).lines)) > 5
+    assert encode(batch, Chance.of("epoch", 2)).lines != whole.tolist()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: encode(batch, chance).lines, range(4)))
+    assert found == [whole.tolist()] * 4
+    decode = SpmDecode(model=bpe if kind == "bpe" else model)
+    assert decode(Batch.of(whole.tolist()), chance).lines == batch.lines
+
+
 _DRAW = """
-import hashlib, sys, sentencepiece
-model = sentencepiece.SentencePieceProcessor(model_file=sys.argv[1])
-sentencepiece.set_random_generator_seed(5)
-rows = model.encode(["the lower cat sat on the newest mats"] * 50, enable_sampling=True, alpha=0.1, nbest_size=-1)
-print(hashlib.sha1(repr(rows).encode()).hexdigest())
+import sys
+from pathlib import Path
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.sentencepiece import SpmEncode
+for path, nbest in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
+    encode = SpmEncode(model=Path(path), alpha=0.1, nbest=nbest, fields=(1,))
+    print("\\n".join(encode(Batch.of(["the lower cat sat on the newest mats"] * 20), Chance.of(5)).lines))
 """
 
 
-def test_spm_samples_where_a_seed_decides(model: Path) -> None:
-    """Two processes with one seed draw the same from a version that is let sample, and not from one that is refused."""
-    spm = pytest.importorskip("sentencepiece")
-    jobs = [subprocess.Popen([sys.executable, "-c", _DRAW, model], stdout=subprocess.PIPE) for _ in range(2)]
-    found = {job.communicate()[0] for job in jobs}
-    assert [job.returncode for job in jobs] == [0, 0]
-    if len(found) == 1:
-        SpmEncode(model=model, alpha=0.1).opened(LoadedFiles())
-    else:
-        with pytest.raises(
-            ConfigError, match=rf"sentencepiece {spm.__version__} .*sentencepiece==0\.2\.1, leave alpha"
-        ):
-            SpmEncode(model=model, alpha=0.1).opened(LoadedFiles())
-    SpmEncode(model=model).opened(LoadedFiles())
-    SpmEncode(model=model, alpha=0.1, nbest=1).opened(LoadedFiles())
+def test_spm_draws_the_same_in_every_process(model: Path, bpe: Path) -> None:
+    """Another process that draws with the same chance writes the same bytes."""
+    arguments = [str(argument) for pair in ((model, -1), (model, 4), (bpe, -1)) for argument in pair]
+    command = [sys.executable, "-c", _DRAW, *arguments]
+    other = subprocess.run(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)
+    found = list[str]()
+    for path, nbest in ((model, -1), (model, 4), (bpe, -1)):
+        encode = SpmEncode(model=path, alpha=0.1, nbest=nbest, fields=(1,))
+        found += encode(Batch.of([LONG] * 20), Chance.of(5)).lines
+    assert other.stdout.decode() == "".join(f"{line}\n" for line in found)
+    assert len(set(found)) > 20
 
 
-@pytest.fixture
-def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any version of the library may sample: within one process a seed decides."""
-    monkeypatch.setattr("volt.stream.transforms.sentencepiece._check_seeded", lambda version: None)
+def test_a_model_with_one_encoding_is_not_sampled(tmp_path: Path) -> None:
+    """alpha with a model of characters is refused; without, or with nbest 1, it encodes."""
+    path = trained(tmp_path, model_type="char")
+    with pytest.raises(ConfigError, match="has one encoding of a text; leave alpha out"):
+        SpmEncode(model=path, alpha=0.1).opened(LoadedFiles())
+    assert lines_of(SpmEncode(model=path, alpha=0.1, nbest=1), ["the"]) == lines_of(SpmEncode(model=path), ["the"])
 
 
-@pytest.mark.usefixtures("seeded")
-def test_spm_sampling_is_the_generators(model: Path) -> None:
-    """The same generator gives the same pieces, whatever was sampled before and in whichever thread."""
-    encode, lines = SpmEncode(model=model, fields=(1,), alpha=0.1), ["the lower cat sat on the newest mats"] * 30
-    first = lines_of(encode, lines, seed=1)
-    assert len(set(first)) > 5
-    assert first != lines_of(encode, lines, seed=2)
-    assert first == lines_of(encode, lines, seed=1)
-    found: list[list[str]] = []
-    threads = [threading.Thread(target=lambda: found.append(lines_of(encode, lines, seed=1))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
-    assert found == [first] * 4
-    assert lines_of(SpmDecode(model=model, fields=(1,)), first) == lines
-
-
-@pytest.mark.usefixtures("seeded")
 def test_spm_faults_and_signatures(model: Path) -> None:
     """A byte piece that spells a tab, and ids out of range, are faults of the line; the signature knows the model."""
     with pytest.raises(LineFault, match="tab"):
@@ -227,4 +336,5 @@ def test_spm_faults_and_signatures(model: Path) -> None:
     with pytest.raises(LineFault):
         lines_of(SpmDecode(model=model, fields=(1,), from_="ids"), ["99999999"])
     assert SpmEncode(model=model).signature() != SpmEncode(model=model, alpha=0.1).signature()
+    assert SpmEncode(model=model).signature()["library"] == pytest.importorskip("sentencepiece").__version__
     assert SpmDecode(model=model).signature()["model"] == SpmEncode(model=model).signature()["model"]

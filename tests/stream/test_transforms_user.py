@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
-import numpy as np
 import pytest
 
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.opening import LoadedFiles
-from volt.stream.transforms.user_code import User
+from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.user_code import Takes, User
+from volt.stream.transforms.user_file import printing_to_stderr
 
 CODE = '''\
 """Functions for tests."""
@@ -64,6 +68,52 @@ def broken(stream):
         if line[0] == "b":
             raise KeyError(line[0])
         yield line
+
+def late(stream):
+    for line in stream:
+        yield line
+    raise RuntimeError("at the end")
+
+def early(stream):
+    raise RuntimeError("before a line")
+
+def counting(stream):
+    for line in stream:
+        SEEN.append(line[0])
+        if line[0].startswith("bad"):
+            yield ["half a line"]
+            raise ValueError(line[0])
+        yield line
+
+def speak(line):
+    print("a word", line)
+    return line
+
+def choose(table, *, least=0):
+    return table.filter([len(value.as_py()) > least for value in table["1"]])
+
+def swapped(table):
+    return table.select(["2", "1"])
+
+def shorter(table):
+    return table.slice(1).drop_columns(["row"])
+
+def no_table(table):
+    return [1]
+
+def strange(table):
+    return table.set_column(table.num_columns - 1, "row", [99] * len(table))
+
+def tabs(table):
+    return table.set_column(0, "1", ["a" if value.as_py() == "a" else "a\\tb" for value in table["1"]])
+
+def drawn(table, rng):
+    return table.set_column(0, "1", [str(number) for number in rng.integers(1000, size=len(table))])
+
+def nothing(): return None
+def needs(line, mark, *, end): return line + mark + end
+def anything(line, **options): return line + str(sorted(options))
+def places(line, mark="!", /): return line + mark
 '''
 Make = Callable[..., User]
 
@@ -78,7 +128,7 @@ def user(tmp_path: Path) -> Make:
 
 def run(transform: User, lines: list[str], *, seed: int = 0) -> tuple[list[str], list[int]]:
     """Lines and origins after a transform."""
-    done = transform(Batch.of(lines), np.random.default_rng(seed))
+    done = transform(Batch.of(lines), Chance.of(seed))
     return done.lines, done.origins.tolist()
 
 
@@ -93,10 +143,56 @@ def test_fields_line_and_stream(user: Make) -> None:
     assert run(user("length", append=True), ["abc\tx"]) == (["abc\tx\t3"], [0])
 
 
-def test_chance_is_the_blocks(user: Make) -> None:
-    """A parameter `rng` is the generator of the block."""
-    coin = user("coin", takes="line")
-    assert run(coin, ["a", "b"], seed=1) == run(coin, ["a", "b"], seed=1) != run(coin, ["a", "b"], seed=2)
+def test_chance_is_the_lines(user: Make) -> None:
+    """A parameter `rng` is the generator of the line: neighbours change nothing, copies and epochs draw anew."""
+    coin, batch = user("coin", takes="line"), Batch.of(["x"] * 20)
+    whole = coin(batch, Chance.of(1)).lines
+    assert len(set(whole)) > 10
+    assert coin(batch.take([7, 3]), Chance.of(1)).lines == [whole[7], whole[3]]
+    assert coin(batch, Chance.of(2)).lines != whole
+    assert len(set(coin(batch.take([5] * 20), Chance.of(1)).lines)) > 10
+    drawn = user("drawn", takes="batch")
+    assert run(drawn, ["a", "b"], seed=1) == run(drawn, ["a", "b"], seed=1) != run(drawn, ["a", "b"], seed=2)
+
+
+def test_a_batch_is_a_record_batch(user: Make) -> None:
+    """Columns are fields, in the order in which they come back; `row` says which line each row comes from."""
+    pytest.importorskip("pyarrow")
+    chosen = user("choose", takes="batch", options={"least": 1})
+    assert run(chosen, ["ab\tx", "c\ty", "de"]) == (["ab\tx", "de"], [0, 2])
+    assert run(user("swapped", takes="batch"), ["a\tb", "c\td"]) == (["b\ta", "d\tc"], [0, 1])
+    done = chosen(Batch.of(["ab", "c", "de", "fg"]).take([3, 1, 0]), Chance(1, 2))
+    assert done.origins.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "reason"),
+    [
+        ("shorter", ValueError, "returned 1 rows for 2 lines, without the column 'row'"),
+        ("no_table", TypeError, "returned list, not a pyarrow RecordBatch"),
+        ("strange", ValueError, "'row' that it was not given"),
+        ("tabs", LineFault, "made a tab"),
+    ],
+)
+def test_what_a_function_of_batches_returns_is_checked(
+    user: Make, function: str, error: type[Exception], reason: str
+) -> None:
+    """A result that is no table, or whose rows come from nowhere, is an error."""
+    pytest.importorskip("pyarrow")
+    with pytest.raises(error, match=reason):
+        run(user(function, takes="batch"), ["a", "b"])
+
+
+def test_faults_of_a_batch_are_those_of_its_lines(user: Make, tmp_path: Path) -> None:
+    """A value that breaks a line is the fault of the line that it comes from; an error with one line is that line's."""
+    pytest.importorskip("pyarrow")
+    with pytest.raises(LineFault) as fault:
+        user("tabs", takes="batch")(Batch.of(["a", "b", "a", "c"]).take([3, 2, 1]), Chance(1, 2))
+    assert sorted(fault.value.reasons) == [0, 2]
+    with pytest.raises(LineFault, match=rf"swapped: KeyError: .*{tmp_path / 'mine.py'}:\d+\)"):
+        run(user("swapped", takes="batch"), ["a"])
+    with pytest.raises(KeyError):
+        run(user("swapped", takes="batch"), ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -133,6 +229,103 @@ def test_an_error_names_the_lines_and_the_place_in_the_file(user: Make, tmp_path
     assert list(fault.value.reasons) == [1]
 
 
+def test_a_stream_goes_on_behind_a_fault(user: Make) -> None:
+    """The line that a generator raises at is unfit, with what it made of it; every line is handed over once."""
+    from volt.stream.transforms.opening import Opened
+
+    counting = user("counting", takes="stream").opened(LoadedFiles())
+    assert isinstance(counting, Opened)
+    lines = [f"bad {i}" if i % 10 == 3 else f"line {i}" for i in range(200)]
+    with pytest.raises(LineFault) as fault:
+        counting(Batch.of(lines), Chance(1, 2))
+    good = [i for i in range(200) if i % 10 != 3]
+    assert sorted(fault.value.reasons) == list(range(3, 200, 10))
+    assert fault.value.made is not None
+    assert fault.value.made.lines == [lines[i] for i in good]
+    assert fault.value.made.origins.tolist() == good
+    assert counting.call.args[0].func.__globals__["SEEN"] == lines  # type: ignore[attr-defined]
+
+
+def test_a_generator_that_raises_outside_of_lines(user: Make) -> None:
+    """One that raises at its end loses the last line; one that raises before it takes a line loses all, and ends."""
+    with pytest.raises(LineFault, match="at the end") as fault:
+        run(user("late", takes="stream"), ["a", "b", "c"])
+    assert (list(fault.value.reasons), fault.value.made and fault.value.made.lines) == ([2], ["a", "b"])
+    with pytest.raises(LineFault, match="before a line") as fault:
+        run(user("early", takes="stream"), ["a", "b", "c"])
+    assert list(fault.value.reasons) == [0, 1, 2]
+    assert run(user("early", takes="stream"), []) == ([], [])
+
+
+def test_a_fault_brings_what_became_of_the_others(user: Make) -> None:
+    """Functions of one line are not called again for the lines that they could take; the fault survives pickling."""
+    with pytest.raises(LineFault) as found:
+        run(user("fails"), ["a", "b", "c"])
+    fault = pickle.loads(pickle.dumps(found.value))
+    assert (fault.made.lines, fault.made.origins.tolist(), fault.reasons) == (["a", "c"], [0, 2], found.value.reasons)
+
+
+def test_what_is_printed_goes_to_stderr(user: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the thread that runs the user's code, and only while it does."""
+    stdout = sys.stdout
+    assert run(user("speak", takes="line"), ["x"]) == (["x"], [0])
+    assert capsys.readouterr() == ("", "a word x\n")
+    assert sys.stdout is stdout
+    with printing_to_stderr():
+        other = threading.Thread(target=print, args=["data"])
+        other.start()
+        other.join()
+        sys.stdout.write("told\n")
+    assert capsys.readouterr() == ("data\n", "told\n")
+
+
+def test_printing_is_put_right_whichever_thread_ends_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of threads whose turns overlap, none leaves stdout led to stderr."""
+    stdout, inside, done = sys.stdout, threading.Event(), threading.Event()
+
+    def second() -> None:
+        with printing_to_stderr():
+            inside.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=second)
+    with printing_to_stderr():
+        thread.start()
+        inside.wait(10)
+    sys.stdout.write("between\n")
+    done.set()
+    thread.join()
+    assert sys.stdout is stdout
+    assert capsys.readouterr() == ("between\n", "")
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "reason"),
+    [
+        ("shout", {"marc": "!"}, r"'shout' has no parameter 'marc'; did you mean mark\?"),
+        ("swap", {"zzz": 1}, "'swap' has no parameter 'zzz'; it has none for options"),
+        ("needs", {"mark": 1}, "'needs' needs a value for 'end'; give it in options"),
+        ("swap", {"fields": 1}, "'swap' is given 'fields' by the stream"),
+        ("coin", {"rng": 1}, "'coin' is given 'rng' by the stream"),
+        ("nothing", {}, "'nothing' takes nothing"),
+        ("places", {"mark": "?"}, "'places' has no parameter 'mark'"),
+    ],
+)
+def test_options_are_checked_before_a_line_is_read(
+    user: Make, function: str, options: dict[str, object], reason: str
+) -> None:
+    """An option that the function does not know, or one that it needs, is named with file and function."""
+    with pytest.raises(ConfigError, match=rf"mine.py: function {reason}"):
+        user(function, options=options).opened(LoadedFiles())
+
+
+def test_options_go_to_the_parameters(user: Make) -> None:
+    """By name, also where the function takes any."""
+    assert run(user("needs", takes="line", options={"mark": "m", "end": "e"}), ["a"]) == (["ame"], [0])
+    assert run(user("anything", takes="line", options={"x": 1}), ["a"]) == (["a['x']"], [0])
+    assert run(user("places", takes="line"), ["a"]) == (["a!"], [0])
+
+
 def test_nothing_is_left_behind(user: Make, tmp_path: Path) -> None:
     """Running a user's file changes neither the search path nor the loaded modules, and leaves no byte code."""
     path, modules = list(sys.path), set(sys.modules)
@@ -145,7 +338,7 @@ def test_the_signature_knows_the_code(user: Make, tmp_path: Path) -> None:
     """Another function, option or text of the file is another signature; a transform survives pickling."""
     before = user("swap").signature()
     assert before != user("both").signature()
-    assert before != user("swap", options={"x": 1}).signature()
+    assert user("shout").signature() != user("shout", options={"mark": "?"}).signature()
     assert pickle.loads(pickle.dumps(user("swap"))) == user("swap")
     (tmp_path / "mine.py").write_text(CODE + "\n# changed\n")
     assert before != user("swap").signature()
@@ -172,5 +365,15 @@ def test_a_file_that_is_no_good(tmp_path: Path, code: str, message: str) -> None
 
 def test_append_needs_a_line(tmp_path: Path) -> None:
     """append goes with functions of one line."""
-    with pytest.raises(ConfigError, match="append"):
-        User(file=tmp_path, function="f", takes="stream", append=True)
+    for takes in ("stream", "batch"):
+        with pytest.raises(ConfigError, match="append"):
+            User(file=tmp_path, function="f", takes=takes, append=True)
+
+
+def test_what_a_stream_may_rely_on(user: Make) -> None:
+    """Python code is not compiled, and only streams are given whole blocks, opened or not."""
+    for takes in get_args(Takes):
+        for transform in (user("swap", takes=takes), user("swap", takes=takes).opened(LoadedFiles())):
+            assert (is_compiled(transform), joins_lines(transform), keeps_lines(transform)) == (
+                False, takes == "stream", False,
+            )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from streams import Crash, Drop, Refuse, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, OutputError, StreamError
-from volt.stream import Checks, Policy, Source, Stream
+from volt.stream import Batch, Checks, Policy, Source, Stream
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
@@ -43,8 +43,8 @@ def unfit(tmp_path: Path) -> Source:
 def test_bounds_of_a_line_are_themselves_allowed() -> None:
     """A line with exactly as many fields or characters as a bound says is fit; one more, or one fewer, is not."""
     checks = Checks(min_fields=2, max_fields=3, max_chars=9)
-    assert checks.reasons(["a\tb", "a\tb\tc", "a\tb\tccccc", "\t"]) == {}
-    assert checks.reasons(["a", "a\tb\tc\td", "a\tb\tcccccc"]) == {
+    assert checks.reasons(Batch.of(["a\tb", "a\tb\tc", "a\tb\tccccc", "\t"])) == {}
+    assert checks.reasons(Batch.of(["a", "a\tb\tc\td", "a\tb\tcccccc"])) == {
         0: "columns: 1 fields, needs at least 2",
         1: "columns: 4 fields, allows 3",
         2: "too long: 10 characters, allows 9",

@@ -30,15 +30,28 @@ def test_no_code_runs_where_user_code_is_refused(text: str, stream_folder: Path,
     Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n")
     Path("theirs.yaml").write_text(text)
     for load in (load_config, volt.Stream.from_config):
-        with pytest.raises(ConfigError, match=r"theirs.yaml:\d: .*runs code, which user_code=False refuses"):
+        with pytest.raises(ConfigError, match=r"theirs.yaml:\d: .*would run .* mine.py; .* then say user_code=True"):
             load("theirs.yaml", user_code=False)
-    for command in (["run"], ["preview"], ["plan"], ["audit"], ["trace", "0"]):
-        told = volt_stream(command[0], "theirs.yaml", *command[1:], "--no-user-code", status=2).stderr.decode()
-        assert "--no-user-code refuses" in told
+    for command in (["preview"], ["plan"], ["audit"], ["trace", "0"]):
+        told = volt_stream(command[0], "theirs.yaml", *command[1:], status=2).stderr.decode()
+        assert "would run the code in mine.py; read it, then say --trust" in told
+    told = volt_stream("run", "theirs.yaml", "--no-user-code", status=2).stderr.decode()
+    assert "would run the code in mine.py; read it, then leave --no-user-code out" in told
     assert not Path("ran").exists()
     if "wrong" not in text:
         load_config("theirs.yaml")
         assert Path("ran").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "--limit", 3], ["preview", "--trust"], ["trace", 0, "--trust"], ["audit", "--trust"]]
+)
+def test_code_that_is_trusted_runs(command: list[object], stream_folder: Path, volt_stream: Run) -> None:
+    """`run` runs what the configuration names; the others do if they are told --trust."""
+    Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n")
+    Path("ours.yaml").write_text(NAMING % CODE)
+    volt_stream(command[0], "ours.yaml", *command[1:])
+    assert Path("ran").exists()
 
 
 def test_without_code_nothing_changes(stream_folder: Path) -> None:
@@ -48,8 +61,9 @@ def test_without_code_nothing_changes(stream_folder: Path) -> None:
 
 
 def test_one_transform_alone_runs_python() -> None:
-    """`user` is the only transform whose module executes source code."""
-    running = {name for name, kind in TRANSFORMS.items() if "exec(" in inspect.getsource(inspect.getmodule(kind))}
+    """`user` is the only transform whose module uses the one that executes source code."""
+    used = "transforms.user_file import"
+    running = {name for name, kind in TRANSFORMS.items() if used in inspect.getsource(inspect.getmodule(kind))}
     assert running == {"user"}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from places import TESTS
-from streams import Die, Slow, deadline, numbered
+from streams import Die, Same, Slow, deadline, numbered
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream
@@ -43,7 +43,7 @@ def wait_until_gone(found: list[int]) -> None:
 @pytest.mark.parametrize("start_method", STARTS)
 def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> None:
     """SIGKILL of any worker is told with the signal, promptly, and the other workers end too."""
-    source = Source("a", numbered(tmp_path, "a", 50), block_lines=2)
+    source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
         list(islice(stream, 10))
         found = pids()
@@ -57,7 +57,7 @@ def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> N
 
 def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path: Path) -> None:
     """The stream itself stands where it stood: restored from its state, it gives the lines that follow."""
-    source = Source("a", numbered(tmp_path, "a", 50), block_lines=2)
+    source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     whole, lines = list(islice(Stream([source]), 400)), list[str]()
     with deadline(30), Stream([source], n_workers=1, start_method="fork") as stream:
         try:
@@ -136,7 +136,7 @@ def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path: Path) 
 def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -> None:
     """With workers in the middle of long blocks, or waiting to hand over large ones, closing takes no time."""
     paths = numbered(tmp_path, "a", 20_000)
-    for transforms, n in [((Slow(60.0),), 0), ((), 1)]:
+    for transforms, n in [((Slow(60.0),), 0), ((Same(),), 1)]:
         with deadline(30):
             stream = Stream([Source("a", paths, 1.0, transforms)], n_workers=2, start_method=start_method)  # type: ignore[arg-type]
             if n:
@@ -152,7 +152,7 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -
 def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path: Path) -> None:
     """Without close(), the workers end when nobody holds the stream any more."""
     with deadline(30):
-        stream = Stream([Source("a", numbered(tmp_path, "a", 50))], n_workers=1, start_method="fork")
+        stream = Stream([Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),))], n_workers=1, start_method="fork")
         next(iter(stream))
         found = pids()
         del stream
@@ -161,14 +161,14 @@ def test_a_stream_that_is_forgotten_ends_its_workers(tmp_path: Path) -> None:
 
 def test_a_slow_consumer_holds_few_blocks(tmp_path: Path) -> None:
     """While nobody reads, workers stop ahead of need; what they did is used afterwards, in order."""
-    source = Source("a", numbered(tmp_path, "a", 50), block_lines=2)
+    source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     whole = list(islice(Stream([source]), 60))
     with deadline(30), Stream([source], n_workers=2, start_method="fork") as stream:
         lines = list(islice(stream, 3))
         time.sleep(0.3)
         blocks = stream._supply._blocks
         stream._expect()
-        assert sum(len(line.asked) for line in blocks._lines) <= 5  # type: ignore[attr-defined]
+        assert sum(len(line.asked) for line in blocks._lines) <= 9  # type: ignore[attr-defined]
         assert lines + list(islice(stream, 57)) == whole
 
 

@@ -140,7 +140,7 @@ class BatchEncoder:
         if len(lines.left):
             lines = self._with_left_lines(lines, text.data.tobytes(), chunk.separator)
         self._idle.append(table)
-        return self._sampled(lines, chunk.first, dropout) if dropout else EncodedPart(lines.values, lines.ends)
+        return self._sampled(lines, chunk, dropout) if dropout else EncodedPart(lines.values, lines.ends)
 
     def _joined(self, chunk: Chunk) -> Chunk:
         """The chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
@@ -148,7 +148,7 @@ class BatchEncoder:
         lines = lines if lines[-1] else lines[:-1]
         texts = [(line.removesuffix(b"\r") if chunk.strips_return else line).decode() for line in lines]
         joined = b"".join(words.encode() + b"\xff" for words in joined_words(self.tables.vocabulary, texts))
-        return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first)
+        return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first, numbers=chunk.numbers)
 
     def _encode_pending(self, table: UnitCache) -> None:
         """Encode the units that the compiled loop has left to Python."""
@@ -189,18 +189,17 @@ class BatchEncoder:
             done, sizes[number] = place, sizes[number] + len(parts[-1])
         return Lines(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.left[:0])
 
-    def _sampled(self, lines: Lines, first: int, dropout: Dropout) -> EncodedPart:
+    def _sampled(self, lines: Lines, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.words import encode_sampled
 
-        tables = self.tables
-        symbols, ends = encode_sampled(
-            lines.values, lines.ends, tables.merges, tables.kept, tables.parts, dropout.probability, dropout.seed, first
-        )
-        numbers, rows = self.rendering.numbered(symbols)
-        return _expanded(numbers, ends, rows.starts, rows.values)
+        numbers = np.arange(chunk.first, chunk.first + len(lines.ends)) if chunk.numbers is None else chunk.numbers
+        tables, drawn = self.tables, (dropout.probability, dropout.seed, numbers)
+        symbols, ends = encode_sampled(lines.values, lines.ends, tables.merges, tables.kept, tables.parts, *drawn)
+        places, rows = self.rendering.numbered(symbols)
+        return expanded(places, ends, rows.starts, rows.values)
 
 
-def _expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
+def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
     """Write down what numbers stand for."""
     from volt.kernels.expand import expand
 

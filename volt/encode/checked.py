@@ -14,10 +14,12 @@ from itertools import chain
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.encode.chunks import Chunk
 from volt.encode.encoded import Encoded
+from volt.errors import ConfigError
 from volt.vocabulary import Vocabulary
 
 _LAST = 1 << 62  # the greatest number of a first line: those of the lines that follow have 64 bits too
@@ -92,6 +94,20 @@ def first(first: int) -> int:
     7
     """
     return arguments.whole(first, "first", low=-_LAST, high=_LAST)
+
+
+def numbers(numbers: NDArray[np.int64] | None, text: bytes) -> NDArray[np.int64] | None:
+    """A number for each line of a text.
+
+    >>> numbers([7, 5], b"lo\\nlow\\n"), numbers(None, b"lo\\n")
+    (array([7, 5]), None)
+    """
+    if numbers is None:
+        return None
+    found, n_lines = np.ascontiguousarray(numbers, np.int64), text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
+    if found.shape != (n_lines,):
+        raise ConfigError(f"numbers has the shape {found.shape}; give {n_lines}, one for each line")
+    return found
 
 
 def threads(n_threads: int | None) -> int | None:

@@ -10,6 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volt import arguments
 from volt.files.blocks import Block, Errors, is_compressed, read_blocks
 from volt.files.long_lines import MAX_LINE
@@ -30,6 +33,7 @@ class Chunk:
 
     separator: the byte behind each line
     first: the number of the first line, for dropout
+    numbers: (n_lines,) int64, the number of each line, where they do not count up from the first
     strips_return: whether lines end at "\\r\\n" too
     whole: what the chunk was cut from, for messages
     padded: whether the text ends with a separator, and `PADDING` bytes behind it may be read
@@ -43,6 +47,7 @@ class Chunk:
     whole: Block | None = None
     padded: bool = False
     awaited: bool = False
+    numbers: NDArray[np.int64] | None = None
 
     @property
     def next_line(self) -> int:
@@ -63,11 +68,13 @@ class Chunk:
 
 
 def chunks_of(
-    text: bytes, *, separator: int = NEWLINE, first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE
-) -> Iterator[Chunk]:
+    text: bytes, *, separator: int = NEWLINE, first: int = 0, numbers: NDArray[np.int64] | None = None,
+    numbered: bool = True, size: int = CHUNK_SIZE,
+) -> Iterator[Chunk]:  # fmt: skip
     """Cut text behind separators into chunks of about `size` bytes.
 
     first: the number of the first line
+    numbers: (n_lines,) int64, the number of each line, where they do not count up
     numbered: whether each chunk must know the number of its first line, as dropout needs
     size: bytes
 
@@ -80,9 +87,10 @@ def chunks_of(
     while start < len(text):
         end = len(text) if start + size >= len(text) else text.rfind(mark, start, start + size) + 1
         end = end or text.find(mark, start + size) + 1 or len(text)
-        yield Chunk(view[start:end], separator, first, whole=whole, padded=end + PADDING <= len(text))
-        first += text.count(mark, start, end) if numbered else 0
-        start = end
+        n = text.count(mark, start, end) + (text[end - 1] != separator) if numbered else 0
+        own, numbers = (None, None) if numbers is None else (numbers[:n], numbers[n:])
+        yield Chunk(view[start:end], separator, first, whole=whole, padded=end + PADDING <= len(text), numbers=own)
+        first, start = first + n, end
 
 
 def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:

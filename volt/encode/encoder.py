@@ -41,6 +41,7 @@ from volt.files.spans import can_span
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
+Numbers = NDArray[np.int64]
 Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
 
@@ -143,14 +144,16 @@ class Encoder:
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
     def encode_bytes(
-        self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
-    ) -> Encoded:
+        self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
+        n_threads: int | None = None,
+    ) -> Encoded:  # fmt: skip
         """The ids of the lines of UTF-8 text, which end at "\\n".
 
         text: bytes
         dropout, seed, n_threads: those of `encode_batch`
+        numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
 
-        Raises CorpusError, with the line, if the text is not UTF-8.
+        Raises CorpusError, with the line, if the text is not UTF-8, ConfigError if there is not one number a line.
 
         >>> from volt.vocabulary import Vocabulary
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
@@ -158,8 +161,8 @@ class Encoder:
         """
         text = checked.utf8(text, "encode_bytes")
         size, n_threads = shares(len(text), checked.threads(n_threads))
-        drops = Dropout.of(dropout, seed)
-        chunks = chunks_of(text, numbered=drops is not None, size=size)
+        drops, own = Dropout.of(dropout, seed), checked.numbers(numbers, text)
+        chunks = chunks_of(text, numbers=own, numbered=drops is not None, size=size)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
     def encode_file(
@@ -184,7 +187,7 @@ class Encoder:
 
     def encode_text(
         self, text: bytes, *, form: Form = "pieces", separator: str = "", dropout: float = 0.0, seed: int | None = None,
-        first: int = 0, n_threads: int | None = None,
+        first: int = 0, numbers: Numbers | None = None, n_threads: int | None = None,
     ) -> bytes:  # fmt: skip
         """Lines of UTF-8 text → lines of pieces, or of ids, with a space between two.
 
@@ -193,6 +196,7 @@ class Encoder:
         separator: what marks pieces that do not end a word, such as "@@" in subword-nmt
         dropout, seed, n_threads: those of `encode_batch`
         first: the number of the first line
+        numbers: those of `encode_bytes`, where lines do not count up from the first
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -201,8 +205,8 @@ class Encoder:
         """
         text = checked.utf8(text, "encode_text")
         size, n_threads = shares(len(text), checked.threads(n_threads))
-        numbered = Dropout.of(dropout, seed) is not None
-        chunks = chunks_of(text, first=checked.first(first), numbered=numbered, size=size)
+        numbered, own = Dropout.of(dropout, seed) is not None, checked.numbers(numbers, text)
+        chunks = chunks_of(text, first=checked.first(first), numbers=own, numbered=numbered, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -303,6 +307,19 @@ class Encoder:
         """
         encoded = checked.encoded(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
+
+    def decode_text(self, text: bytes) -> bytes:
+        """Lines of ids, with spaces between two → lines of UTF-8 text: what `encode_text` does to ids, undone.
+
+        text: bytes
+
+        Raises CorpusError if something is no id, VocabularyError if an id is out of range.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_text(b"4 5 6\\n\\n4 6\\n")
+        b'low\\n\\nlw\\n'
+        """
+        return self._decoder.decode_text(checked.utf8(text, "decode_text"))
 
     @cached_property
     def _decoder(self) -> Decoder:

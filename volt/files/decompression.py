@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import bz2
 import lzma
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from volt.errors import CorpusError, shown_path
 
@@ -78,11 +77,13 @@ class _Stepwise(_Wrapped[bz2.BZ2Decompressor | lzma.LZMADecompressor]):
             yield self._decoder.decompress(b"", _PIECE)
 
 
-class _Gzip(_Wrapped["zlib._Decompress"]):
+class _Gzip(_Wrapped[Any]):
     """gzip, whose decoder hands back the bytes that it has not come to."""
 
     def __init__(self) -> None:
-        super().__init__(zlib.decompressobj(wbits=31))
+        from isal import isal_zlib
+
+        super().__init__(isal_zlib.decompressobj(wbits=31))
 
     def texts(self, data: bytes) -> Iterator[bytes]:
         text = None
@@ -146,6 +147,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
         ...
     volt.errors.CorpusError: a.bz2: truncated after line 0; copy or compress it again
     """
+    from isal.igzip_lib import IsalError
     from zstandard import ZstdError
 
     n_lines = 0
@@ -155,7 +157,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
             yield text
     except EOFError:
         raise CorpusError(f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again") from None
-    except (zlib.error, lzma.LZMAError, ZstdError, OSError) as error:
+    except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
         if any(found in str(error) for found in _TOO_LARGE):
             raise CorpusError(
                 f"{shown_path(path)}: it takes more than {_MOST >> 20} MB of memory to unpack; compress it again, with "

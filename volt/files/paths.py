@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from volt.errors import CorpusError, shown_path, unreadable
+from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
@@ -31,6 +33,32 @@ def expand(sources: Sources) -> list[str]:
     if not paths:
         raise CorpusError("no corpus was given; name a file, a directory, a pattern or - for stdin")
     return paths
+
+
+def expand_user(path: str) -> str:
+    """A path of a configuration, `~` and `~name` as home folders, `$NAME` and `${NAME}` as the environment says.
+
+    What a variable holds is taken as it is. Raises ConfigError if a variable is not set, or nobody has that name.
+
+    >>> expand_user("~/wmt.tsv") == os.path.expanduser("~/wmt.tsv"), expand_user("a~b/$5.tsv")
+    (True, 'a~b/$5.tsv')
+    >>> expand_user("$NOWHERE/wmt.tsv")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: $NOWHERE/wmt.tsv: the variable NOWHERE is not set; set it, or write the path out
+    """
+    home, slash, rest = path.partition("/") if path.startswith("~") else ("", "", path)
+    if (found := os.path.expanduser(home)) == home and home:
+        raise ConfigError(f"{shown_path(path)}: there is no home folder of {home[1:] or 'yours'}; write the path out")
+    return found + slash + _VARIABLE.sub(lambda match: _value_of(match, path), rest)
+
+
+def _value_of(variable: re.Match[str], path: str) -> str:
+    name = variable[1] or variable[2]
+    if name not in os.environ:
+        remedy = "set it, or write the path out"
+        raise ConfigError(f"{shown_path(path)}: the variable {name} is not set; {remedy}")
+    return os.environ[name]
 
 
 def _expand_one(source: str) -> list[str]:

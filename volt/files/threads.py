@@ -18,6 +18,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
 
+MOST_WORKERS = 256  # threads or processes that one program may start
+
 
 def available_cores() -> int:
     """How many cores this process may use.

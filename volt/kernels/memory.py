@@ -36,6 +36,11 @@ if vars(config)["DISABLE_JIT"]:
         bits = np.packbits((block <= 32) | (block == other), bitorder="little")
         return np.uint64(int.from_bytes(bits.tobytes(), "little"))
 
+    def places_of(data: IntArray, position: Any, byte: int) -> Any:
+        """Which of 64 bytes are this one: bit i stands for byte position + i."""
+        bits = np.packbits(data[position : position + _BLOCK] == byte, bitorder="little")
+        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
+
     def trailing_zeros(word: Any) -> Any:
         """The number of the lowest bit that is set; one must be."""
         return np.uint64((int(word) & -int(word)).bit_length() - 1)
@@ -89,6 +94,25 @@ else:
             return builder.bitcast(builder.or_(low, same), ir.IntType(_BLOCK))
 
         return types.uint64(data, position, other), generate
+
+    @intrinsic
+    def places_of(typing: Any, data: Any, position: Any, byte: Any) -> Any:
+        """Which of 64 bytes are this one: bit i stands for byte position + i."""
+        from llvmlite import ir
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            eight, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), _BLOCK)
+            place = builder.gep(array.data, [arguments[1]])
+            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
+            one = builder.insert_element(
+                ir.Constant(bytes_, ir.Undefined), builder.trunc(arguments[2], eight), ir.IntType(32)(0)
+            )
+            zeros = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
+            same = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
+            return builder.bitcast(same, ir.IntType(_BLOCK))
+
+        return types.uint64(data, position, byte), generate
 
     @intrinsic
     def trailing_zeros(typing: Any, word: Any) -> Any:

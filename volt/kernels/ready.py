@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "mix"]
+Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream"]
 
 
 class Loop(NamedTuple):
@@ -56,7 +56,11 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
     ),
     "dropout": (Loop("words.sample_each", 0.7), Loop("merging.start_line", 0.0), Loop("expand.expand", 0.5)),
     "decode": (Loop("decode.expand_lines", 0.5), Loop("decode.parse_ids", 0.2)),
-    "mix": (Loop("apportion.apportion", 0.6),),
+    "stream": (
+        Loop("apportion.apportion", 0.6), Loop("columns.line_ends", 0.3), Loop("columns.cut", 0.5),
+        Loop("columns.write_values", 0.3), Loop("columns.put_values", 0.3), Loop("columns.scatter", 0.2),
+        Loop("columns.shuffle", 0.1), Loop("columns.permuted", 0.2), Loop("columns.draw", 0.2),
+    ),
 }  # fmt: skip
 
 
@@ -138,7 +142,7 @@ def _encode_words() -> None:
 def _sample() -> None:
     from volt.kernels.words import encode_sampled
 
-    encode_sampled(_ints(0, 3), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.1, 0, 0)
+    encode_sampled(_ints(0, 3), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.1, 0, _longs(0))
 
 
 def _start_line() -> None:
@@ -219,6 +223,54 @@ def _apportion() -> None:
     apportion(_longs(0), np.ones((1, 1), np.int64), _longs(1), _longs(0), 1)
 
 
+def _line_ends() -> None:
+    from volt.kernels.columns import line_ends
+
+    line_ends(_text(1), _longs(0))
+
+
+def _cut() -> None:
+    from volt.kernels.columns import cut
+
+    cut(_text(1), _longs(0), _longs(1), np.zeros((2, 1), np.int64), np.zeros((2, 1), np.int64))
+
+
+def _write_values() -> None:
+    from volt.kernels.columns import write_values
+
+    write_values(_text(1), _longs(0), _longs(1), 10, _bytes(2), _longs(0))
+
+
+def _put_values() -> None:
+    from volt.kernels.columns import put_values
+
+    put_values(_text(1), _longs(0), _longs(1), True, _bytes(2), _longs(0))
+
+
+def _scatter() -> None:
+    from volt.kernels.columns import scatter
+
+    scatter(_text(1), _longs(0), _longs(1), _longs(0), _bytes(1))
+
+
+def _shuffle() -> None:
+    from volt.kernels.columns import shuffle
+
+    shuffle(np.zeros(1, np.uint64), _longs(0))
+
+
+def _permuted() -> None:
+    from volt.kernels.columns import permuted
+
+    permuted(_longs(0), _longs(0), _longs(0), _longs(0, 0), _longs(0))
+
+
+def _draw() -> None:
+    from volt.kernels.columns import draw
+
+    draw(np.uint64(0), np.uint64(0), _longs(0), np.zeros(1, np.uint64))
+
+
 _SAMPLES: dict[str, Callable[[], object]] = {
     "pair_table.fill": _merges,
     "learn.learn_merges": _learn,
@@ -235,4 +287,12 @@ _SAMPLES: dict[str, Callable[[], object]] = {
     "decode.expand_lines": _expand_lines,
     "decode.parse_ids": _parse_ids,
     "apportion.apportion": _apportion,
+    "columns.line_ends": _line_ends,
+    "columns.cut": _cut,
+    "columns.write_values": _write_values,
+    "columns.put_values": _put_values,
+    "columns.scatter": _scatter,
+    "columns.shuffle": _shuffle,
+    "columns.permuted": _permuted,
+    "columns.draw": _draw,
 }

@@ -103,29 +103,30 @@ def encode_each(
 
 def encode_sampled(
     atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
-    first_line: int,
+    numbers: LongArray,
 ) -> tuple[IntArray, LongArray]:  # fmt: skip
-    """Encode lines of atoms with dropout, line i by the generator of (seed, first_line + i).
+    """Encode lines of atoms with dropout, line i by the generator of (seed, numbers[i]).
 
     atoms: (n_atoms,) int32, each 2 · symbol, + 1 for the last of a word
     ends: (n_lines,) int64, where each line's atoms end
+    numbers: (n_lines,) int64
     Returns the pieces (n_pieces,) int32 and where each line's pieces end (n_lines,) int64.
     """
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
     room, state = room_of(longest(np.flatnonzero(atoms & 1) + 1)), np.zeros(1, np.int64)
-    n_out = sample_each(atoms, ends, merges, kept, parts, dropout, seed, first_line, state, room, out, piece_ends)
+    n_out = sample_each(atoms, ends, merges, kept, parts, dropout, seed, numbers, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
 
 @releasing
 def sample_each(
     atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
-    first_line: int, state: LongArray, room: Room, out: IntArray, piece_ends: LongArray,
+    numbers: LongArray, state: LongArray, room: Room, out: IntArray, piece_ends: LongArray,
 ) -> int:  # fmt: skip
     """Write the pieces of lines, and where each line's pieces end. Returns how many pieces there are."""
     n = n_out = done = 0
     for line in range(len(ends)):
-        start_line(state, seed, first_line + line)
+        start_line(state, seed, numbers[line])
         for place in range(done, ends[line]):
             n += 1
             room.word.symbols[n] = atoms[place] >> 1

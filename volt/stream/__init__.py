@@ -1,27 +1,33 @@
 """Training data as an endless, exact, resumable stream of lines.
 
-    shards → Source → blocks → transforms ─┐
-    shards → Source → blocks → transforms ─┴─ Mixture → Stream → lines
+    shards → Source → parts → transforms ─┐
+    shards → Source → parts → transforms ─┴─ Mixture → Stream → lines
 
 The words of this package:
 
     line        one sample: fields with tabs between them
     field       a part of a line; fields count from 1, by convention 1 is the source side and 2 the target side
-    shard       one file of a source
+    shard       one file of a source, or files that belong together line by line
     piece       a run of lines of a shard that can be read by itself
     source      shards that are read under one name, with one weight
     epoch       one pass over all lines of a source
-    block       the lines of a source that are read, shuffled and transformed together
+    share       the lines of an epoch that a rank reads
+    part        lines of a share that are read and shuffled together; configurations and the README call it a block
+    chunk       lines of a part that are transformed together: all of them, or few at a time where Python code runs
+    batch       lines as columns, on their way through the transforms
+    column      a field of all lines of a batch: views into one buffer of bytes, or of ids
     transform   what changes, drops or makes lines; a filter is a transform that only drops lines
+    chance      what a transform draws for a line, whatever lines stand beside it
     mixture     whose turn it is: which source gives each line of the stream
     turn        one line of the stream, as the mixture deals them out to the sources
     unfit line  a line that cannot be used: not UTF-8, too few fields, or refused by a transform
     fault       the note of an unfit line: its file, its number and the reason
     policy      what to do with unfit lines: stop, skip them, or write them to a file
-    worker      a process that computes blocks ahead of the time when they are needed
+    worker      a thread, or a process for Python code, that computes chunks ahead of the time when they are needed
     rank, world one of several processes that train together, and how many there are
     cursor      how far a source has been read
     state       where a whole stream stands: its cursors, the mixture, and the configuration that it belongs to
+    deal        what is left of epochs that had been begun when the number of ranks changed; the new ranks divide it
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -48,14 +54,17 @@ if TYPE_CHECKING:
     from volt.stream.reading.checks import Checks as Checks
     from volt.stream.reading.faults import Policy as Policy
     from volt.stream.reading.source import Source as Source
+    from volt.stream.running.merging import merge_states as merge_states
     from volt.stream.running.ranks import from_environment as from_environment
-    from volt.stream.running.state import load_state as load_state
-    from volt.stream.running.state import save_state as save_state
+    from volt.stream.running.state_file import load_state as load_state
+    from volt.stream.running.state_file import save_state as save_state
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
     from volt.stream.transforms.batch import Batch as Batch
-    from volt.stream.transforms.batch import LineFault as LineFault
-    from volt.stream.transforms.batch import Transform as Transform
+    from volt.stream.transforms.chance import Chance as Chance
+    from volt.stream.transforms.column import Column as Column
+    from volt.stream.transforms.transform import LineFault as LineFault
+    from volt.stream.transforms.transform import Transform as Transform
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -68,10 +77,14 @@ __getattr__, __dir__, __all__ = lazy(
         "reading.checks": ("Checks",),
         "reading.faults": ("Policy",),
         "reading.source": ("Source",),
+        "running.merging": ("merge_states",),
         "running.ranks": ("from_environment",),
-        "running.state": ("load_state", "save_state"),
+        "running.state_file": ("load_state", "save_state"),
         "running.stream": ("Stream",),
         "running.summary": ("Summary",),
-        "transforms.batch": ("Batch", "LineFault", "Transform"),
+        "transforms.batch": ("Batch",),
+        "transforms.chance": ("Chance",),
+        "transforms.column": ("Column",),
+        "transforms.transform": ("LineFault", "Transform"),
     },
 )

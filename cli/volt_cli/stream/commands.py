@@ -1,4 +1,4 @@
-"""`volt stream`: run, preview, plan, audit, trace, schema, example."""
+"""`volt stream`: run, preview, plan, audit, trace, schema, example, cache, merge-states."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import typer
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
 from volt_cli.console import print_json, say, show
-from volt_cli.options import Config, Json, NoUserCode, Rank, Seed, Workers, World
+from volt_cli.options import Config, Json, Rank, Seed, Trust, Workers, World
 from volt_cli.places import is_stdout
-from volt_cli.stream.run import open_stream, run
+from volt_cli.stream.opening import open_stream
+from volt_cli.stream.run import run
+from volt_cli.stream.upkeep import cache, merge_states
 
 app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
@@ -23,7 +25,7 @@ def preview(
     first: Annotated[int, typer.Option("--from", metavar="N", help="Begin at this line (from 0).")] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
     seed: Seed = None,
-    no_user_code: NoUserCode = False,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Show the first lines, and what each transform made of them."""
@@ -33,7 +35,7 @@ def preview(
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
     numbers = range(first, first + samples)
-    with open_stream(config, user_code=not no_user_code, seed=seed, n_workers=0) as stream:
+    with open_stream(config, user_code=trust, seed=seed, n_workers=0) as stream:
         if as_json:
             print_json([trace.to_json() for trace in traces(stream, numbers)])
             return
@@ -47,7 +49,7 @@ def trace(
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
-    no_user_code: NoUserCode = False,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
@@ -56,7 +58,7 @@ def trace(
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
-    with open_stream(config, user_code=not no_user_code, seed=seed, rank=rank, world=world, n_workers=0) as stream:
+    with open_stream(config, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         found = next(traces(stream, [number]))
     if as_json:
         print_json(found.to_json())
@@ -72,7 +74,7 @@ def plan(
     ] = None,
     seconds: Annotated[float, typer.Option(metavar="S", help="How long to measure.")] = 2.0,
     workers: Workers = None,
-    no_user_code: NoUserCode = False,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Say how often each source will have been read, what memory is needed, and how fast the stream is here.
@@ -84,7 +86,7 @@ def plan(
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
-    with open_stream(config, user_code=not no_user_code, n_workers=workers) as stream:
+    with open_stream(config, user_code=trust, n_workers=workers) as stream:
         found = planning.plan(stream, at=_lines(at), seconds=seconds)
     enough = demand is None or (found.lines_per_second or 0) >= demand
     if as_json:
@@ -118,7 +120,7 @@ def audit(
         bool, typer.Option("--content", help="Also read every line, and compare with the files.")
     ] = False,
     world: Annotated[int, typer.Option(metavar="N", help="As if so many processes shared the stream.")] = 1,
-    no_user_code: NoUserCode = False,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Prove that every line comes exactly once per epoch, and that the sources' shares are kept.
@@ -130,7 +132,7 @@ def audit(
 
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
-    with open_stream(config, user_code=not no_user_code, rank=0, world=world, n_workers=0) as stream:
+    with open_stream(config, user_code=trust, rank=0, world=world, n_workers=0) as stream:
         found = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
     if as_json:
         print_json(found.to_json())
@@ -195,3 +197,5 @@ commands.add(app, "audit", audit, within="stream")
 commands.add(app, "trace", trace, within="stream")
 commands.add(app, "schema", schema, within="stream")
 commands.add(app, "example", example, within="stream")
+commands.add(app, "cache", cache, within="stream")
+commands.add(app, "merge-states", merge_states, within="stream")

@@ -6,13 +6,16 @@ is to be listened to, all at once. It always knows how many whole lines have lef
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import UnsupportedOperation
 from types import FrameType
 
 from volt_cli.ending import Ended
@@ -27,12 +30,13 @@ class Signals:
     """What has been asked for by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
     running: whether lines are being written. Before that there is nothing to save and the order to stop is obeyed where
-    it comes; a second SIGINT or SIGTERM ends the process at once. A terminal that is closed may send SIGHUP twice.
+    it comes, as it is while the next lines are computed, which may take for ever. A second SIGINT or SIGTERM ends the
+    process at once. A terminal that is closed may send SIGHUP twice.
     """
 
     def __init__(self) -> None:
         self.stop = 0
-        self.report = self.running = False
+        self.report = self.running = self._computing = False
         self.wake, self._ring = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(self._ring, False)
@@ -42,13 +46,24 @@ class Signals:
             self.report = True
         elif self.stop and number == signal.SIGHUP:
             return  # the second one must not break into what ends the run
-        elif not self.running:
-            self.stop = number
+        elif not self.stop and (not self.running or self._computing):
+            self.stop, self._computing = number, False
             raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
         elif self.stop:
             os._exit(128 + number)
         else:
             self.stop = number
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Obey the order to stop where it comes, inside: raise KeyboardInterrupt or Ended, also if it came before."""
+        self._computing = True
+        try:
+            if self.stop:
+                raise KeyboardInterrupt if self.stop == signal.SIGINT else Ended(self.stop)
+            yield
+        finally:
+            self._computing = False
 
     @contextmanager
     def listening(self) -> Iterator[Signals]:
@@ -73,6 +88,24 @@ class Signals:
             os.read(self.wake, 512)
 
 
+@contextmanager
+def own_stdout() -> Iterator[int]:
+    """A descriptor that leads to stdout, for the lines alone: what anybody else writes to stdout goes to stderr inside.
+
+    A user's function may start a program that writes to stdout, and so may a library that it calls.
+    """
+    sys.stdout.flush()
+    number = sys.stdout.fileno()
+    out = os.dup(number)
+    elsewhere = 2 if is_open(2) else os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(elsewhere, number)
+        yield out
+    finally:
+        os.dup2(out, number)
+        os.close(out)
+
+
 class Outlet:
     """Writes to a descriptor. n_lines: whole lines that have left.
 
@@ -82,7 +115,7 @@ class Outlet:
     def __init__(
         self, out: int, signals: Signals, *, listen: dict[int, Callable[[], bool]], every: Callable[[], object]
     ) -> None:
-        self.n_lines = 0
+        self.n_lines, self._pid = 0, os.getpid()
         self._signals, self._listen, self._every = signals, dict(listen), every
         self._out, self._own, self._chunk = _unblocked(out)
         self._poll = select.poll()
@@ -96,6 +129,8 @@ class Outlet:
 
         Raises BrokenPipeError if nobody reads, OSError if the disk is full.
         """
+        if os.getpid() != self._pid:  # a fork by a user's function has come back from it, and is no second stream
+            os._exit(1)
         position, view, deadline = 0, memoryview(data), 0.0
         while position < len(data):
             if self._signals.stop:
@@ -141,6 +176,19 @@ class Outlet:
         """Let go of what was opened here."""
         if self._own:
             os.close(self._out)
+
+
+def stdout_is_open() -> bool:
+    """Whether lines can be written to stdout, as far as it is a file of the system."""
+    try:
+        return is_open(sys.stdout.fileno())
+    except UnsupportedOperation:
+        return True
+
+
+def is_open(out: int) -> bool:
+    """Whether a descriptor can be written to. One that was closed at the start has been replaced by one that cannot."""
+    return fcntl.fcntl(out, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _unblocked(out: int) -> tuple[int, bool, int]:

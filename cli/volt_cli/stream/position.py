@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from volt.errors import ConfigError, StreamError, unreadable
 from volt_cli.console import say
@@ -76,6 +76,7 @@ class Positions:
         self._stream, self._consumer, self._path = stream, consumer, path
         self.first = stream.n
         self._saved, self._warned = -1, False
+        self._prepared: tuple[int, dict[str, Any]] | None = None
 
     def skip_used(self) -> None:
         """Go on behind what the consumer has used, if that is further than the state."""
@@ -88,23 +89,31 @@ class Positions:
                 )
         self.first = self._stream.n
 
-    def save(self, n_left: int) -> int:
-        """Write the state, if there is where to; the position that it stands for. n_left: lines that have left."""
-        from volt.stream.running.state import save_state
+    def save(self, n_left: int) -> None:
+        """Write the state, if there is where to. n_left: lines that have left."""
+        self.prepare(n_left)
+        self.save_prepared()
 
+    def prepare(self, n_left: int) -> None:
+        """Take the state now, so that it can be saved when the stream has been interrupted. n_left: as for `save`."""
         at = self._position(n_left)
         if self._path is None or at == self._saved:
-            return at
+            return
         try:
-            state = self._stream.state(at=at)
+            self._prepared = at, self._stream.state(at=at)
         except StreamError as error:  # the consumer is further behind than can be recalled
             if not self._warned:
                 say(f"the state stays as it was: {error}")
             self._warned = True
-            return at
-        save_state(state, self._path)
-        self._saved = at
-        return at
+
+    def save_prepared(self) -> None:
+        """Write the state that was taken last, if there is one that is not written."""
+        from volt.stream.running.state_file import save_state
+
+        if self._path is not None and self._prepared is not None:
+            at, state = self._prepared
+            save_state(state, self._path)
+            self._saved, self._prepared = at, None
 
     def _position(self, n_left: int) -> int:
         if not self._consumer.speaks:

@@ -6,35 +6,26 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from volt.errors import ConfigError, OutputError, StreamError, reason
-from volt_cli.console import say
-from volt_cli.options import Config, NoUserCode, Quiet, Rank, Seed, Workers, World
+from volt_cli.console import Phases, loading, prepare_kernels, say
+from volt_cli.ending import Ended
+from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
-from volt_cli.stream.outlet import Outlet, Signals
+from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
+from volt_cli.stream.outlet import Outlet, Signals, own_stdout, stdout_is_open
 from volt_cli.stream.position import Consumer, Positions
+from volt_cli.stream.samples import Samples, Seen, blocks_and_samples
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
-
-
-def open_stream(config: Path, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
-    """The stream of a configuration; options that are None are the configuration's, or the environment's."""
-    from volt.stream.running.ranks import from_environment
-    from volt.stream.running.stream import Stream
-
-    if (rank is None) != (world is None):
-        raise ConfigError("--rank and --world go together; give both or none")
-    there = from_environment() if rank is None or world is None else (rank, world)
-    given = {name: value for name, value in options.items() if value is not None}
-    return Stream.from_config(config, rank=there[0], world=there[1], **given)
 
 
 @dataclass(frozen=True)
@@ -60,6 +51,11 @@ class StateOptions:
         ),
     ] = None
 
+    accept: Annotated[
+        Literal["weights"] | None,
+        typer.Option(metavar="WHAT", help="Go on though this differs from the state: weights, those of the sources."),
+    ] = None
+
     @property
     def source(self) -> Path | None:
         """The state to go on from, if there is one."""
@@ -69,8 +65,10 @@ class StateOptions:
 
 
 def run(
-    config: Config,
+    config: ConfigOrPipeline,
+    pipeline: PipelineOptions,
     states: StateOptions,
+    sources: Sources = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", help="How many lines to write in this run; default: no end.")
     ] = None,
@@ -82,28 +80,51 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Write the metrics at the end here, as JSON.")
     ] = None,
     no_user_code: NoUserCode = False,
+    log_every: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Show every Nth line, and the first five, on stderr.")
+    ] = None,
+    sample: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the lines that are shown here, too.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the stream's lines to stdout.
 
+    A pipeline is a stream that has a name: default gives one SOURCE as it is; example mixes a parallel and a
+    back-translated SOURCE, with a tag and case noise; multistream mixes any number, and mtdata data sets that MTData
+    downloads. Where a file has the name of a pipeline, the file is taken, as a configuration.
+
     SIGUSR1 prints metrics (JSON, stderr). SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
-    _check(limit, states, summary)
-    _check_files(config, states, summary)
+    _check(limit, states, summary, sample, log_every)
+    opening = Opening(config, sources or (), pipeline)
+    _check_files(opening.files, states, [summary, sample])
+    if sample is not None and log_every is None:
+        raise ConfigError("--sample needs --log-every; say which lines it is to hold")
     consumer = Consumer(states.ack)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
+        out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(config, **options))
-        _check_files(config, states, summary, read=stream.files, appended=stream.policy.quarantine)
+        stream = stack.enter_context(open_stream(opening, allow="leave --no-user-code out", quiet=quiet, **options))
+        _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         positions = _restored(stream, consumer, states)
-        running = _Run(stream, positions, consumer, signals, every=states.state_every, summary=summary, quiet=quiet)
-        status = running.go(limit=limit)
+        _say_what_is_compiled(quiet=quiet)
+        running = _Run(
+            stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet
+        )
+        status = running.go(limit=limit, log_every=log_every, samples=Samples(sample))
+        if running.interrupted:  # what is being computed is not waited for
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
     if status:
         raise typer.Exit(status)
 
 
-def _check(limit: int | None, states: StateOptions, summary: Path | None) -> None:
+def _check(
+    limit: int | None, states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
+) -> None:
     """Raise ConfigError or OutputError for what cannot be done."""
     from volt.files.atomic import check_writable
 
@@ -111,39 +132,37 @@ def _check(limit: int | None, states: StateOptions, summary: Path | None) -> Non
         raise ConfigError(
             f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
         )
+    if not stdout_is_open():
+        raise OutputError("stdout is closed, and the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to go on from")
-    for option, path in (("--state", states.state), ("--summary", summary)):
+    if states.accept and not (states.resume or states.from_state):
+        raise ConfigError("--accept needs --from-state or --resume; say what to go on from")
+    for option, path in (("--state", states.state), ("--summary", summary), ("--sample", sample)):
         if is_stdout(path):
             raise ConfigError(f"{option} {path}: stdout is for the lines; name a file")
         if path is not None:
             check_writable(path)
 
 
-def _check_files(
-    config: Path,
-    states: StateOptions,
-    summary: Path | None,
-    *,
-    read: Sequence[str] = (),
-    appended: str | None = None,
-) -> None:
+def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
     """Raise ConfigError if the run would write over what it reads; only a state is replaced by the one that follows.
 
-    read, appended: the files of the sources and their transforms, and that of unfit lines, once they are known
+    read: the configuration and, once they are known, the files of the sources and their transforms
+    written: what is written besides the lines and the state
     """
-    inputs = [config, *read, None if states.ack is None or states.ack.isdigit() else states.ack]
-    check_places(["-", states.state, summary, appended], inputs)
-    check_places(["-", summary, appended], [states.from_state])
+    inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
+    check_places(["-", states.state, *written], inputs)
+    check_places(["-", *written], [states.from_state])
 
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Positions:
     """Put the stream where the last run, and its consumer, left off."""
-    from volt.stream.running.state import load_state
+    from volt.stream.running.state_file import load_state
 
     source = states.source
     if source is not None:
-        stream.restore(load_state(source))
+        stream.restore(load_state(source), accept=(states.accept,) if states.accept else ())
     positions = Positions(stream, consumer, states.state)
     if source is not None or states.resume:
         positions.skip_used()
@@ -153,6 +172,15 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Posit
             "remove the file, or go on with --resume or --from-state"
         )
     return positions
+
+
+def _say_what_is_compiled(*, quiet: bool) -> None:
+    """Compile the loops of every stream, if that has not been done; which of them this one needs, it loads itself."""
+    with loading():
+        from volt.kernels.ready import missing
+
+    if missing("stream"):
+        prepare_kernels(Phases(quiet=quiet), "stream")
 
 
 class _Run:
@@ -165,6 +193,7 @@ class _Run:
         consumer: Consumer,
         signals: Signals,
         *,
+        out: int,
         every: int,
         summary: Path | None,
         quiet: bool,
@@ -175,17 +204,18 @@ class _Run:
         listen: dict[int, Callable[[], bool]] = {}
         if consumer.descriptor is not None:
             listen[consumer.descriptor] = consumer.listen
-        self._acknowledged = consumer.speaks
-        sys.stdout.flush()
-        self._outlet = Outlet(sys.stdout.fileno(), signals, listen=listen, every=self._attend)
+        self._acknowledged, self.interrupted = consumer.speaks, False
+        self._outlet = Outlet(out, signals, listen=listen, every=self._attend)
 
-    def go(self, *, limit: int | None) -> int:
+    def go(self, *, limit: int | None, log_every: int | None, samples: Samples) -> int:
         """Write lines until the limit, the stream's end, the reader's end or a signal; the exit status."""
         self._signals.running = True
         try:
-            self._write(limit)
+            self._write(blocks_and_samples(self._stream, limit=limit, every=log_every), samples)
         except BrokenPipeError:
             pass  # the reader has had enough
+        except (KeyboardInterrupt, Ended):
+            self.interrupted = True  # the stream may stand between two states
         except OSError as error:
             self._finish()
             raise OutputError(f"stdout: {reason(error)} after line {self._left:,}") from None
@@ -205,11 +235,16 @@ class _Run:
         """How many of the stream's lines have left, over all runs."""
         return self._positions.first + self._outlet.n_lines
 
-    def _write(self, limit: int | None) -> None:
+    def _write(self, blocks: Iterator[tuple[bytes, Seen | None]], samples: Samples) -> None:
         self._positions.save(self._left)
-        for data in self._stream.blocks(limit=limit):
-            if not self._outlet.write(data):
+        while True:
+            self._positions.prepare(self._left)
+            with self._signals.computing():
+                data, seen = next(blocks, (None, None))
+            if data is None or not self._outlet.write(data):
                 return
+            if seen is not None:
+                samples.add(seen)
             self._save_if_due()
 
     def _save_if_due(self) -> None:
@@ -227,7 +262,10 @@ class _Run:
 
     def _finish(self) -> None:
         """Save the state, and write the metrics."""
-        self._positions.save(self._left)
+        if self.interrupted:
+            self._positions.save_prepared()
+        else:
+            self._positions.save(self._left)
         if self._summary is not None:
             from volt.files.atomic import write_atomic
 

@@ -21,7 +21,7 @@ _TAB = "  ⇥  "
 
 def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[Entry]:
     """Where a line comes from, then the line after every step. changed: only steps that changed it."""
-    place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block {trace.block},", f"place {trace.offset}"
+    place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block at {trace.start},", f"place {trace.offset}"
     yield Entry(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
     yield Entry(f"  {'read':{width}}", _words(trace.raw), label_style="cyan")
@@ -71,10 +71,10 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
 
 def audit_table(audit: Audit) -> Grid:
     """One row per source."""
-    heads = ("source", "lines", "epochs", "blocks", "missing", "repeated", "content")
+    heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
     rows = []
     for source in audit.sources:
-        numbers = source.n_lines, source.epochs, source.n_blocks, source.missing, source.repeated
+        numbers = source.n_lines, source.epochs, source.n_parts, source.missing, source.repeated, source.uneven
         content = {None: "not read", True: "the same", False: "differs"}[source.content]
         rows.append((source.name, *(f"{number:,}" for number in numbers), content))
     return Grid(heads, rows, numbers=range(1, len(heads) - 1))

@@ -1,4 +1,4 @@
-"""A check that every line of every source comes exactly once per epoch, and that sources keep their shares.
+"""A check that the ranks of a stream read every line of every epoch once, equally many lines each, and keep the shares.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
@@ -6,13 +6,13 @@
 ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
 ...     found = audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True)
 >>> found.exact, found.sources[0]
-(True, SourceAudit(name='letters', n_lines=3, epochs=3, n_blocks=6, missing=0, repeated=0, content=True))
+(True, SourceAudit(name='letters', n_lines=3, epochs=3, n_parts=6, missing=0, repeated=0, uneven=0, content=True))
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
@@ -24,9 +24,13 @@ from volt.display import counted
 from volt.files.blocks import read_raw
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
-from volt.stream.reading.shards import split_lines
-from volt.stream.reading.source import OpenSource, addresses, block_slices, line_order, read_block
+from volt.stream.reading.lines import line_order, part_slices, read_part
+from volt.stream.reading.shard import Shard
+from volt.stream.reading.shares import Part, parts
+from volt.stream.reading.source import OpenSource
+from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
+from volt.stream.transforms.batch import Batch
 
 _WINDOW = 1 << 16
 
@@ -36,23 +40,25 @@ class SourceAudit:
     """What the audit found in one source.
 
     n_lines: lines in an epoch.
-    n_blocks: how many blocks were looked at, of all ranks and epochs.
-    missing, repeated: lines that an epoch leaves out, or gives more than once; the sum over all epochs.
+    n_parts: how many parts were looked at, of all ranks and epochs.
+    missing, repeated: lines that no rank reads in an epoch, or that are read again; the sum over all epochs.
+    uneven: by how many lines, at the worst after any epoch, one rank had read more than another.
     content: whether the lines that were read are those of the files; None if none were read.
     """
 
     name: str
     n_lines: int
     epochs: int
-    n_blocks: int
+    n_parts: int
     missing: int
     repeated: int
+    uneven: int
     content: bool | None
 
     @property
     def exact(self) -> bool:
-        """Whether each line comes exactly once per epoch."""
-        return not self.missing and not self.repeated and self.content is not False
+        """Whether each line comes exactly once per epoch, and ranks get equally many, within one line."""
+        return not self.missing and not self.repeated and self.uneven <= 1 and self.content is not False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,9 @@ class Audit:
     n_turns: how many turns of the mixture were looked at.
     deviation: by how many lines, at the worst of these turns, a source had more or fewer than its share.
 
-    >>> Audit((SourceAudit("wmt", n_lines=3, epochs=1, n_blocks=1, missing=0, repeated=0, content=None),), 100, 0.5)
-    <Audit: exact, 1 source, 100 turns, at most 0.5 lines off>
+    >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
+    >>> Audit((source,), 9, 0.5)
+    <Audit: exact, 1 source, 9 turns, at most 0.5 lines off>
     """
 
     sources: tuple[SourceAudit, ...]
@@ -86,14 +93,15 @@ class Audit:
 
 
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
-    """Check that every line of every source comes exactly once in each of these epochs, and that shares are kept.
+    """Check that in each of these epochs every line of every source comes exactly once, that ranks read equally many,
+    within one line, and that shares are kept.
 
     The positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
 
     stream: which stays where it is.
     epochs: how many epochs to look at, for all ranks.
     turns: how many turns of the mixture to look at.
-    content: also read every block and compare its lines with those of the files, read from start to end.
+    content: also read every part and compare its lines with those of the files, read from start to end.
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -109,29 +117,43 @@ def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: b
 
 
 def _covered(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
-    """Look at all blocks of all ranks, sorted by epoch."""
+    """Look at all parts of all ranks."""
     epochs = min(epochs, source.source.epochs or epochs)
-    by_epoch: list[list[int]] = [[] for _ in range(epochs)]
-    for rank in range(world):
-        for epoch, block in addresses(source, rank=rank, world=world):
-            if epoch >= epochs:
-                break
-            by_epoch[epoch].append(block)
-    faults = [_uncovered(source, epoch, blocks) for epoch, blocks in enumerate(by_epoch)]
+    ranks = [_parts(source, epochs, rank, world) for rank in range(world)]
+    by_epoch = [[part for own in ranks for part in own if part.epoch == epoch] for epoch in range(epochs)]
+    faults = [_uncovered(source, own) for own in by_epoch]
     missing, repeated = map(sum, zip(*faults, strict=True))
-    same = all(_same_content(source, epoch, blocks) for epoch, blocks in enumerate(by_epoch)) if content else None
-    return SourceAudit(source.name, source.n_lines, epochs, sum(map(len, by_epoch)), missing, repeated, same)
+    same = all(_same_content(source, own) for own in by_epoch) if content else None
+    n_parts = sum(map(len, ranks))
+    return SourceAudit(source.name, source.n_lines, epochs, n_parts, missing, repeated, _uneven(ranks, epochs), same)
 
 
-def _uncovered(source: OpenSource, epoch: int, blocks: Iterable[int]) -> tuple[int, int]:
-    """How many lines of an epoch are missing and repeated, from the intervals that its blocks read."""
+def _parts(source: OpenSource, epochs: int, rank: int, world: int) -> list[Part]:
+    return list(parts(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs))
+
+
+def _uneven(ranks: Sequence[Sequence[Part]], epochs: int) -> int:
+    """The most by which two ranks differ in lines after any epoch.
+
+    >>> _uneven([[Part(0, 0, 3), Part(1, 2, 2)], [Part(0, 3, 2), Part(1, 0, 2)]], 2)
+    1
+    """
+    lines = np.zeros((epochs, len(ranks)), np.int64)
+    for rank, own in enumerate(ranks):
+        for part in own:
+            lines[part.epoch, rank] += part.n_lines
+    return int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
+
+
+def _uncovered(source: OpenSource, own: Iterable[Part]) -> tuple[int, int]:
+    """How many lines of an epoch are missing and repeated, from the intervals of lines that its parts read."""
     starts = np.cumsum([0, *source.sizes.tolist()])
     spans = list[tuple[int, int]]()
     missing = repeated = 0
-    for block in blocks:
-        slices = block_slices(source, epoch, block)
-        spans += [(int(starts[part.piece]) + part.first, part.n_lines) for part in slices]
-        lost = _lost(source, epoch, block, sum(part.n_lines for part in slices))
+    for part in own:
+        slices = part_slices(source, part)
+        spans += [(int(starts[one.piece]) + one.first, one.n_lines) for one in slices]
+        lost = _lost(source, part, sum(one.n_lines for one in slices))
         missing, repeated = missing + lost, repeated + lost
     end = 0
     for start, count in sorted(spans):
@@ -141,15 +163,15 @@ def _uncovered(source: OpenSource, epoch: int, blocks: Iterable[int]) -> tuple[i
     return missing + source.n_lines - end, repeated
 
 
-def _lost(source: OpenSource, epoch: int, block: int, n: int) -> int:
-    """How many of a block's lines its order leaves out (and so repeats others)."""
-    order = line_order(source, epoch, block, n)
+def _lost(source: OpenSource, part: Part, n: int) -> int:
+    """How many of a part's lines its order leaves out (and so repeats others)."""
+    order = line_order(source, part, n)
     return 0 if order is None else n - len(np.unique(order))
 
 
-def _same_content(source: OpenSource, epoch: int, blocks: Iterable[int]) -> bool:
-    """Whether the blocks hold the lines of the files, each as often as there."""
-    read = Counter(_digests(line for block in blocks for line in read_block(source, epoch, block).lines))
+def _same_content(source: OpenSource, own: Iterable[Part]) -> bool:
+    """Whether parts hold the lines of the files, each as often as there."""
+    read = Counter(_digests(line for part in own for line in _lines(read_part(source, part))))
     return read == Counter(_digests(_file_lines(source)))
 
 
@@ -157,12 +179,32 @@ def _digests(lines: Iterable[bytes]) -> Iterator[bytes]:
     return (blake2b(line, digest_size=8).digest() for line in lines)
 
 
+def _lines(batch: Batch) -> list[bytes]:
+    return bytes(batch.packed()[0]).split(b"\n")[:-1]
+
+
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
+    """All lines of the files of a source, read from start to end."""
     for shard in source.shards:
-        first = True
-        for block in read_raw(shard.path, max_line=source.source.max_line):
-            yield from split_lines(block.removeprefix(b"\xef\xbb\xbf") if first else block)
-            first = False
+        texts = [_text_lines(path, source.source.max_line) for path in shard.paths]
+        if not shard.names:
+            yield from texts[0]
+        elif len(texts) > 1:
+            yield from map(b"\t".join, zip(*texts, strict=True))
+        else:
+            yield from _table_lines(shard)
+
+
+def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
+    first = True
+    for block in read_raw(path, max_line=max_line):
+        yield from split_lines(block.removeprefix(b"\xef\xbb\xbf") if first else block)
+        first = False
+
+
+def _table_lines(shard: Shard) -> Iterator[bytes]:
+    for piece, n in enumerate(shard.counts):
+        yield from _lines(Batch(shard.read(piece), None, np.arange(n)))
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:

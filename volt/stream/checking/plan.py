@@ -11,19 +11,30 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
+from volt.stream.checking.memory import give_back, watched
 from volt.stream.mixing.schedule import UNIT, shares_of
+from volt.stream.reading.shares import Part
 from volt.stream.reading.source import OpenSource
-from volt.stream.running.blocks import ComputedBlock, compute_block
+from volt.stream.running.blocks import compute_block
+from volt.stream.running.chunks import Address
 from volt.stream.running.stream import Stream
 
-LINE_BYTES = 120  # what Python adds to a line that it holds by itself, with its place in two lists
+_READ_SIZE = 1 << 16
+_FEW = 1 << 6  # lines
+_GROWTH = 1.1  # peaks rise a little for a while, since memory that is free lies scattered
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,44 +103,118 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
     owed = [units / UNIT for units in shares_of(weights).owed(at)]
-    first = [compute_block(source, 0, 0, stream.policy) for source in stream.sources]
+    for source in stream.sources:
+        _warm_up(source, stream)
+    with watched() as memory:
+        first = [_computed(source, stream) for source in stream.sources]
+        speed = measure(stream, seconds=seconds)
     sources = {
         source.name: _source_plan(source, lines, block)
         for source, lines, block in zip(stream.sources, owed, first, strict=True)
     }
-    return Plan(at, sources, memory_bound(stream), measure(stream, seconds=seconds))
+    return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed)
 
 
-def _source_plan(source: OpenSource, lines: float, block: ComputedBlock) -> SourcePlan:
+def _warm_up(source: OpenSource, stream: Stream) -> None:
+    """Load what the computation of blocks needs, which is no data; what it reads is dropped."""
+    compute_block(copy(source), Address(Part(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
+    give_back()
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The first block of a source.
+
+    n_lines: that it gives.
+    n_read: lines that it was made from.
+    size: bytes that it takes when it is done.
+    work: bytes that its computation takes at most, with the block itself.
+    """
+
+    n_lines: int
+    n_read: int
+    size: int
+    work: int
+
+
+def _computed(source: OpenSource, stream: Stream) -> _Block:
+    """The first block of a source. Raises StreamError if it cannot be computed."""
+    with watched() as memory:
+        if (
+            source.chunk_lines < source.block_lines < source.n_lines
+        ):  # the lines of a part are kept until the next is read
+            n_lines = min(source.block_lines, source.n_lines - source.block_lines)
+            compute_block(source, Address(Part(0, source.block_lines, n_lines), 0), stream.policy)
+        block = compute_block(source, _first(source), stream.policy)
     if block.error:
         raise StreamError(block.error)
+    size = block.data.nbytes + block.ends.nbytes
+    return _Block(block.n_lines, block.n_read, size, max(memory.peak, size))
+
+
+def _first(source: OpenSource) -> Address:
+    """The first block of a source."""
+    return Address(Part(0, 0, min(source.block_lines, source.n_lines)), 0)
+
+
+def _source_plan(source: OpenSource, lines: float, block: _Block) -> SourcePlan:
     share = block.n_lines / block.n_read
     epochs = lines / share / source.n_lines if share else float("inf")
     return SourcePlan(lines, source.n_lines, share, epochs, source.block_lines)
 
 
-def memory_bound(stream: Stream) -> int:
-    """Bytes that the stream's data take at most, about: blocks in use, ready and in work, the last as Python lines."""
-    blocks = [_block_bytes(source) for source in stream.sources]
-    lines = [source.block_lines * LINE_BYTES for source in stream.sources]
-    n_workers = stream.n_workers
-    in_use = sum(blocks) + sum(lines)
-    ahead = sum(blocks) + 2 * n_workers * max(blocks)
-    in_work = max(1, n_workers) * (3 * max(blocks) + 2 * max(lines))
-    return in_use + ahead * bool(n_workers) + in_work
-
-
-def _block_bytes(source: OpenSource) -> int:
-    return min(source.block_lines, source.n_lines) * source.n_bytes // source.n_lines
+def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
+    """Bytes that the stream's data take at most, about: blocks in use, ready and in work."""
+    sizes, n_workers = [block.size for block in first], stream.n_workers
+    ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
+    return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
 
 
 def measure(stream: Stream, *, seconds: float) -> float | None:
-    """Lines per second over so many seconds, workers' start and first blocks left out."""
-    with stream.rehearsal() as rehearsal:
-        blocks, n = rehearsal.blocks(), 0
-        if next(blocks, None) is None:
-            return None
-        start, first = time.perf_counter(), rehearsal.n
-        while time.perf_counter() - start < seconds and next(blocks, None) is not None:
-            n = rehearsal.n - first
-        return n / (time.perf_counter() - start) if n else None
+    """Lines per second that the reader of a pipe gets in so many seconds; None if the first block is all there is.
+
+    What workers have computed before the first line comes is written first, and not counted, unless that takes longer
+    or the stream ends before.
+    """
+    longest = max(source.block_lines for source in stream.sources)
+    ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
+    with stream.rehearsal() as rehearsal, _reader() as pipe:
+        blocks, marks = rehearsal.blocks(), list[tuple[int, float]]()
+        for most, given in ((1, 0.0), (ahead, seconds), (None, seconds)):
+            _write(blocks, pipe, rehearsal, most=most, given=given)
+            marks.append((rehearsal.n, time.perf_counter()))
+    rates = [(n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before]
+    return rates[-1] if rates else None
+
+
+def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | None, given: float) -> None:
+    """Write blocks until the stream has given so many lines, or the given seconds are over; one if there are none."""
+    late = time.perf_counter() + given
+    while (data := next(blocks, None)) is not None:
+        left = memoryview(data)
+        while left:
+            written = os.write(pipe, left[:_READ_SIZE])
+            bytes(left[:written]).count(b"\n")  # as `volt stream run` counts what has left
+            left = left[written:]
+        if (most is not None and stream.n >= most) or time.perf_counter() >= late:
+            return
+
+
+@contextmanager
+def _reader() -> Iterator[int]:
+    """A pipe to write to; somebody reads it."""
+    there, here = os.pipe()
+    reader = threading.Thread(target=_read, args=(there,), daemon=True)
+    reader.start()
+    try:
+        yield here
+    finally:
+        os.close(here)
+        reader.join()
+        os.close(there)
+
+
+def _read(pipe: int) -> None:
+    """Read to the end, and look for line ends, as a trainer does."""
+    while data := os.read(pipe, _READ_SIZE):
+        data.count(b"\n")

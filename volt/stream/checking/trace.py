@@ -16,13 +16,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from volt import arguments
 from volt.errors import StreamError
-from volt.stream.reading.source import OpenSource, RawBlock, place_of
-from volt.stream.running.blocks import trace_block
-from volt.stream.running.state import Cursor, State
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.blocks import shown_lines, trace_block
+from volt.stream.running.chunks import Address
+from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.opening import Kept
@@ -44,12 +43,13 @@ class Trace:
     n: its number, from 0.
     source: the name of its source.
     path, line: the file and the number, from 1, of the line that it was made from.
-    epoch, block, offset: its place in the source.
+    epoch, start, chunk, offset: its place in the source: the block of lines of the epoch that begins at `start`, the
+        chunk of it that is transformed together, and how many lines of the chunk come before.
     raw: the line of the file as it was read.
     steps: what each transform did, in order.
     text: the line of the stream.
 
-    >>> Trace(4, "wmt", "train.tsv", 2, epoch=1, block=0, offset=1, raw="B", steps=(), text="b")
+    >>> Trace(4, "wmt", "train.tsv", 2, epoch=1, start=0, chunk=0, offset=1, raw="B", steps=(), text="b")
     <Trace: line 4 is line 2 of train.tsv, epoch 1>
     """
 
@@ -58,7 +58,8 @@ class Trace:
     path: str
     line: int
     epoch: int
-    block: int
+    start: int
+    chunk: int
     offset: int
     raw: str
     steps: tuple[TraceStep, ...]
@@ -102,9 +103,8 @@ def traces(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] |
             place = rehearsal.place()
             if place is None:
                 raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")
-            source, cursor = rehearsal.sources[place[0]], place[1]
-            batch, raw, steps = _traced_block(source, cursor, kept)
-            yield _trace(n, source, (cursor.epoch, cursor.block, cursor.offset), batch, raw, steps)
+            source, (address, inside) = rehearsal.sources[place[0]], place[1:]
+            yield _trace(n, source, address, inside, _traced_block(source, address, kept))
 
 
 def _move(stream: Stream, n: int) -> None:
@@ -116,28 +116,28 @@ def _move(stream: Stream, n: int) -> None:
 _Steps = list[tuple[str, Batch, Batch]]
 
 
-def _traced_block(source: OpenSource, cursor: Cursor, kept: Kept) -> tuple[Batch, RawBlock, _Steps]:
-    """The block in which a cursor stands, after every transform and before each of them."""
+def _traced_block(source: OpenSource, address: Address, kept: Kept) -> tuple[Batch, Batch, _Steps]:
+    """The lines of a block as they were read, after every transform, and before each of them."""
 
-    def compute() -> tuple[Batch, RawBlock, _Steps]:
+    def compute() -> tuple[Batch, Batch, _Steps]:
         steps: _Steps = []
-        batch, raw = trace_block(source, cursor.epoch, cursor.block, lambda *step: steps.append(step))
-        return batch, raw, steps
+        raw, batch = trace_block(source, address, lambda *step: steps.append(step))
+        return raw, batch, steps
 
-    return kept.get((source.name, cursor.epoch, cursor.block), compute)
+    return kept.get((source.name, address), compute)
 
 
-def _trace(
-    n: int, source: OpenSource, where: tuple[int, int, int], batch: Batch, raw: RawBlock, steps: _Steps
-) -> Trace:
-    epoch, block, offset = where
-    origin = int(batch.origins[offset])
-    path, line = place_of(source, raw.slices, origin)
-    read = origin if raw.order is None else int(np.flatnonzero(raw.order == origin)[0])
+def _trace(n: int, source: OpenSource, address: Address, inside: int, found: tuple[Batch, Batch, _Steps]) -> Trace:
+    """inside: how many lines of the block come before."""
+    raw, batch, steps = found
+    origin = int(batch.origins[inside])
+    path, line = source.place_of(origin)
     told = tuple(TraceStep(name, _with(before, origin), _with(after, origin)) for name, before, after in steps)
-    text = raw.lines[read].decode(errors="replace")
-    return Trace(n, source.name, path, line, epoch, block, offset, text, told, batch.lines[offset])
+    [text, *_] = _with(raw, origin)
+    [made] = batch.take([inside]).lines
+    part = address.part
+    return Trace(n, source.name, path, line, part.epoch, part.start, address.chunk, inside, text, told, made)
 
 
 def _with(batch: Batch, origin: int) -> tuple[str, ...]:
-    return tuple(batch.lines[index] for index in np.flatnonzero(batch.origins == origin).tolist())
+    return tuple(shown_lines(batch.take(batch.origins == origin)))

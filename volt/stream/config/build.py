@@ -21,28 +21,28 @@ relative to the file.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+import glob
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from volt.errors import VoltError
 from volt.files.paths import expand
-from volt.stream.config.problems import Problem, as_error, near, problems_of
+from volt.stream.config.each import check_pattern, filled, names_of, shares
+from volt.stream.config.problems import Notes, as_error
+from volt.stream.config.steps import Steps
 from volt.stream.config.yaml import Document, Place, parse, read
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.checks import Checks
-from volt.stream.reading.faults import Policy
+from volt.stream.reading.faults import Policy, check_quarantine
+from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.reading.shards import open_shard
 from volt.stream.reading.source import Source
-from volt.stream.transforms.batch import Transform
-from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.opening import LoadedFiles, opened
-from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.user_code import User
+from volt.stream.transforms.opening import LoadedFiles
 
 if TYPE_CHECKING:
-    from volt.stream.config.schema import SourceOptions, StreamOptions
+    from volt.stream.config.schema import EachOptions, SourceOptions, StreamOptions
 
 Ends = Literal["stop", "drop"]
 
@@ -59,6 +59,33 @@ class Configuration:
     cache: Path | None
     files: LoadedFiles
     """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may be meant otherwise: files of one source that are probably translations of one another.
+
+        >>> parse_config("sources: {wmt: {path: [a.tsv, b.tsv]}}").warnings
+        ()
+        """
+        return warnings_of(self.sources)
+
+
+def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
+    """What may be meant otherwise in sources; see `Configuration.warnings`."""
+    mixed = [(source.name, pair) for source in sources if not source.names for pair in probable_pairs(_found(source))]
+    return tuple(_warning(name, *pair) for name, pair in mixed)
+
+
+def _warning(name: str, first: str, second: str) -> str:
+    found = f"{first} and {second} differ only in their language, and their lines are mixed"
+    return f"source {name!r}: {found}; for lines side by side write pair: {{src: {first}, tgt: {second}}}"
+
+
+def _found(source: Source) -> Sequence[str]:
+    try:
+        return expand(source.paths)
+    except VoltError:
+        return source.paths
 
 
 def load_config(path: str | Path, *, user_code: bool = True) -> Configuration:
@@ -77,10 +104,24 @@ def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True
     >>> parse_config("sources: {s: {path: a, transforms: [user: {file: f.py, function: f}]}}", user_code=False)
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: runs code, which user_code=False refuses;
-    read f.py first, then allow it, or take it out
+    volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: would run the code in f.py; read it, then say
+    user_code=True
     """
     return _Builder(parse(text, path=path), Path(path).parent, user_code=user_code).configuration()
+
+
+def built_config(value: dict[str, Any], *, path: str) -> Configuration:
+    """Check a configuration given as values, without code of users; source files are looked for, from here.
+
+    path: what errors call it
+    Raises ConfigError that names every fault.
+
+    >>> built_config({"sources": {"wmt": {"path": "/nowhere/a.tsv"}}}, path="default")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: default: sources.wmt.path[1]: /nowhere/a.tsv: no such file; check the path
+    """
+    return _Builder(Document(path, value, {}), Path(), check_files=True, user_code=False).configuration()
 
 
 class _Builder:
@@ -88,170 +129,191 @@ class _Builder:
 
     def __init__(self, document: Document, folder: Path, *, check_files: bool = False, user_code: bool = True) -> None:
         self._document, self._folder, self._check_files, self._user_code = document, folder, check_files, user_code
-        self._problems, self._files = list[Problem](), LoadedFiles()
+        self._notes, self._files = Notes(document), LoadedFiles()
 
     def configuration(self) -> Configuration:
         """All of it. Raises ConfigError if anything is wrong."""
         from volt.stream.config.schema import StreamOptions
 
-        options = cast("StreamOptions | None", self._checked(StreamOptions, self._document.value, ()))
+        options = cast("StreamOptions | None", self._notes.checked(StreamOptions, self._document.value, ()))
+        self._check_sources(self._document.value)
         if options is None:
             self._steps_of(self._document.value)
-            raise as_error(self._problems, self._document)
-        common = self._steps(options.transforms, ("transforms",))
-        sources = [self._source(name, source, common) for name, source in options.sources.items()]
-        policy = self._made(Policy, ("errors",), **self._policy(options))
-        if self._problems or policy is None:
-            raise as_error(self._problems, self._document)
-        cache = None if options.cache is None else self._folder / options.cache
+            raise as_error(self._notes.found, self._document)
+        cache = None if options.cache is None else Path(self._file(options.cache, ("cache",)))
+        sources = [*self._listed(options), *self._each(options, cache)]
+        policy = self._policy(options)
+        if self._notes.found or policy is None:
+            raise as_error(self._notes.found, self._document)
         opened = tuple(source for source in sources if source)
         return Configuration(opened, options.seed, options.ends, options.workers, policy, cache, self._files)
 
+    def _check_sources(self, value: object) -> None:
+        if isinstance(value, dict) and not value.get("each"):
+            if "sources" not in value:
+                self._notes.add((), "key 'sources' is missing; give it")
+            elif not value["sources"]:
+                self._notes.add(("sources",), "is empty; give at least one")
+
     def _steps_of(self, value: object) -> None:
         """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
-        if isinstance(value, dict) and isinstance(sources := value.get("sources"), dict):
-            for name, source in sources.items():
-                if isinstance(source, dict):
-                    self._steps(source.get("transforms"), ("sources", name, "transforms"))
-            self._steps(value.get("transforms"), ("transforms",))
+        if not isinstance(value, dict):
+            return
+        told = value.get("sources")
+        places: dict[Place, object] = (
+            {("sources", name): source for name, source in told.items()} if isinstance(told, dict) else {}
+        )
+        for place, source in {**places, ("each",): value.get("each")}.items():
+            if isinstance(source, dict):
+                named = source.get("pair") or source.get("columns")
+                steps = self._steps(tuple(named) if isinstance(named, dict) else ())
+                steps.of(source.get("transforms"), (*place, "transforms"))
+                steps.of(value.get("transforms"), ("transforms",))
 
-    def _checked(self, model: Any, value: object, place: Place) -> Any | None:
-        """A value through pydantic, as JSON and strictly: "3" is no number and true is no 1."""
-        from pydantic import TypeAdapter, ValidationError
+    def _steps(self, names: tuple[str, ...]) -> Steps:
+        return Steps(self._notes, self._folder, self._files, user_code=self._user_code, names=names)
 
-        adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
-        try:
-            return adapter.validate_json(json.dumps(value), strict=True)
-        except ValidationError as error:
-            schema = adapter.json_schema()
-            self._problems += problems_of(error, schema, at=place, document=self._document)
-        except VoltError as error:
-            self._note(error, place)
-        return None
+    def _file(self, told: str, place: Place) -> str:
+        return self._notes.file(self._folder, told, place)
 
-    def _note(self, error: VoltError, place: Place) -> None:
-        """Note an error, at the option that its text starts with, if it does."""
-        option, colon, rest = str(error).partition(": ")
-        if colon and (*place, option) in self._document.lines:
-            place, error = (*place, option), type(error)(rest)
-        self._problems.append(Problem(place, str(error)))
-
-    def _made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
-        try:
-            return kind(**options)
-        except VoltError as error:
-            self._note(error, place)
-        return None
-
-    def _policy(self, options: StreamOptions) -> dict[str, Any]:
+    def _policy(self, options: StreamOptions) -> Policy | None:
         told = options.errors.model_dump()
         if told["quarantine"] is not None:
-            told["quarantine"] = str(self._folder / told["quarantine"])
-        return told
+            told["quarantine"] = self._file(told["quarantine"], ("errors", "quarantine"))
+        policy = cast("Policy | None", self._notes.made(Policy, ("errors",), **told))
+        if self._check_files and policy is not None and policy.quarantine is not None:
+            try:
+                check_quarantine(policy.quarantine)
+            except VoltError as error:
+                self._notes.add(("errors", "quarantine"), error)
+        return policy
 
-    def _source(self, name: str, options: SourceOptions, common: tuple[Transform, ...]) -> Source | None:
-        place: Place = ("sources", name)
-        told = options.model_dump(exclude={"path", "weight", "transforms"})
+    # sources
+
+    def _listed(self, options: StreamOptions) -> Iterator[Source | None]:
+        """The sources that have a name of their own."""
+        for name, source in options.sources.items():
+            yield self._source(name, source, options.transforms, ("sources", name))
+
+    def _source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
+        told = options.model_dump(exclude={"path", "pair", "columns", "weight", "transforms", "temperature"})
         checks = {key: told.pop(key) for key in ("min_fields", "max_fields", "max_chars", "blank")}
-        paths = self._paths(options.path, (*place, "path"))
+        names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
+        steps = self._steps(names)
         if not isinstance(weight := options.weight, float):
             points = tuple((sample, value) for sample, value in weight.points)
-            weight = self._made(Schedule, (*place, "weight"), points=points, kind=weight.kind) or 1.0
-        return self._made(
-            Source,
-            place,
-            name=name,
-            paths=paths,
-            weight=weight,
-            transforms=self._steps(options.transforms, (*place, "transforms")) + common,
-            checks=self._made(Checks, place, **checks) or Checks(),
-            **told,
+            weight = self._notes.made(Schedule, (*place, "weight"), points=points, kind=weight.kind) or 1.0
+        return cast(
+            "Source | None",
+            self._notes.made(
+                Source,
+                place,
+                name=name,
+                paths=self._paths(options, place),
+                weight=weight,
+                transforms=steps.of(options.transforms, (*place, "transforms")) + steps.of(common, ("transforms",)),
+                checks=self._notes.made(Checks, place, **checks) or Checks(),
+                names=names,
+                keys=keys,
+                **told,
+            ),
         )
 
-    def _paths(self, told: str | list[str], place: Place) -> tuple[str, ...]:
+    def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         """The paths of a source, from here."""
-        named = [told] if isinstance(told, str) else told
-        for index, path in enumerate(named):
-            try:
-                if self._check_files:
-                    expand(self._folder / path)
-            except VoltError as error:
-                self._problems.append(Problem((*place, index), str(error)))
-        return tuple(str(self._folder / path) for path in named)
+        if (options.path is None) == (options.pair is None):
+            both = "path and pair are both given; leave one out"
+            self._notes.add(place, both if options.pair else "key 'path' is missing; give it, or pair")
+            return ("",)
+        if options.columns is not None and (options.pair is not None or not options.columns):
+            self._notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")
+        if options.pair is not None:
+            return self._pair(options.pair, (*place, "pair"))
+        named = [options.path] if isinstance(options.path, str) else options.path or []
+        paths = [self._file(path, (*place, "path", index)) for index, path in enumerate(named)]
+        for index, path in enumerate(paths):
+            self._look_for(path, (*place, "path", index))
+        return tuple(paths)
 
-    def _steps(self, value: object, place: Place) -> tuple[Transform, ...]:
-        """A list of transforms."""
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            self._problems.append(Problem(place, "should be a list of transforms; put a dash before each"))
-            return ()
-        steps = [self._step(item, (*place, index)) for index, item in enumerate(value)]
-        return tuple(step for step in steps if step is not None)
+    def _pair(self, told: dict[str, str], place: Place) -> tuple[str, ...]:
+        """The paths of files that belong together, in the order of their fields."""
+        if len(told) < 2:
+            self._notes.add(place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}")
+        paths = {name: self._file(path, (*place, name)) for name, path in told.items()}
+        for name, path in paths.items():
+            if not name.isidentifier():
+                self._notes.add((*place, name), f"{name!r} is no name for a field; give a word, such as src")
+            if glob.has_magic(path) and not Path(path).exists():
+                self._notes.add((*place, name), f"{path}: one file belongs to a field; name it, or use `each` for many")
+            else:
+                self._look_for(path, (*place, name))
+        return tuple(paths.values()) or ("",)
 
-    def _step(self, item: object, place: Place) -> Transform | None:
-        """`name`, or `name: options`."""
-        pairs = [(item, {})] if isinstance(item, str) else list(item.items()) if isinstance(item, dict) else []
-        if len(pairs) != 1:
-            found = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
-            self._problems.append(Problem(place, f"a transform is a name, or a name with its options, not {found}"))
-            return None
-        name, options = pairs[0]
-        if name not in TRANSFORMS:
-            self._problems.append(Problem(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}"))
-            return None
-        here = (*place, name) if isinstance(item, dict) else place
-        if TRANSFORMS[name] is User and not self._user_code:
-            file = options.get("file", "its file") if isinstance(options, dict) else "its file"
-            remedy = f"read {file} first, then allow it, or take it out"
-            self._problems.append(Problem(here, f"runs code, which user_code=False refuses; {remedy}"))
-            return None
-        return self._transform(name, options, here)
-
-    def _transform(self, name: str, options: object, place: Place) -> Transform | None:
-        from volt.stream.config.schema import first_option, options_of
-
-        if not isinstance(options, dict):
-            options = {} if options is None else {first_option(name): options}
-        made = self._checked(options_of(name), options, place)
-        if made is None:
-            return None
-        return self._choice(made, place) if name == "choice" else self._located(made, place)
-
-    def _choice(self, options: Any, place: Place) -> Transform | None:
-        """The variants of a choice, which hold transforms in their turn."""
-        within = (*place, "variants") if (*place, "variants") in self._document.lines else place
-        variants = [
-            self._made(
-                Variant,
-                (*within, index),
-                weight=variant.weight,
-                transforms=self._steps(variant.transforms, (*within, index, "transforms")),
-            )
-            for index, variant in enumerate(options.variants)
-        ]
-        if None in variants:
-            return None
-        return cast("Transform | None", self._made(Choice, place, variants=tuple(variants)))
-
-    def _located(self, made: Any, place: Place) -> Transform | None:
-        """A transform with its files found and loaded."""
-        for option, path in _paths(made):
-            found = self._folder / path
-            if not found.is_file():
-                self._note(VoltError(f"{option}: {found}: no such file; check the path"), place)
-                return None
-            made = replace(made, **{option: found})
+    def _look_for(self, path: str, place: Place) -> None:
         try:
-            opened(made, self._files)
+            if self._check_files:
+                expand(path)
         except VoltError as error:
-            self._note(error, place)
-            return None
-        return cast(Transform, made)
+            self._notes.add(place, error)
 
+    # sources by pattern
 
-def _paths(made: Any) -> Iterator[tuple[str, Path]]:
-    """The options of a transform that name files."""
-    for field in fields(made):
-        if isinstance(value := getattr(made, field.name), Path):
-            yield field.name, value
+    def _each(self, options: StreamOptions, cache: Path | None) -> Iterator[Source | None]:
+        """The sources of the files that match a pattern."""
+        if options.each is None or not (patterns := self._patterns(options.each)):
+            return
+        try:
+            names = names_of(patterns[0])
+        except VoltError as error:
+            self._notes.add(("each", "path" if options.each.pair is None else "pair"), error)
+            return
+        weights = self._weights(options.each, [patterns[0].replace("*", name) for name in names], cache)
+        for name, weight in zip(names, weights, strict=True):
+            if name in options.sources:
+                self._notes.add(("each",), f"the source {name!r} is among sources, too; rename that, or match less")
+            yield self._source(name, self._one(options.each, name, weight), options.transforms, ("each",))
+
+    def _patterns(self, each: EachOptions) -> list[str]:
+        """The pattern of the path, or those of the pair; none if something is wrong with one."""
+        if isinstance(each.path, list):
+            self._notes.add(("each", "path"), "should be one pattern, not a list")
+            return []
+        told = each.pair or ({"path": each.path} if each.path else {})
+        place: Place = ("each", "pair") if each.pair else ("each",)
+        if bool(each.path) == bool(each.pair):
+            self._notes.add(("each",), "give a path with one *, or a pair of such")
+            return []
+        n_problems = len(self._notes.found)
+        patterns = {name: self._file(path, (*place, name)) for name, path in told.items()}
+        for name, pattern in patterns.items():
+            try:
+                check_pattern(pattern)
+            except VoltError as error:
+                self._notes.add((*place, name), error)
+        return list(patterns.values()) if len(self._notes.found) == n_problems else []
+
+    def _weights(self, each: EachOptions, paths: list[str], cache: Path | None) -> list[float]:
+        """The share of each source, by the lines of its file."""
+        sizes = list[int]()
+        for path in paths:
+            try:
+                shard = open_shard(
+                    path, split_lines=each.split_lines, fields=each.columns, cache=cache, max_line=each.max_line or None
+                )
+            except VoltError as error:
+                self._notes.add(("each", "path" if each.pair is None else "pair"), error)
+            else:
+                sizes.append(shard.n_lines)
+        return shares(sizes, temperature=each.temperature) if len(sizes) == len(paths) else [1.0] * len(paths)
+
+    def _one(self, each: EachOptions, name: str, share: float) -> SourceOptions:
+        """The options of the source with a name."""
+        path = None if each.path is None else str(each.path).replace("*", name)
+        pair = None if each.pair is None else {field: file.replace("*", name) for field, file in each.pair.items()}
+        weight = each.weight
+        if isinstance(weight, float):
+            weight = weight * share
+        else:
+            weight = weight.model_copy(update={"points": [(sample, value * share) for sample, value in weight.points]})
+        told = {"path": path, "pair": pair, "weight": weight, "transforms": filled(each.transforms, name)}
+        return each.model_copy(update=told)

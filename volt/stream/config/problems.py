@@ -10,12 +10,15 @@ volt.errors.ConfigError: stream.yaml:2: sources.wmt.wieght: unknown key; did you
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, VoltError
+from volt.files.paths import expand_user
 from volt.stream.config.yaml import Document, Place
 
 if TYPE_CHECKING:
@@ -32,6 +35,57 @@ class Problem:
     message: str
 
 
+class Notes:
+    """Checks the values of a document, and notes what is wrong with them.
+
+    found: the problems so far.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document, self.found = document, list[Problem]()
+
+    def add(self, place: Place, message: object) -> None:
+        """Note a problem."""
+        self.found.append(Problem(place, str(message)))
+
+    def note(self, error: VoltError, place: Place) -> None:
+        """Note an error, at the option that its text starts with, if it does."""
+        option, colon, rest = str(error).partition(": ")
+        if colon and (*place, option) in self.document.lines:
+            place, error = (*place, option), type(error)(rest)
+        self.add(place, error)
+
+    def checked(self, model: Any, value: object, place: Place) -> Any | None:
+        """A value through pydantic, as JSON and strictly: "3" is no number and true is no 1."""
+        from pydantic import TypeAdapter, ValidationError
+
+        adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
+        try:
+            return adapter.validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            schema = adapter.json_schema()
+            self.found += problems_of(error, schema, at=place, document=self.document)
+        except VoltError as error:
+            self.note(error, place)
+        return None
+
+    def made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
+        """An object made of these options, None if they are wrong."""
+        try:
+            return kind(**options)
+        except VoltError as error:
+            self.note(error, place)
+        return None
+
+    def file(self, folder: Path, told: str, place: Place) -> str:
+        """A path from a folder, with `~` and `$NAME` written out."""
+        try:
+            return str(folder / expand_user(told))
+        except VoltError as error:
+            self.add(place, error)
+            return str(folder / told)
+
+
 def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
     """All problems as one error, in the order of their lines."""
     first = {problem.place: problem for problem in reversed(list(problems))}  # where two are at one place, the first
@@ -42,7 +96,8 @@ def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
 
 def _told(problem: Problem, document: Document) -> str:
     where = dotted(problem.place)
-    return f"{document.path}:{document.line(problem.place)}: {where}{': ' * bool(where)}{problem.message}"
+    line = f":{document.line(problem.place)}" if document.lines else ""  # what is no file has none
+    return f"{document.path}{line}: {where}{': ' * bool(where)}{problem.message}"
 
 
 def dotted(place: Place) -> str:
@@ -82,7 +137,8 @@ def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, do
             yield Problem(place, f"should be a mapping of keys to values, not {_shown(found['input'])}")
         else:
             expected = found["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
-            yield Problem(place, f"{expected}, not {_shown(found['input'])}")
+            hint = "; quote it" * (found["type"] == "string_type" and isinstance(found["input"], int | float))
+            yield Problem(place, f"{expected}, not {_shown(found['input'])}{hint}")
 
 
 def _real(inner: Place, at: Place, document: Document) -> Place:

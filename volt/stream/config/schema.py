@@ -19,10 +19,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
 from volt.files.long_lines import MAX_LINE
+from volt.files.threads import MOST_WORKERS
 from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 from volt.stream.transforms.registry import TRANSFORMS
 
-STEPS = "steps"  # how the schema marks a list of transforms
+STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
+FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, where they are numbers
 
 
 class _Model(BaseModel):
@@ -58,8 +60,15 @@ Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
 class SourceOptions(_Model):
     """Where lines come from, and what happens to them."""
 
-    path: Paths
-    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2), folders or globs, relative to the configuration file."""
+    path: Paths | None = None
+    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2), folders or globs, relative to the configuration file. `~`
+    and `$NAME` are written out."""
+    pair: dict[str, str] | None = None
+    """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
+    {src: wmt.de, tgt: wmt.en}. Options of transforms may then name fields, too."""
+    columns: dict[str, str] | None = None
+    """Of JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
+    {src: de, tgt: translation.en}; a dot leads into what a key holds."""
     weight: Weight = 1.0
     """Its share of the stream, relative to the weights of the other sources."""
     transforms: Steps = []
@@ -87,6 +96,19 @@ class SourceOptions(_Model):
     """false: a line of white space is unfit."""
 
 
+class EachOptions(SourceOptions):
+    """Sources by pattern: the options of a source, and those below.
+    The path, or each file of a pair, holds one `*`. What it matches is the source's name, which {name} in a text among
+    the transforms stands for. A pair's first file says which names there are.
+    """
+
+    weight: Weight = 1.0
+    """The share of all of them together, relative to the weights of the other sources."""
+    temperature: float = Field(1.0, gt=0)
+    """Each gets a share of that weight in proportion to (its number of lines) ^ (1 / temperature): 1 is in proportion
+    to the lines, 5 brings up the small ones, as is usual for many languages, and a large number makes all equal."""
+
+
 class ErrorOptions(_Model):
     """What to do with unfit lines: invalid UTF-8, missing fields, what a transform cannot take."""
 
@@ -103,14 +125,16 @@ class ErrorOptions(_Model):
 class StreamOptions(_Model):
     """A stream: sources, each with its transforms, mixed by weight."""
 
-    sources: dict[str, SourceOptions] = Field(min_length=1)
-    """The sources by name."""
+    sources: dict[str, SourceOptions] = {}
+    """The sources by name; at least one, unless there is `each`."""
+    each: EachOptions | None = None
+    """Sources by pattern: one for each file, or pair of files, that matches."""
     seed: int = 0
     """All that is random follows from it."""
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
-    workers: int = Field(0, ge=0)
-    """Processes that compute ahead; 0: none but the stream's own. Their number does not change the output."""
+    workers: int = Field(0, ge=0, le=MOST_WORKERS)
+    """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
     transforms: Steps = []
     """What to do with the lines of every source, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()
@@ -151,6 +175,24 @@ def first_option(name: str) -> str:
     return str(next(iter(options_of(name).json_schema()["properties"])))
 
 
+def field_options(name: str) -> list[str]:
+    """The options of a transform that hold fields.
+
+    >>> field_options("lower"), field_options("copy"), field_options("encode")
+    (['fields', 'if_cased'], ['from', 'to'], ['fields'])
+    """
+    properties = options_of(name).json_schema()["properties"]
+    return [option for option in FIELD_OPTIONS if any(_integers(properties.get(option)))]
+
+
+def _integers(node: object) -> Iterator[dict[str, Any]]:
+    """Every whole number in a schema."""
+    if isinstance(node, dict) and node.get("type") == "integer":
+        yield node
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _integers(inner)
+
+
 @cache  # of what the code declares, as above
 def transform_schema(name: str) -> dict[str, Any]:
     """The JSON schema of a transform's options; what is inherited is documented where it was declared."""
@@ -159,6 +201,9 @@ def transform_schema(name: str) -> dict[str, Any]:
         if dataclasses.is_dataclass(base):
             for key, option in TypeAdapter(base).json_schema()["properties"].items():
                 schema["properties"][key].setdefault("description", option.get("description"))
+    for option in field_options(name):
+        for number in _integers(schema["properties"][option]):
+            number |= {"type": ["integer", "string"], "kind": FIELD}
     return schema
 
 
@@ -166,7 +211,7 @@ def json_schema() -> dict[str, Any]:
     """The JSON schema of a whole configuration, for editors and other programs.
 
     >>> json_schema()["properties"]["sources"]["description"]
-    'The sources by name.'
+    'The sources by name; at least one, unless there is `each`.'
     """
     schema = StreamOptions.model_json_schema()
     definitions = schema["$defs"]

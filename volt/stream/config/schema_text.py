@@ -13,11 +13,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from volt.stream.config.schema import STEPS, SourceOptions, json_schema, transform_schema
+from volt.stream.config.schema import FIELD, STEPS, SourceOptions, json_schema, transform_schema
 from volt.stream.transforms.registry import TRANSFORMS
 
 _NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
-_REFERENCES = {"step": "transform", "ErrorOptions": "mapping"}
+_REFERENCES = {"step": "transform", "ErrorOptions": "mapping", "EachOptions": "mapping"}
 
 
 def as_text(names: Sequence[str] = ()) -> str:
@@ -30,15 +30,28 @@ def as_text(names: Sequence[str] = ()) -> str:
 def _everything() -> Iterator[str]:
     schema = json_schema()
     definitions = schema["$defs"]
+    definitions["EachOptions"] = _beyond(definitions["EachOptions"], definitions["SourceOptions"])
     yield "A configuration is one YAML file. Relative paths are relative to it. Keys:\n"
     yield from _section("(the file)", schema)
-    for title, name in [("sources.NAME", "SourceOptions"), ("weight", "ScheduleOptions"), ("errors", "ErrorOptions")]:
+    for title, name in [
+        ("sources.NAME", "SourceOptions"),
+        ("each", "EachOptions"),
+        ("weight", "ScheduleOptions"),
+        ("errors", "ErrorOptions"),
+    ]:
         yield from _section(title, definitions[name])
     yield "Transforms and filters. In a list of them, one is written `- NAME`, `- NAME: {option: value, …}`, or"
-    yield "`- NAME: value`, which gives its first option. Fields count from 1.\n"
+    yield "`- NAME: value`, which gives its first option. Fields count from 1;"
+    yield "those of a `pair` and of `columns` have names, too.\n"
     for name in TRANSFORMS:
         yield from _section(name, definitions[name])
     yield from _section("variant (of choice)", definitions["VariantOptions"])
+
+
+def _beyond(schema: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    """A mapping without the keys that it shares with another."""
+    own = {key: option for key, option in schema["properties"].items() if option != base["properties"].get(key)}
+    return {**schema, "properties": own}
 
 
 def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
@@ -73,6 +86,8 @@ def kind_of(option: dict[str, Any]) -> str:
         return _REFERENCES.get(name) or str(name).removesuffix("Options").lower()
     if option.get("kind") == STEPS:
         return "list of transforms"
+    if option.get("kind") == FIELD:
+        return "field"
     if option.get("type") == "array":
         inner = option.get("prefixItems")
         return f"[{', '.join(map(kind_of, inner))}]" if inner else f"list of {_plural(kind_of(option['items']))}"

@@ -1,7 +1,8 @@
 """A YAML file → plain values, and the line of every key and item, so that errors can name it.
 
 The file is composed, never constructed: no tag can make an object. Beyond what `yaml.safe_load` accepts, a key may not
-repeat, numbers like 1e3 are numbers, and dates stay text.
+repeat, numbers like 1e3 are numbers, and dates stay text. What is one thing in YAML 1.1 and another in YAML 1.2 is
+refused: `no` is false and text, `010` is 8 and 10, `1:30` is 90 and text.
 
 >>> document = parse("seed: 1\\nsources:\\n  wmt: {path: [a.tsv, b.tsv]}\\n", path="stream.yaml")
 >>> document.value["sources"]["wmt"]["path"], document.line(("sources", "wmt"))
@@ -26,8 +27,27 @@ _MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become 
 _MAX_DEPTH = 50
 
 
+_ZERO = re.compile(r"[-+]?0o?[0-9_]+")
+_TRUE = ("true", "false")
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but 1e3 is a number and 2026-01-01 is text."""
+    """YAML's safe loader, but 1e3 is a number, 2026-01-01 is text, and values within values have an end."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node. Raises yaml.MarkedYAMLError, with its line, if it lies too deep."""
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise _TooDeep(problem_mark=self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+class _TooDeep(yaml.MarkedYAMLError):
+    """Values within values."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -81,14 +101,16 @@ def parse(text: str, *, path: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: {_explained(error)}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: values within values, deeper than can be read; write it flatter") from None
+    except RecursionError:  # of merge keys, which may lead from one to the next
+        raise ConfigError(f"{path}:1: merge keys within merge keys, deeper than can be read; write it out") from None
     except yaml.YAMLError as error:  # characters that YAML forbids
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise ConfigError(f"{path}:{line}: no YAML: {getattr(error, 'reason', error)}") from None
 
 
 def _explained(error: yaml.MarkedYAMLError) -> str:
+    if isinstance(error, _TooDeep):
+        return f"values within values, more than {_MAX_DEPTH} deep; write it flatter"
     hint = {
         "found character '\\t' that cannot start any token": "; indent with spaces",
         "mapping values are not allowed here": '; quote text that holds ": "',
@@ -141,6 +163,7 @@ class _Walker:
     def _scalar(self, node: yaml.Node) -> Any:
         try:
             value = self.loader.construct_object(node)
+            self._refuse_double_meaning(node, value)
         except ValueError as error:
             raise self._refusal(node, str(error)) from None
         if not isinstance(value, str | int | float | bool | None):
@@ -148,6 +171,17 @@ class _Walker:
         if isinstance(value, float) and value.is_integer() and "." not in node.value:
             return int(value)  # 1e6 may be a number of lines
         return value
+
+    def _refuse_double_meaning(self, node: yaml.Node, value: Any) -> None:
+        """Refuse what another reader of YAML would take for something else."""
+        text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None
+        quoted = f"or quote it if it is text: '{text}'"
+        if isinstance(value, bool) and text.lower() not in _TRUE:
+            raise self._refusal(node, f"{text} is {str(value).lower()} or text; write {str(value).lower()}, {quoted}")
+        if isinstance(value, int | float) and ":" in text:
+            raise self._refusal(node, f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}, {quoted}")
+        if is_plain and _ZERO.fullmatch(text):
+            raise self._refusal(node, f"{text} starts with 0: octal or not; write the number without it, {quoted}")
 
     def _refusal(self, node: yaml.Node, message: str) -> ConfigError:
         return ConfigError(f"{self.path}:{node.start_mark.line + 1}: {message}")

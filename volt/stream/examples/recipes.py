@@ -113,6 +113,7 @@ sources:
 
 _ALIGNMENTS = """\
 # Word alignments as a third field (6.6), by a function of one's own.
+#   volt stream preview stream.yaml --trust
 seed: 1
 sources:
   parallel:

@@ -56,7 +56,8 @@ class Mixture:
         zeros = np.zeros(len(self.weights), np.int64)
         self.counts = zeros + self.counts  # a copy, with a number for each source
         self.base = zeros + self.base
-        self._shares = shares_of([0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)])
+        weights = [0.0 if i in self.ended else weight for i, weight in enumerate(self.weights)]
+        self._shares = shares_of(weights, may_end=bool(self.ended))
 
     def __repr__(self) -> str:
         return f"<Mixture: {counted(len(self.weights), 'weight')}, {counted(self.n, 'turn')} dealt>"
@@ -65,6 +66,17 @@ class Mixture:
     def n(self) -> int:
         """Samples dealt so far."""
         return int(self.counts.sum())
+
+    @property
+    def left(self) -> int:
+        """Turns until no source has a weight; 2⁶² or so if that never comes. It can come once a source has ended.
+
+        >>> from volt.stream.mixing.schedule import Schedule
+        >>> left = Mixture((1.0, Schedule(((0, 1.0), (100, 0.0)))), np.array([20, 20])).end(0)
+        >>> left.left if left else 0
+        60
+        """
+        return self._shares.until(self.n) - self.n
 
     def owed(self, n: int | None = None) -> list[float]:
         """Samples that each source has been owed so far, by its share.
@@ -88,7 +100,7 @@ class Mixture:
     def turns(self, n: int) -> NDArray[np.int64]:
         """Deal turns: (n,) int64, the source of each.
 
-        n: how many, 0 or more
+        n: how many, 0 or more; fewer are dealt where no more are `left`
         """
         turns = self.peek(n)
         self.advance(turns)
@@ -104,8 +116,9 @@ class Mixture:
     def peek(self, n: int) -> NDArray[np.int64]:
         """The next turns, not yet dealt.
 
-        n: how many, 0 or more
+        n: how many, 0 or more; there are fewer where no more are `left`
         """
+        n = min(n, self.left)
         if len(self.ended) == len(self.weights) - 1:
             return np.full(n, next(i for i in range(len(self.weights)) if i not in self.ended))
         from volt.kernels.apportion import apportion  # compiled code, which a single source can do without
@@ -122,11 +135,14 @@ class Mixture:
 
         >>> Mixture((3.0, 1.0)).end(0).turns(2).tolist()
         [1, 1]
+        >>> Mixture((1.0, 0.0)).end(0) is None
+        True
         """
         ended = self.ended | {source}
         if len(ended) == len(self.weights):
             return None
-        return Mixture(self.weights, self.counts, ended, since=self.n, base=self.counts)
+        left = Mixture(self.weights, self.counts, ended, since=self.n, base=self.counts)
+        return left if left.left else None
 
     def _units(self, n: int | None = None) -> list[int]:
         """UNITs that each source has been owed since `since`."""

@@ -93,7 +93,7 @@ class Shares:
     """Whole-number shares, stretch by stretch.
 
     starts: the sample at which each stretch starts.
-    units: (n_stretches, n_sources) int64; each row sums to UNIT.
+    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 where no source has a weight.
     """
 
     starts: tuple[int, ...]
@@ -117,6 +117,16 @@ class Shares:
         bounds = [sample, *self.starts[first + 1 :], FOREVER]
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
 
+    def until(self, sample: int) -> int:
+        """The first sample, from this one on, at which no source has a share; FOREVER if there is none.
+
+        >>> shares_of([Schedule(((0, 1.0), (100, 0.0)))], may_end=True).until(7)
+        100
+        """
+        first = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        idle = np.flatnonzero(~self.units[first:].any(axis=1))
+        return max(sample, self.starts[first + int(idle[0])]) if len(idle) else FOREVER
+
     def owed(self, sample: int) -> list[int]:
         """UNITs that each source is owed before a sample: exact, whole numbers.
 
@@ -129,8 +139,10 @@ class Shares:
         return [before + span * units for before, units in row]
 
 
-def shares_of(weights: Sequence[Weight]) -> Shares:
+def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
     """The shares that weights ask for. Raises ConfigError if a positive weight rounds to nothing, or all are 0.
+
+    may_end: all may be 0: up to a point, where what follows counts at once; or from one on, where nobody has a share
 
     >>> shares_of([1.0, 1e-30])
     Traceback (most recent call last):
@@ -140,9 +152,11 @@ def shares_of(weights: Sequence[Weight]) -> Shares:
     points = sorted({0, *(sample for weight in weights for sample, _ in _points(weight))})
     starts, rows = list[int](), list[list[int]]()
     for start, end in zip(points, [*points[1:], None], strict=True):
-        for stair, shares in _stairs(weights, start, end):
+        for stair, shares in _stairs(weights, start, end, may_end=may_end):
             starts.append(stair)
             rows.append(_whole(shares))
+    for stretch in reversed(range(len(rows) - 1)):
+        rows[stretch] = rows[stretch] if any(rows[stretch]) else rows[stretch + 1]
     return Shares(tuple(starts), np.array(rows, np.int64))
 
 
@@ -150,13 +164,17 @@ def _points(weight: Weight) -> tuple[tuple[int, float], ...]:
     return weight.points if isinstance(weight, Schedule) else ((0, weight),)
 
 
-def _stairs(weights: Sequence[Weight], start: int, end: int | None) -> list[tuple[int, list[Fraction]]]:
+def _stairs(
+    weights: Sequence[Weight], start: int, end: int | None, *, may_end: bool
+) -> list[tuple[int, list[Fraction]]]:
     """The stairs between two points, each with its shares."""
-    first = _normalised([_weight(weight, start) for weight in weights], start)
+    first = _normalised([_weight(weight, start) for weight in weights], start, may_end=may_end)
     moving = any(isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights)
     if end is None or not moving:
         return [(start, first)]
-    last = _normalised([_weight_before(weight, start, end) for weight in weights], end)
+    last = _normalised([_weight_before(weight, start, end) for weight in weights], end, may_end=may_end)
+    if not any(first) or not any(last):  # all come from 0, or go to it: in the shares that they have at the other point
+        return [(start, [a or b for a, b in zip(first, last, strict=True)])]
     slopes = [b - a for a, b in zip(first, last, strict=True)]
     if not any(slopes):
         return [(start, first)]
@@ -185,8 +203,10 @@ def _weight_before(weight: Weight, start: int, end: int) -> Fraction:
     return _weight(weight, end if isinstance(weight, Schedule) and weight.kind == "linear" else start)
 
 
-def _normalised(values: list[Fraction], sample: int) -> list[Fraction]:
+def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[Fraction]:
     total = sum(values)
+    if not total and may_end:
+        return values
     if not total:
         raise ConfigError(f"all weights are 0 at sample {sample}; give one source a weight above 0")
     for value in values:
@@ -198,7 +218,9 @@ def _normalised(values: list[Fraction], sample: int) -> list[Fraction]:
 
 
 def _whole(shares: list[Fraction]) -> list[int]:
-    """Shares in whole units that sum to UNIT: the largest remainders are rounded up."""
+    """Shares in whole units that sum to UNIT, unless all are 0: the largest remainders are rounded up."""
+    if not any(shares):
+        return [0] * len(shares)
     exact = [share * UNIT for share in shares]
     units = [math.floor(value) for value in exact]
     by_remainder = sorted(range(len(units)), key=lambda index: units[index] - exact[index])

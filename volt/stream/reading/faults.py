@@ -14,6 +14,7 @@ volt.errors.StreamError: a.tsv:9: invalid UTF-8; unfit lines: 2 of 200, more tha
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,14 +94,38 @@ def kind_of(fault: Fault) -> str:
     return fault.reason.partition(":")[0]
 
 
+def check_quarantine(path: str) -> None:
+    """Raise OutputError now if unfit lines could not be appended to a file; for use before a long job.
+
+    >>> check_quarantine("/nowhere/bad.jsonl")
+    Traceback (most recent call last):
+        ...
+    volt.errors.OutputError: /nowhere/bad.jsonl: cannot be appended to: no such folder; make the folder, or name another
+    """
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise OutputError(f"{path}: cannot be appended to: it is a folder; name a file")
+    if not os.path.isdir(folder):
+        raise OutputError(f"{path}: cannot be appended to: no such folder; make the folder, or name another")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise OutputError(f"{path}: cannot be appended to: permission denied; free it, or name another")
+
+
 @dataclass(slots=True)
 class Tally:
-    """How many lines a stream has read and how many were unfit; stops the run at the policy's threshold."""
+    """How many lines a stream has read and how many were unfit; stops the run at the policy's threshold.
+
+    Raises OutputError, when it is made, if unfit lines are to be written where they cannot be.
+    """
 
     policy: Policy
     n_read: int = 0
     n_faults: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.policy.quarantine is not None:
+            check_quarantine(self.policy.quarantine)
 
     def charge(self, *, n_read: int, faults: Sequence[Fault]) -> None:
         """Count a block that the stream has reached. Raises StreamError past a threshold."""

@@ -1,11 +1,12 @@
-"""(seed, source, epoch, block) → which lines of which pieces are read, in which order: all that is random in reading.
+"""(seed, source, epoch, part) → which lines of which pieces are read, in which order: all that is random in reading.
 
-A source is a list of pieces of known length. An epoch permutes the pieces, lays their lines end to end and cuts them
-every `block_lines` lines; a block permutes its lines. Nothing is drawn from a running generator: each permutation
-sorts random words of a Philox generator whose key is a hash of its place, so any process can compute any block.
+A source is a list of pieces of known length. An epoch permutes the pieces and lays their lines end to end; a part is
+some consecutive lines of these (volt.stream.reading.shares), and permutes them. Nothing is drawn from a running
+generator: each permutation follows from random words of a Philox generator whose key is a hash of its place, so any
+process can compute any part.
 
 >>> sizes = np.array([3, 2])
->>> [read_order(sizes, block_lines=4, block=block, order=np.array([1, 0])) for block in (0, 1)]
+>>> [read_order(sizes, start=start, n_lines=n, order=np.array([1, 0])) for start, n in ((0, 4), (4, 1))]
 [(Slice(piece=1, first=0, n_lines=2), Slice(piece=0, first=0, n_lines=2)), (Slice(piece=0, first=2, n_lines=1),)]
 """
 
@@ -55,25 +56,22 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
     >>> sorted(permutation(5, 1, "wmt").tolist())
     [0, 1, 2, 3, 4]
     """
-    return np.argsort(np.random.Philox(key=key(*place)).random_raw(n), kind="stable")
+    from volt.kernels.columns import shuffle
+
+    order = np.arange(n)
+    shuffle(np.random.Philox(key=key(*place)).random_raw(n), order)
+    return order
 
 
-def n_blocks(n_lines: int, block_lines: int) -> int:
-    """How many blocks an epoch has.
+def read_order(sizes: NDArray[np.int64], *, start: int, n_lines: int, order: NDArray[np.int64]) -> tuple[Slice, ...]:
+    """The slices that make up lines of an epoch.
 
-    >>> n_blocks(10, 4), n_blocks(10, 100)
-    (3, 1)
+    sizes: (n_pieces,) lines per piece.
+    start, n_lines: at least one line, of those of all pieces laid end to end in the epoch's order.
+    order: (n_pieces,) the epoch's order of the pieces.
     """
-    return -(-n_lines // block_lines)
-
-
-def read_order(
-    sizes: NDArray[np.int64], *, block_lines: int, block: int, order: NDArray[np.int64]
-) -> tuple[Slice, ...]:
-    """The slices that make up a block. sizes: (n_pieces,) lines per piece; order: the epoch's order of the pieces."""
     ends = np.cumsum(sizes[order])
-    start = block * block_lines
-    end = min(start + block_lines, int(ends[-1]))
+    end = start + n_lines
     first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
     return tuple(_slice(order, sizes, ends, position, start, end) for position in range(first, last + 1))
 

@@ -1,20 +1,20 @@
-"""A declared source of lines → its indexed pieces, and the blocks into which each epoch divides them.
+"""A declared source of lines → its files, indexed and cut into pieces.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"1\\n2\\n3\\n4\\n5\\n") and file.flush()
-...     source = open_source(Source("digits", (file.name,), block_lines=2), seed=1)
-...     [[line.decode() for line in read_block(source, 0, block).lines] for block in range(source.n_blocks)]
-[['2', '1'], ['4', '3'], ['5']]
+...     source = open_source(Source("digits", (file.name,), split_lines=2), seed=1)
+...     source.sizes.tolist(), source.place_of(4)[1]
+([2, 2, 1], 5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,22 @@ from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
-from volt.stream.reading.order import Slice, n_blocks, permutation, read_order
-from volt.stream.reading.shards import Shard, Stamp, check_unchanged, open_shard, read_piece, stamp_of
-from volt.stream.transforms.batch import MOST_COPIES, Transform, signature
-from volt.stream.transforms.batch import files as files_of
+from volt.stream.reading.order import Slice, permutation
+from volt.stream.reading.shard import Shard, Stamp, stamp_of
+from volt.stream.reading.shards import open_pair, open_shard
+from volt.stream.reading.shares import Part
+from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.choice import most_copies
 from volt.stream.transforms.opening import Kept, LoadedFiles, opened
+from volt.stream.transforms.transform import MOST_COPIES, Transform, is_compiled, joins_lines, signature
+from volt.stream.transforms.transform import files as files_of
 
 BLOCK_LINES = 1 << 17
 BLOCK_BYTES = 64 << 20
 SPLIT_LINES = 1 << 13
+CHUNK_LINES = 1 << 8  # that are handed to Python code at a time
 
+T = TypeVar("T")
 Shuffle = Literal["lines", "outputs", "none"]
 _PATHS = "give a tuple of one path or more, such as ('train.tsv.gz',)"
 _STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.stream.transforms"
@@ -59,6 +64,9 @@ class Source:
     epochs: how often it is read before it ends; None means for ever.
     checks: what makes a line unfit.
     max_line: the most bytes of a line, beyond which a file is unreadable; None for no limit.
+    names: of the fields. With them, paths are files that belong together line by line, one for each field; or, with
+        `keys`, tables (JSON lines or Parquet).
+    keys: for each name, the key or column of the tables that holds the field.
 
     >>> Source("wmt", ("train.tsv.gz",), epochs=0)
     Traceback (most recent call last):
@@ -77,6 +85,8 @@ class Source:
     epochs: int | None = None
     checks: Checks = field(default_factory=Checks)
     max_line: int | None = MAX_LINE
+    names: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         weight = f"weight {self.weight:g}" if isinstance(self.weight, float | int) else "a schedule of weights"
@@ -102,6 +112,11 @@ class Source:
         if most_copies(steps) > MOST_COPIES:
             found = f"its transforms make more than {MOST_COPIES:,} lines of one"
             raise ConfigError(f"source {self.name!r}: {found}; leave some of repeat out")
+        if self.names and not self.keys and len(self.names) != len(paths):
+            found = f"{len(self.names)} names and {len(paths)} paths"
+            raise ConfigError(f"source {self.name!r}: {found}; give a file for each field, or keys of tables")
+        if self.keys and len(self.keys) != len(self.names):
+            raise ConfigError(f"source {self.name!r}: {len(self.names)} names and {len(self.keys)} keys; give as many")
         arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
         told = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
         for name, value in (("paths", told), ("transforms", tuple(steps))):
@@ -139,7 +154,8 @@ class OpenSource:
         sizes = [shard.sizes for shard in shards]
         self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
         self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, sizes)])  # (n_shards + 1,) first pieces
-        self._orders, self._pieces = Kept(most=4), Kept(most=1)
+        self.line_starts: NDArray[np.int64] = np.cumsum([0, *self.sizes])  # (n_pieces + 1,) first lines
+        self._orders, self._pieces, self._parts = Kept(most=4), Kept(most=1), Kept(most=1)
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
         return OpenSource, (self.source, self.shards, self.seed, self.faults, self.stamps, self.files)
@@ -157,7 +173,8 @@ class OpenSource:
     @property
     def paths(self) -> tuple[str, ...]:
         """The files that it reads, those that the policy left out, and those that its transforms use."""
-        shards, faults = (shard.path for shard in self.shards), (fault.path for fault in self.faults)
+        shards = (path for shard in self.shards for path in shard.paths)
+        faults = (fault.path for fault in self.faults)
         return (*shards, *faults, *(path for path, _ in self.stamps))
 
     @property
@@ -176,10 +193,36 @@ class OpenSource:
         by_memory = max(1, self.source.block_bytes * self.n_lines // max(1, self.n_bytes))
         return min(self.source.block_lines, by_memory)
 
-    @property
-    def n_blocks(self) -> int:
-        """Blocks in an epoch."""
-        return n_blocks(self.n_lines, self.block_lines)
+    @cached_property
+    def is_utf8(self) -> bool:
+        """Whether all lines are known to be UTF-8."""
+        return all(shard.is_utf8 for shard in self.shards)
+
+    @cached_property
+    def is_clean(self) -> bool:
+        """Whether no value of its pairs and tables can shift the fields of a line."""
+        return all(shard.is_clean for shard in self.shards)
+
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether no Python code runs line by line, so that threads can share the work."""
+        return all(map(is_compiled, self.transforms))
+
+    @cached_property
+    def joins_lines(self) -> bool:
+        """Whether a line of the result depends on the lines beside it."""
+        return any(map(joins_lines, self.transforms))
+
+    @cached_property
+    def permutes_late(self) -> bool:
+        """Whether lines are permuted only when they have been transformed, which gives the same lines sooner."""
+        return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
+
+    @cached_property
+    def chunk_lines(self) -> int:
+        """The most lines that are transformed together; where Python code takes its time, few of them."""
+        is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
+        return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 
     @property
     def signature(self) -> dict[str, object]:
@@ -187,6 +230,7 @@ class OpenSource:
         source = self.source
         return {
             "lines": [[shard.digest, shard.n_lines] for shard in self.shards],
+            "names": list(source.names),
             "block_lines": self.block_lines,
             "split_lines": source.split_lines,
             "shuffle": source.shuffle,
@@ -202,6 +246,10 @@ class OpenSource:
             if stamp_of(path) != stamp:
                 raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
 
+    def kept_part(self, part: Part, read: Callable[[], T]) -> T:
+        """What `read` makes of a part, kept until another part is read."""
+        return self._parts.get(part, read)
+
     def piece_place(self, piece: int) -> tuple[Shard, int]:
         """The shard that a piece lies in, and its number there."""
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
@@ -214,14 +262,26 @@ class OpenSource:
             return np.arange(n_pieces)
         return self._orders.get(epoch, lambda: permutation(n_pieces, self.seed, self.name, epoch))
 
-    def lines_of(self, part: Slice) -> list[bytes]:
+    def place_of(self, origin: int) -> tuple[str, int]:
+        """Path and line number, from 1, of a line. origin: its number among all lines of the source, from 0."""
+        piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
+        shard, number = self.piece_place(piece)
+        before = int(self.line_starts[piece - number])
+        return shard.path, origin - before + 1
+
+    def lines_of(self, part: Slice) -> Batch:
         """The lines of a slice. A piece of which it is a part is kept, since the next block may read the rest."""
         shard, piece = self.piece_place(part.piece)
         if part.n_lines == self.sizes[part.piece]:
-            return read_piece(shard, piece)
-        check_unchanged(shard)
-        lines = self._pieces.get(part.piece, lambda: read_piece(shard, piece))
-        return lines[part.first : part.first + part.n_lines]
+            columns = shard.read(piece)
+        else:
+            shard.check_unchanged()
+            found = self._pieces.get(part.piece, lambda: shard.read(piece))
+            chosen = np.arange(part.first, part.first + part.n_lines)
+            columns = tuple(column.take(chosen) for column in found)
+        first = int(self.line_starts[part.piece]) + part.first
+        origins = np.arange(first, first + part.n_lines)
+        return Batch(columns, None, origins) if shard.names else Batch((), columns[0], origins)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -250,15 +310,14 @@ def open_source(
     Raises StreamError if there are none, or no lines in them, or one cannot be read and the policy is to raise.
     """
     try:
-        paths = expand(source.paths)
+        is_pair = bool(source.names) and not source.keys
+        paths = [source.paths[0]] if is_pair else expand(source.paths)
     except CorpusError as error:
         raise StreamError(f"source {source.name!r}: {error}") from error
     shards, faults = list[Shard](), list[Fault]()
     for path in paths:
         try:
-            shards.append(
-                open_shard(path, split_lines=source.split_lines, cache=cache, max_line=source.max_line or None)
-            )
+            shards.append(_shard(source, path, cache))
         except StreamError as error:
             if policy is None or policy.on_fault == "raise":
                 raise StreamError(f"source {source.name!r}: {error}") from error
@@ -266,69 +325,17 @@ def open_source(
     filled = tuple(shard for shard in shards if shard.n_lines)
     if not filled:
         why = f"; {faults[0].reason}" if faults else ""
-        raise StreamError(f"source {source.name!r}: no line in {len(paths)} files ({paths[0]} …){why}; name others")
+        held = paths[0] if len(paths) == 1 else f"{paths[0]} and {counted(len(paths) - 1, 'other file')}"
+        raise StreamError(f"source {source.name!r}: no line in {held}{why}; name others")
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
     return OpenSource(source, filled, seed, tuple(faults), stamps, files)
 
 
-@dataclass(frozen=True, slots=True)
-class RawBlock:
-    """The lines of a block as they were read.
-
-    lines: without line ends, permuted if the source shuffles lines.
-    slices: where they come from.
-    order: (n_lines,) how they were permuted: line i is the one read at place order[i]; None if they were not.
-    """
-
-    lines: list[bytes]
-    slices: tuple[Slice, ...]
-    order: NDArray[np.int64] | None
-
-
-def block_slices(source: OpenSource, epoch: int, block: int) -> tuple[Slice, ...]:
-    """The slices of pieces that make up a block."""
-    order = source.piece_order(epoch)
-    return read_order(source.sizes, block_lines=source.block_lines, block=block, order=order)
-
-
-def line_order(source: OpenSource, epoch: int, block: int, n: int) -> NDArray[np.int64] | None:
-    """The order of a block's n lines (or outputs), or None if they stay as they are."""
-    if source.source.shuffle == "none":
-        return None
-    return permutation(n, source.seed, source.name, epoch, block)
-
-
-def read_block(source: OpenSource, epoch: int, block: int) -> RawBlock:
-    """The lines of a block, permuted if the source shuffles lines. Raises StreamError if a file has changed."""
-    slices = block_slices(source, epoch, block)
-    lines = [line for part in slices for line in source.lines_of(part)]
-    order = line_order(source, epoch, block, len(lines)) if source.source.shuffle == "lines" else None
-    if order is not None:
-        lines = list(map(lines.__getitem__, order.tolist()))
-    return RawBlock(lines, slices, order)
-
-
-def place_of(source: OpenSource, slices: tuple[Slice, ...], index: int) -> tuple[str, int]:
-    """Path and line number, from 1, of the line at an index of a block in reading order, before it is permuted."""
-    for part in slices:
-        if index < part.n_lines:
-            shard, piece = source.piece_place(part.piece)
-            return shard.path, sum(shard.counts[:piece]) + part.first + index + 1
-        index -= part.n_lines
-    raise IndexError(index)
-
-
-def addresses(
-    source: OpenSource, *, rank: int = 0, world: int = 1, start: tuple[int, int] = (0, 0)
-) -> Iterator[tuple[int, int]]:
-    """(epoch, block) of every block that is a rank's, from `start` on.
-
-    Block b of epoch e goes to rank (b + e) mod world. So each block goes to one rank, and where the blocks cannot be
-    shared out evenly, the ranks that get one more change from epoch to epoch.
-    """
-    epoch, first = start
-    while source.source.epochs is None or epoch < source.source.epochs:
-        for block in range(first, source.n_blocks):
-            if (block + epoch) % world == rank:
-                yield epoch, block
-        epoch, first = epoch + 1, 0
+def _shard(source: Source, path: str, cache: Path | None) -> Shard:
+    """The shard at a path; for a pair, that of all its files."""
+    options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
+    if not source.names:
+        return open_shard(path, **options)
+    if source.keys:
+        return open_shard(path, fields=dict(zip(source.names, source.keys, strict=True)), **options)
+    return open_pair(dict(zip(source.names, source.paths, strict=True)), **options)

@@ -1,243 +1,274 @@
-"""A block of a source → its lines after all transforms, as bytes: a pure function, computed anywhere, ahead of need.
+"""A chunk of a source → its lines after all transforms, as bytes: a pure function, computed anywhere, ahead of need.
 
-    lines of the slices → permuted → valid UTF-8 → checks → transform 0 → transform 1 → … → bytes
+    lines of the part → permuted → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-Where there is nothing to check or to transform, lines stay bytes and are not looked at one by one. An unfit line is
-taken out and noted as a `Fault`. If the policy is to raise, the block carries the error, and the stream raises it when
-it gets to the block.
+Lines stay views into what was read until they are joined. An unfit line is taken out and noted as a `Fault`. If the
+policy is to raise, the block carries the error, and the stream raises it when it gets to the block.
 
 >>> import tempfile
+>>> from volt.stream.reading.shares import Part
 >>> from volt.stream.reading.source import Source, open_source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"a\\nb\\n") and file.flush()
 ...     source = open_source(Source("letters", (file.name,), shuffle="none"), seed=1)
-...     compute_block(source, 0, 0, Policy()).data
+...     bytes(compute_block(source, Address(Part(0, 0, 2), 0), Policy()).data)
 b'a\\nb\\n'
 """
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
 from volt.stream.reading.faults import Fault, Policy
-from volt.stream.reading.order import Slice, generator
-from volt.stream.reading.source import OpenSource, RawBlock, line_order, place_of, read_block
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.reading.lines import line_order, permuted_late, read_part
+from volt.stream.reading.shard import shifting_lines
+from volt.stream.reading.shares import Part
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.chunks import Address, most_of, rows_of
+from volt.stream.running.unreadable import invalid_lines, unwritable_lines
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import frozen
+from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
 Watch = Callable[[str, Batch, Batch], object]  # step, before, after
+_MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
+_MANY = 8  # lines; a mistake in a program that hits so many, and all there are, is no fault of theirs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ComputedBlock:
-    """A block after all transforms.
+    """A chunk after all transforms.
 
     data: n_lines lines, each with its line end.
+    ends: (n_lines,) where each line ends in data, its line end included.
     n_read: how many lines of the source it was made from.
     faults: those of them that were unfit.
     error: what the stream is to raise when it gets to this block; empty if nothing.
     fields: number of fields → how many of the first 256 lines have so many.
     """
 
-    data: bytes
-    n_lines: int
+    data: NDArray[np.uint8]
+    ends: NDArray[np.int64]
     n_read: int
     faults: tuple[Fault, ...] = ()
     error: str = ""
     fields: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def n_lines(self) -> int:
+        """How many lines."""
+        return len(self.ends)
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Which block is computed: it names the random generators, and the files and lines of faults."""
+
+def failed(error: str) -> ComputedBlock:
+    """What stands for a block that could not be computed.
+
+    >>> failed("a.tsv: gone").n_lines
+    0
+    """
+    return ComputedBlock(frozen(np.zeros(0, np.uint8)), np.zeros(0, np.int64), 0, error=error)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One computation of a chunk: what it belongs to, and what it has found on the way."""
 
     source: OpenSource
-    epoch: int
-    block: int
-    slices: tuple[Slice, ...]
-    keep_text: bool
+    address: Address
+    keep_text: bool = False
+    watch: Watch | None = None
+    on_step: Callable[[int], object] | None = None
+    faults: list[Fault] = field(default_factory=list)
 
-    def fault(self, origin: int, reason: str, text: str) -> Fault:
-        path, line = place_of(self.source, self.slices, origin)
-        return Fault(path, line, reason, text if self.keep_text else "")
+    def chance(self, position: int) -> Chance:
+        """That of the transform at a position."""
+        return Chance.of(self.source.seed, self.source.name, self.address.part.epoch, position)
 
-    def generator(self, position: int) -> np.random.Generator:
-        return generator(self.source.seed, self.source.name, self.epoch, self.block, position)
+    def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
+        """The batch without its unfit lines, which are noted."""
+        if not reasons:
+            return batch
+        order = sorted(reasons)
+        texts = shown_lines(batch.take(order)) if self.keep_text else [""] * len(order)
+        for index, text in zip(order, texts, strict=True):
+            path, line = self.source.place_of(int(batch.origins[index]))
+            self.faults.append(Fault(path, line, reasons[index], text))
+        kept = np.ones(len(batch), bool)
+        kept[order] = False
+        return batch.take(kept)
 
 
-def compute_block(source: OpenSource, epoch: int, block: int, policy: Policy) -> ComputedBlock:
-    """A block as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`."""
+def compute_block(
+    source: OpenSource, address: Address, policy: Policy, on_step: Callable[[int], object] | None = None
+) -> ComputedBlock:
+    """A chunk as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`.
+
+    on_step: is told the position of each transform before it is called
+    """
+    run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
-        raw = read_block(source, epoch, block)
-        place = _Place(source, epoch, block, raw.slices, keep_text=policy.on_fault == "quarantine")
-        if (done := _untouched(source, raw)) is None:
-            done = _transformed(place, raw)
+        batch, n_read = transformed(run)
+        data, ends = batch.packed()
         source.check_files()  # behind the block, so that what it was made with is what was opened
     except VoltError as error:
-        return ComputedBlock(b"", 0, 0, error=str(error))
-    if done.faults and policy.on_fault == "raise":
-        first = done.faults[0]
-        return replace(
-            done, error=f"{first.place}: {first.reason}; mend the line, or set on_fault to skip or quarantine"
-        )
+        return failed(str(error))
+    done = ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), fields=_fields(batch))
+    if run.faults and policy.on_fault == "raise":
+        first = run.faults[0]
+        remedy = "mend the line, or set on_fault to skip or quarantine"
+        return replace(done, error=f"{first.place}: {first.reason}; {remedy}")
     return done
 
 
-def _untouched(source: OpenSource, raw: RawBlock) -> ComputedBlock | None:
-    """The block where lines stay as they are, which is fast; None if there are transforms, checks or invalid bytes."""
-    if source.source.transforms or source.source.checks.any or source.source.shuffle == "outputs":
-        return None
-    data = _joined(raw.lines)
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return None
-    return ComputedBlock(data, len(raw.lines), len(raw.lines), fields=_fields(raw.lines))
+def _fields(batch: Batch) -> dict[int, int]:
+    return dict(Counter(batch.take(np.arange(min(N_SAMPLED, len(batch)))).n_fields.tolist()))
 
 
-def _joined(lines: Sequence[bytes]) -> bytes:
-    return b"\n".join([*lines, b""])
+def trace_block(source: OpenSource, address: Address, watch: Watch) -> tuple[Batch, Batch]:
+    """Compute a chunk once more: the lines as they were read, and what they became.
+
+    watch: is called at every step with its name, what went in and what came out of it
+    """
+    raw, _ = _rows(source, address)
+    batch, _ = transformed(_Run(source, address, watch=watch))
+    return raw, batch
 
 
-def _fields(lines: Sequence[bytes]) -> dict[int, int]:
-    return dict(Counter(line.count(b"\t") + 1 for line in lines[:N_SAMPLED]))
+def _read(source: OpenSource, part: Part) -> tuple[Batch, dict[int, str]]:
+    """The lines of a part, and which of them are no lines or no UTF-8, and why."""
+    batch = read_part(source, part)
+    unfit = {} if source.is_clean else shifting_lines(batch.columns)
+    return batch, unfit if source.is_utf8 else unfit | invalid_lines(batch)
 
 
-def _transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> ComputedBlock:
-    batch, faults, data = transformed(place, raw, watch)
-    fields = Counter(line.count("\t") + 1 for line in batch.lines[:N_SAMPLED])
-    return ComputedBlock(data, len(batch), len(raw.lines), tuple(faults), fields=dict(fields))
+def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
+    """The lines of a chunk, and which are no UTF-8. Where chunks are small, the part is kept for the next one."""
+    part, most = address.part, most_of(source, address.part)
+    if most >= part.n_lines:
+        return _read(source, part)
+    batch, invalid = source.kept_part(part, lambda: _read(source, part))
+    low, high = rows_of(address.chunk, n_lines=part.n_lines, most=most)
+    here = {index - low: reason for index, reason in invalid.items() if low <= index < high}
+    return batch.take(np.arange(low, high)).compact(), here
 
 
-def trace_block(source: OpenSource, epoch: int, block: int, watch: Watch) -> tuple[Batch, RawBlock]:
-    """Compute a block once more, calling `watch` at every step with what went in and what came out of it."""
-    raw = read_block(source, epoch, block)
-    batch, _, _ = transformed(_Place(source, epoch, block, raw.slices, keep_text=False), raw, watch)
-    return batch, raw
-
-
-def transformed(place: _Place, raw: RawBlock, watch: Watch | None = None) -> tuple[Batch, list[Fault], bytes]:
-    """A block after all steps, the faults on the way, and its lines as bytes.
+def transformed(run: _Run) -> tuple[Batch, int]:
+    """A chunk after all steps, and how many lines it was made from; the faults are in the run.
 
     Raises StreamError if a step fails whole.
     """
-    batch, faults = _decoded(place, raw)
-    reasons = place.source.source.checks.reasons(batch.lines)
-    batch = _without(place, batch, reasons, faults)
-    for position, transform in enumerate(place.source.transforms):
-        batch = _step(place, position, transform, batch, faults, watch)
-    if place.source.source.shuffle == "outputs":
-        order = line_order(place.source, place.epoch, place.block, len(batch))
-        batch = batch if order is None else batch.take(order)
-    if (data := _written(batch.lines)) is None:
-        batch = _without(place, batch, _unwritable(batch.lines), faults)
-        data = _written(batch.lines) or b""
-    return batch, faults, data
+    source, part = run.source, run.address.part
+    batch, invalid = _rows(source, run.address)
+    n_read, read = len(batch), batch.origins
+    batch = run.without(batch, invalid)
+    batch = run.without(batch, source.source.checks.reasons(batch))
+    for position, transform in enumerate(source.transforms):
+        if run.on_step is not None:
+            run.on_step(position)
+        batch = _step(run, position, transform, batch)
+    if source.source.shuffle == "outputs" and (order := line_order(source, part, len(batch))) is not None:
+        batch = batch.take(order)
+    if source.permutes_late:
+        batch = permuted_late(source, part, read, batch)
+    if not source.is_compiled:
+        batch = run.without(batch, unwritable_lines(batch))
+    return batch.take(part.chosen(len(batch))) if part.is_begun else batch, n_read
 
 
-def _decoded(place: _Place, raw: RawBlock) -> tuple[Batch, list[Fault]]:
-    """Lines as text; those that are not UTF-8 become faults. Origins count in reading order."""
-    origins = np.arange(len(raw.lines)) if raw.order is None else raw.order
-    try:
-        text = b"\n".join(raw.lines).decode()
-        return Batch(text.split("\n") if raw.lines else [], origins), []
-    except UnicodeDecodeError:
-        lines = [line.decode(errors="replace") for line in raw.lines]
-    faults = list[Fault]()
-    bad = {i: reason for i, line in enumerate(raw.lines) if (reason := _utf8_reason(line))}
-    return _without(place, Batch(lines, origins), bad, faults), faults
-
-
-def _utf8_reason(line: bytes) -> str:
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        column = len(line[: error.start].decode()) + 1
-        return f"invalid UTF-8: byte 0x{line[error.start]:02x} at column {column}"
-    return ""
-
-
-def _written(lines: Sequence[str]) -> bytes | None:
-    """Lines with their line ends as bytes, or None if some of them cannot be written."""
-    try:
-        data = "\n".join([*lines, ""]).encode()
-    except UnicodeEncodeError:
-        return None
-    return data if data.count(b"\n") == len(lines) else None
-
-
-def _unwritable(lines: Sequence[str]) -> dict[int, str]:
-    """Lines that a transform made and that cannot be written: with a line end inside, or a lone surrogate."""
-    return {
-        i: "unwritable: a transform left a line end or a lone surrogate" for i, line in enumerate(lines) if _bad(line)
-    }
-
-
-def _bad(line: str) -> bool:
-    return "\n" in line or any("\ud800" <= char <= "\udfff" for char in line)
-
-
-def _without(place: _Place, batch: Batch, reasons: dict[int, str], faults: list[Fault]) -> Batch:
-    """The batch without its unfit lines, which are noted."""
-    if not reasons:
-        return batch
-    for index, reason in sorted(reasons.items()):
-        faults.append(place.fault(int(batch.origins[index]), reason, batch.lines[index]))
-    kept = np.ones(len(batch), bool)
-    kept[list(reasons)] = False
-    return batch.take(kept)
-
-
-def _step(
-    place: _Place, position: int, transform: Transform, batch: Batch, faults: list[Fault], watch: Watch | None
-) -> Batch:
-    """The batch after one transform. Lines that it cannot take are taken out, and it is called again with a generator
-    in the same state as before.
-    """
+def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
+    """The batch after one transform. Lines that it cannot take are taken out, and it is called again."""
     while len(batch):
         try:
-            done = _called(place, position, transform, batch)
+            done = _called(run, position, transform, batch)
         except LineFault as fault:
-            batch = _without(place, batch, {i: f"{transform.name}: {why}" for i, why in fault.reasons.items()}, faults)
+            reasons = {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
+            _refuse_mistake(run, transform, batch, reasons)
+            batch = run.without(batch, reasons)
+            if fault.made is not None:
+                return _told(run, transform, batch, fault.made)
         except Exception as error:
-            reasons = _found_singly(place, position, transform, batch)
+            reasons = _found(run, position, transform, batch)
             if not reasons:
-                raise _whole_failure(place, transform, error) from error
-            batch = _without(place, batch, reasons, faults)
+                raise _whole_failure(run, transform, error) from error
+            _refuse_mistake(run, transform, batch, reasons)
+            batch = run.without(batch, reasons)
         else:
-            if watch:
-                watch(transform.name, batch, done)
-            return done
+            return _told(run, transform, batch, done)
     return batch
 
 
-def _called(place: _Place, position: int, transform: Transform, batch: Batch) -> Batch:
-    done = transform(batch, place.generator(position))
-    if not isinstance(done, Batch) or len(done.lines) != len(done.origins):
+def _told(run: _Run, transform: Transform, batch: Batch, done: Batch) -> Batch:
+    """What was made of a batch, which those who watch are told."""
+    if run.watch:
+        run.watch(transform.name, batch, done)
+    return done
+
+
+def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
+    done = transform(batch, run.chance(position))
+    if not isinstance(done, Batch) or any(len(column) != len(done) for column in done.columns):
         raise StreamError(f"transform {transform.name!r} must return a Batch with an origin for each line")
     return done
 
 
-def _found_singly(place: _Place, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
-    """Which lines make a transform fail by themselves, and how."""
-    reasons = dict[int, str]()
-    for index in range(len(batch)):
+def _found(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
+    """Which lines make a transform fail, and how: looked for in halves, since a line's result is its own."""
+    reasons, halves = dict[int, str](), [np.arange(len(batch))]
+    if joins_lines(transform):
+        halves = list(np.arange(len(batch)).reshape(-1, 1))
+    while halves:
+        indices = halves.pop()
         try:
-            _called(place, position, transform, batch.take([index]))
+            _called(run, position, transform, batch.take(indices))
         except Exception as error:
-            reasons[index] = f"{transform.name}: {type(error).__name__}: {error}"
+            if len(indices) == 1:
+                why = error.reasons[0] if isinstance(error, LineFault) else f"{type(error).__name__}: {error}"
+                reasons[int(indices[0])] = f"{transform.name}: {why}"
+            else:
+                halves += [indices[len(indices) // 2 :], indices[: len(indices) // 2]]
     return reasons
 
 
-def _whole_failure(place: _Place, transform: Transform, error: Exception) -> StreamError:
+def _is_mistake(batch: Batch, reasons: dict[int, str]) -> bool:
+    """Whether it is the program that is wrong, not the lines: the same mistake in each of them."""
+    if len(reasons) < max(_MANY, len(batch)):
+        return False
+    kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}
+    return len(kinds) == 1 and "" not in kinds
+
+
+def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
+    if _is_mistake(batch, reasons):
+        first = reasons[min(reasons)]
+        raise StreamError(f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; mend it")
+
+
+def _where(run: _Run, transform: Transform) -> str:
+    epoch, start = run.address.part[:2]
+    return f"source {run.source.name!r}, epoch {epoch}, lines from {start} on: transform {transform.name!r}"
+
+
+def _whole_failure(run: _Run, transform: Transform, error: Exception) -> StreamError:
     told = "".join(traceback.format_exception(error)).rstrip()
-    where = f"source {place.source.name!r}, epoch {place.epoch}, block {place.block}"
-    return StreamError(
-        f"{where}: transform {transform.name!r} failed on the block, though on none of its lines alone:\n{told}"
-    )
+    return StreamError(f"{_where(run, transform)} failed on the block, though on none of its lines alone:\n{told}")
+
+
+def shown_lines(batch: Batch) -> list[str]:
+    """Lines as text, whatever bytes they hold.
+
+    >>> shown_lines(Batch.of(["a\\tb"]))
+    ['a\\tb']
+    """
+    data, ends = batch.packed()
+    starts = np.concatenate([[0], ends])[:-1]
+    return [bytes(data[start : end - 1]).decode(errors="replace") for start, end in zip(starts, ends, strict=True)]

@@ -7,6 +7,7 @@ count as taken from their sources when more are asked for.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from volt.errors import StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.source import OpenSource
+from volt.stream.running.chunks import check_chunk
 from volt.stream.running.recall import Recall, advanced
 from volt.stream.running.state import Charge, Cursor, State, check_cursor, check_offset
 from volt.stream.running.supply import Supply
@@ -43,6 +45,7 @@ class Flow:
         self.sources, self.ends, self.policy, self.configuration = sources, ends, policy, configuration
         self._supply, self._mixture = supply, Mixture([source.source.weight for source in sources])
         self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
+        self._lock = threading.RLock()  # of those who read the stream
         self._stand_at(State(0, {}, configuration))
 
     # how it stands
@@ -53,7 +56,11 @@ class Flow:
         names = [source.name for source in self.sources]
         for source in self.sources:
             cursor = state.cursors.get(source.name, Cursor())
-            check_cursor(cursor, source.name, n_blocks=source.n_blocks, epochs=source.source.epochs)
+            part = check_cursor(
+                cursor, source.name, n_lines=source.n_lines, block_lines=source.block_lines,
+                epochs=source.source.epochs, rank=self.configuration["rank"], world=self.configuration["world"],
+            )  # fmt: skip
+            check_chunk(source, part, cursor.chunk)
         self._taps = [Tap(name, state.cursors.get(name, Cursor())) for name in names]
         weights, counts = self._mixture.weights, np.array([tap.cursor.lines for tap in self._taps])
         ended = frozenset(map(names.index, state.ended))
@@ -61,7 +68,7 @@ class Flow:
         self._mixture = Mixture(weights, counts, ended, state.since, base)
         self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
         self._tally = Tally(self.policy, state.n_read, state.n_faults, dict(state.reasons))
-        self._turns, self._given = np.empty(0, np.int64), 0
+        self._turns, self._given, self._accepted = np.empty(0, np.int64), 0, state.accepted
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
         self._recall.clear()
@@ -78,6 +85,7 @@ class Flow:
             n_read=self._tally.n_read,
             n_faults=self._tally.n_faults,
             reasons=dict(self._tally.reasons),
+            accepted=self._accepted,
         )
 
     def _advanced(self, settled: State, given: int) -> State:
@@ -102,6 +110,8 @@ class Flow:
 
     def _next(self, most: int | None) -> int | None:
         """How many lines can be given at once, at least one and at most `most`; None at the end of the stream."""
+        if self._supply.is_from_elsewhere:  # a fork of the process that started the workers has none
+            self._release()
         self._settle()
         self._run += 1
         if not self._started:
@@ -109,7 +119,9 @@ class Flow:
         while not self._over:
             if size := self._reach(most):
                 return size
-            if not self._open(source := int(self._turns[0])):
+            if not len(self._turns):  # no source has a weight any more
+                self._over = True
+            elif not self._open(source := int(self._turns[0])):
                 self._end(source)
         self._release()
         return None
@@ -148,11 +160,13 @@ class Flow:
             raise StreamError(block.error)
         if again:
             check_offset(tap.cursor, tap.name, n_lines=block.n_lines)
-        tap.fill(address, block, offset=tap.cursor.offset if again else 0)
-        if not again:
+        tap.fill(address, block, offset=tap.cursor.inside if again else 0)
+        if not again and not address.part.is_begun:
             self._tally.charge(n_read=block.n_read, faults=block.faults)
             self._fields.update(block.fields)
-        if tap.n_empty > self.sources[source].n_blocks:
+        if (
+            tap.n_empty >= 2 * self.sources[source].n_lines
+        ):  # the last of one epoch and the first of the next may be good
             raise StreamError(f"source {tap.name!r}: no line of an epoch passes its transforms; loosen its filters")
         return True
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError
 from volt.stream.running.state import Charge, State
-from volt.stream.running.taps import moved
 
 Charges = Mapping[str, Charge]
 _MOST_CURSORS = 1 << 13  # in all states that are kept: some 200 bytes each
@@ -55,7 +54,7 @@ class _Run:
 
 def _blocks(state: State) -> tuple[Any, ...]:
     """What stays the same until a block is put in use or a source ends."""
-    began = [(cursor.epoch, cursor.block, cursor.lines - cursor.offset) for cursor in state.cursors.values()]
+    began = [(cursor.address, cursor.chunk, cursor.lines - cursor.offset) for cursor in state.cursors.values()]
     return state.n_read, state.n_faults, state.since, state.ended, began
 
 
@@ -104,8 +103,8 @@ def advanced(state: State, turns: NDArray[np.integer[Any]], charges: Charges | N
     no line has been given, so the state does without it.
     """
     counts = np.bincount(turns, minlength=len(state.cursors)).tolist()
-    cursors = {name: moved(cursor, n) for (name, cursor), n in zip(state.cursors.items(), counts, strict=True)}
+    cursors = {name: cursor.moved(n) for (name, cursor), n in zip(state.cursors.items(), counts, strict=True)}
     state = replace(state, n=state.n + len(turns), cursors=cursors)
     for name, charge in (charges or {}).items():
-        state = state if cursors[name].offset else charge.taken_from(state)
+        state = state if cursors[name].inside else charge.taken_from(state)
     return state

@@ -1,37 +1,42 @@
 """Where a stream stands, as a few hundred bytes of JSON: enough to go on bit for bit with any number of workers.
 
-    {"format": "volt.stream", "version": 2, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "block": 2, …}}, …}
+    {"format": "volt.stream", "version": 3, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, …}}}
 
 A state belongs to a configuration: the fingerprints of everything that the lines depend on are in it, by name, so a
-stream that would go on differently refuses it and says what differs.
+stream that would go on differently refuses it and says what differs (volt.stream.running.differences). It is that of
+one rank, or, once those of all ranks were merged, of any (volt.stream.running.merging). It holds its own checksum.
 
->>> differences({"seed": 1, "sources": {"wmt": "a1"}}, {"seed": 2, "sources": {"wmt": "a1"}})
-['seed: 1 in the state, 2 here']
+>>> Cursor(lines=750, epoch=0, start=512, offset=238).moved(2)
+Cursor(lines=752, epoch=0, start=512, offset=240, chunk=0, before=0, deal=())
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from hashlib import blake2b
-from pathlib import Path
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from volt import arguments
-from volt.errors import StreamError, shown, unreadable
-from volt.files.atomic import write_atomic
+from volt.errors import StreamError
 from volt.stream.reading.faults import kind_of
+from volt.stream.reading.shares import Deal, Part, Remains, remains_of
+from volt.stream.running import state_values as values
+from volt.stream.running.state_values import refusal
 
 if TYPE_CHECKING:
-    from volt.stream.reading.source import OpenSource
     from volt.stream.running.blocks import ComputedBlock
 
 FORMAT = "volt.stream"
-VERSION = 2  # in version 1 the fields of transforms counted from 0
-_MOST = 1 << 62  # of what is counted
-_REMEDY = "take one that a stream has written, or start the stream anew"
+VERSION = 3
+_OUTDATED = {
+    1: "a state of version 1 was taken when fields counted from 0, and they count from 1 now",
+    2: "a state of version 2 was taken when ranks shared blocks, and they share lines now, which come in another order",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +44,33 @@ class Cursor:
     """How far a source has been read.
 
     lines: how many it has given so far.
-    epoch, block: the block that its next line comes from.
-    offset: how many lines of that block have been given.
+    epoch, start: the address of the part that its next line comes from; start is None before the first part.
+    offset: how many lines of that part have been given.
+    chunk, before: the chunk of the part that the next line comes from, and how many lines earlier chunks gave.
+    deal: what the ranks share of the epochs that another number of ranks had begun.
     """
 
     lines: int = 0
     epoch: int = 0
-    block: int = 0
+    start: int | None = None
     offset: int = 0
+    chunk: int = 0
+    before: int = 0
+    deal: Deal = ()
+
+    @property
+    def address(self) -> tuple[int, int] | None:
+        """The address of the part; None before the first."""
+        return None if self.start is None else (self.epoch, self.start)
+
+    @property
+    def inside(self) -> int:
+        """How many lines of the chunk have been given."""
+        return self.offset - self.before
+
+    def moved(self, n: int) -> Cursor:
+        """The cursor n lines further on in the same part."""
+        return replace(self, lines=self.lines + n, offset=self.offset + n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +80,11 @@ class State:
     n: how many lines it has given so far.
     cursors: how far each source has been read, by name.
     configuration: fingerprints, by name, of all that the lines depend on.
-    since, base, ended: of the mixture: where a source last ended, what each had given there, and which have ended.
+    since, base, ended: of the mixture: where a source last ended, or the run began to have other ranks or weights; what
+        each had given there; and which have ended.
     n_read, n_faults, reasons: lines read, unfit lines among them, and how many for each kind of reason.
+    accepted: which differences from the first configuration were accepted.
+    merged: how many ranks' states this one was merged from; 0 for a rank's own.
     """
 
     n: int
@@ -69,58 +96,204 @@ class State:
     n_read: int = 0
     n_faults: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    accepted: tuple[str, ...] = ()
+    merged: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The state as JSON values.
 
         >>> State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}).to_json()["sources"]
-        {'wmt': {'lines': 3, 'epoch': 0, 'block': 0, 'offset': 3}}
+        {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'chunk': 0, 'before': 0, 'deal': [], 'deal_items': 0}}
         """
-        rest = asdict(self)
-        sources = rest.pop("cursors")
-        return {"format": FORMAT, "version": VERSION, "n": rest.pop("n"), "sources": sources, **rest}
+        rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
+        sources = {name: _told(cursor) for name, cursor in self.cursors.items()}
+        head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": rest.pop("n"), "sources": sources}
+        told: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
+        return {**told, "checksum": checksum(told)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> State:
-        """The state that `to_json` wrote. Raises StreamError if it is none.
+        """The state that `to_json` wrote. Raises StreamError if it is none, and names what is wrong.
 
         >>> state = State(3, {"wmt": Cursor(3, 0, 0, 3)}, {"seed": 1})
         >>> State.from_json(state.to_json()) == state
         True
         """
         arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
-        _check_keys(stored, ("format", "version"))
-        _check_version(stored["format"], stored["version"])
-        _check_keys(stored, ("n", "sources", "configuration"))
-        _refuse_unknown(stored, ("format", "version", "sources", *(field.name for field in fields(cls))), "")
-        for name, cursor in _mapping(stored["sources"], "sources").items():
-            _refuse_unknown(
-                _mapping(cursor, f"sources.{name}"), [field.name for field in fields(Cursor)], f"sources.{name}."
-            )
-        try:
-            rest = {name: value for name, value in stored.items() if name not in ("format", "version", "sources")}
-            cursors = {name: Cursor(**cursor) for name, cursor in stored["sources"].items()}
-            found = cls(**{**rest, "cursors": cursors, "ended": tuple(rest.get("ended", ()))})
-        except (TypeError, AttributeError) as error:
-            raise StreamError(f"no state of a stream ({error}); {_REMEDY}") from error
-        _check_numbers(found)
+        _check_version(stored)
+        own = [one.name for one in fields(cls) if one.name != "cursors"]
+        values.check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
+        sources = values.mapping(stored["sources"], "sources").items()
+        found = cls(
+            n=values.whole(stored["n"], "n"),
+            cursors={name: _cursor(source, f"sources.{name}") for name, source in sources},
+            configuration=dict(values.mapping(stored["configuration"], "configuration")),
+            since=values.whole(stored["since"], "since"),
+            base=values.counts(stored["base"], "base"),
+            ended=values.names(stored["ended"], "ended"),
+            n_read=values.whole(stored["n_read"], "n_read"),
+            n_faults=values.whole(stored["n_faults"], "n_faults"),
+            reasons=values.counts(stored["reasons"], "reasons"),
+            accepted=values.names(stored["accepted"], "accepted"),
+            merged=values.whole(stored["merged"], "merged"),
+        )
+        values.text(stored["volt"], "volt")
+        _check_sums(found)
+        _check_checksum(stored)
         return found
+
+
+@cache
+def _volt() -> str:
+    """The version of VOLT: looked up once, as a state may be asked for often."""
+    return version("volt-vocab")
+
+
+def checksum(stored: Mapping[str, Any]) -> str:
+    """32 hexadecimal digits that stand for a state as JSON values, without its own checksum.
+
+    >>> checksum({"n": 1, "checksum": "?"}) == checksum({"n": 1}), checksum({"n": 1}) == checksum({"n": 2})
+    (True, False)
+    """
+    rest = {name: value for name, value in stored.items() if name != "checksum"}
+    return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _check_checksum(stored: Mapping[str, Any]) -> None:
+    try:
+        right = checksum(stored)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refusal(f"the state's configuration holds what no state holds ({error})") from None
+    if stored["checksum"] != right:
+        raise refusal("the state's checksum is not that of what it holds: something in it was changed")
+
+
+def _check_version(stored: Mapping[str, Any]) -> None:
+    """Raise StreamError unless a state has this version.
+
+    >>> _check_version({"format": "volt.stream", "version": 1})
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: the configuration differs: a state of version 1 was taken when fields counted from 0, and
+    they count from 1 now; start the stream anew
+    """
+    for name in ("format", "version"):
+        if name not in stored:
+            raise refusal(f"the state has no {name!r}")
+    kind, version = stored["format"], stored["version"]
+    if kind == FORMAT and version in (1, 2) and type(version) is int:
+        raise StreamError(f"the configuration differs: {_OUTDATED[version]}; start the stream anew")
+    if kind != FORMAT or version != VERSION or type(version) is not int:
+        told = f"a state of {arguments.shortened(repr(kind))}, version {arguments.shortened(str(version))}"
+        raise StreamError(f"{told}, cannot be continued; this is version {VERSION}")
+
+
+def _told(cursor: Cursor) -> dict[str, Any]:
+    """A cursor as JSON values."""
+    numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor)}
+    deal = [_told_remains(remains) for remains in cursor.deal]
+    return {**numbers, "deal": deal, "deal_items": _items(cursor.deal)}
+
+
+def _items(deal: Deal) -> int:
+    """Epochs, spans, parts and picks of a deal: one that is gone from a list leaves no other trace.
+
+    >>> _items((Remains(0, ((5, 7),)), Remains(1)))
+    3
+    """
+    spans, begun = sum(len(one.spans) for one in deal), [part for one in deal for part in one.begun]
+    return len(deal) + spans + len(begun) + sum(len(part.picks) for part in begun)
+
+
+def _told_remains(remains: Remains) -> dict[str, Any]:
+    begun = [{"start": part.start, "n_lines": part.n_lines, "picks": part.picks} for part in remains.begun]
+    return {"epoch": remains.epoch, "spans": remains.spans, "begun": begun}
+
+
+def _cursor(stored: object, place: str) -> Cursor:
+    """What `_told` wrote."""
+    source = values.mapping(stored, place)
+    values.check_keys(source, [*(one.name for one in fields(Cursor)), "deal_items"], place)
+    numbers = ("lines", "epoch", "offset", "chunk", "before")
+    start = None if source["start"] is None else values.whole(source["start"], f"{place}.start")
+    found = Cursor(
+        **{name: values.whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
+        deal=_deal(source["deal"], f"{place}.deal"),
+    )  # fmt: skip
+    if values.whole(source["deal_items"], f"{place}.deal_items") != _items(found.deal):
+        raise refusal(f"the state's {place}.deal has {_items(found.deal):,} items, and deal_items says otherwise")
+    if found.before > found.offset or found.offset > found.lines:
+        raise refusal(f"the state's {place}.offset is {found.offset:,}, more than was given, or less than before")
+    if start is None and (found.offset, found.chunk) != (0, 0):
+        raise refusal(f"the state's {place}.start is None, and yet lines of a part have been given")
+    return found
+
+
+def _deal(stored: object, place: str) -> Deal:
+    found = values.listed(stored, place)
+    deal = tuple(_remains(remains, f"{place}.{number}") for number, remains in enumerate(found))
+    if any(remains.epoch != deal[0].epoch + number for number, remains in enumerate(deal)):
+        raise refusal(f"the state's {place} leaves an epoch out")
+    return deal
+
+
+def _remains(stored: object, place: str) -> Remains:
+    found = values.mapping(stored, place)
+    values.check_keys(found, ("epoch", "spans", "begun"), place)
+    epoch = values.whole(found["epoch"], f"{place}.epoch")
+    spans = tuple(values.pair(span, f"{place}.spans") for span in values.listed(found["spans"], f"{place}.spans"))
+    begun = [_begun(epoch, part, f"{place}.begun") for part in values.listed(found["begun"], f"{place}.begun")]
+    end = 0
+    for start, stop in sorted([*spans, *((part.start, part.start + part.n_lines) for part in begun)]):
+        if start < end or stop <= start:
+            raise refusal(f"the state's {place} names line {start:,} of the epoch twice, or a span without lines")
+        end = stop
+    return Remains(epoch, tuple(sorted(spans)), tuple(sorted(begun)))
+
+
+def _begun(epoch: int, stored: object, place: str) -> Part:
+    found = values.mapping(stored, place)
+    values.check_keys(found, ("start", "n_lines", "picks"), place)
+    picks = tuple(values.pair(one, f"{place}.picks", low=1) for one in values.listed(found["picks"], f"{place}.picks"))
+    start, n_lines = (values.whole(found[name], f"{place}.{name}") for name in ("start", "n_lines"))
+    if not picks or len(set(picks)) < len(picks) or picks == ((0, 1),):
+        raise refusal(f"the state's {place} at line {start:,} has no outputs left, or all, or some twice")
+    return Part(epoch, start, n_lines, picks)
+
+
+def _check_sums(state: State) -> None:
+    """Raise StreamError if numbers of a state contradict each other."""
+    if state.n != sum(cursor.lines for cursor in state.cursors.values()):
+        raise refusal(f"the state's n, {state.n:,}, is not the sum of its sources' lines")
+    if state.n_faults != sum(state.reasons.values()):
+        raise refusal(f"the state's n_faults, {state.n_faults:,}, is not the sum of its reasons")
+    if state.since != sum(state.base.values()) or state.since > state.n:
+        raise refusal(f"the state's since, {state.since:,}, is not the sum of base, or beyond n")
+    told = state.configuration.get("sources", state.cursors)
+    known = {*values.mapping(told, "configuration.sources")}
+    for place, found in (("sources", {*state.cursors}), ("base", {*state.base})):
+        if found and found != known:
+            raise refusal(f"the state's {place} are not the sources of its configuration")
+    if not {*state.ended} <= {*state.cursors}:
+        raise refusal("the state's ended names what is no source")
+    if state.merged and any(cursor.start is not None for cursor in state.cursors.values()):
+        raise refusal("the state is merged, and yet stands within a source")
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a block was counted as: lines read, and for each kind of reason how many unfit lines."""
+    """What a part was counted as: lines read, and for each kind of reason how many unfit lines."""
 
     n_read: int
     reasons: Mapping[str, int]
 
     @classmethod
     def of(cls, block: ComputedBlock) -> Charge:
-        """A block's."""
+        """A computed part's."""
         return cls(block.n_read, Counter(map(kind_of, block.faults)))
 
     def taken_from(self, state: State) -> State:
-        """The state as if the block had not been reached.
+        """The state as if the part had not been reached.
 
         >>> Charge(5, {"columns": 2}).taken_from(State(3, {}, {}, n_read=9, n_faults=3, reasons={"columns": 3})).reasons
         {'columns': 1}
@@ -132,167 +305,43 @@ class Charge:
         )  # fmt: skip
 
 
-def _check_keys(stored: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Raise StreamError if a state lacks one of these keys.
+def check_cursor(
+    cursor: Cursor, name: str, *, n_lines: int, block_lines: int, epochs: int | None, rank: int = 0, world: int = 1
+) -> Part | None:
+    """The part that a rank has in use in a source; None before the first.
 
-    >>> _check_keys({"format": "volt.stream", "version": 2}, ["n"])
-    Traceback (most recent call last):
-        ...
-    volt.errors.StreamError: the state has no 'n'; take one that a stream has written, or start the stream anew
+    n_lines, block_lines, epochs: of the source; None for epochs without end.
+    Raises StreamError if there is no such place.
+
+    >>> check_cursor(Cursor(9, 0, 4, 1), "wmt", n_lines=10, block_lines=4, epochs=1)
+    Part(epoch=0, start=4, n_lines=4, picks=((0, 1),))
     """
-    for name in names:
-        if name not in stored:
-            raise StreamError(f"the state has no {name!r}; {_REMEDY}")
-
-
-def _mapping(stored: object, place: str) -> Mapping[str, Any]:
-    if not isinstance(stored, Mapping):
-        raise StreamError(f"the state's {place} is {arguments.shortened(repr(stored))}, no mapping; {_REMEDY}")
-    return stored
-
-
-def _refuse_unknown(stored: Mapping[str, Any], known: Sequence[str], at: str) -> None:
-    """Raise StreamError if a state has a key that no state has. at: what stands before the key, in an error.
-
-    >>> _refuse_unknown({"line": 1}, ["lines"], "sources.wmt.")
-    Traceback (most recent call last):
-        ...
-    volt.errors.StreamError: the state has an unknown key, sources.wmt.line; take one that a stream has written, or
-    start the stream anew
-    """
-    for name in stored:
-        if name not in known or name == "cursors":
-            key = arguments.shortened(f"{at}{name}")
-            raise StreamError(f"the state has an unknown key, {key}; {_REMEDY}")
-
-
-def _check_numbers(state: State) -> None:
-    """Raise StreamError if what a state counts is no whole number from 0 up."""
-    numbers: dict[str, object] = {name: getattr(state, name) for name in ("n", "since", "n_read", "n_faults")}
-    for source, cursor in state.cursors.items():
-        numbers |= {f"sources.{source}.{name}": value for name, value in asdict(cursor).items()}
-    for counted in ("base", "reasons"):
-        found = _mapping(getattr(state, counted), counted)
-        numbers |= {f"{counted}.{name}": value for name, value in found.items()}
-    for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-            raise StreamError(f"the state's {name} is {shown(repr(value))}, no whole number from 0 up; {_REMEDY}")
-    if state.n != sum(cursor.lines for cursor in state.cursors.values()):
-        raise StreamError(f"the state's n, {state.n:,}, is not the sum of its sources' lines; {_REMEDY}")
-
-
-def check_cursor(cursor: Cursor, name: str, *, n_blocks: int, epochs: int | None) -> None:
-    """Raise StreamError if a source has no such place. epochs: that it has; None for any number.
-
-    >>> check_cursor(Cursor(9, 0, 2, 1), "wmt", n_blocks=2, epochs=1)
-    """
-    if cursor.block > n_blocks or (epochs is not None and cursor.epoch > epochs):
-        raise StreamError(f"the state's sources.{name} is beyond the end of the source; {_REMEDY}")
+    deal, place = cursor.deal, f"the state's sources.{name}"
+    if epochs is not None and max(cursor.epoch, deal[-1].epoch if deal else 0) >= epochs:
+        raise refusal(f"{place} is beyond the end of the source, which has {epochs:,} epochs")
+    for remains in deal:
+        ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
+        if max(ends, default=0) > n_lines or any(part.n_lines > block_lines for part in remains.begun):
+            raise refusal(f"{place}.deal goes beyond the {n_lines:,} lines of the source, or its parts")
+    first = deal[0].epoch if deal else 0
+    if cursor.epoch < first or (cursor.start is None and cursor.epoch > first):
+        raise refusal(f"{place}.epoch is {cursor.epoch:,}, where nothing has been given or is left")
+    if cursor.start is None:
+        return None
+    try:
+        share = remains_of(n_lines, deal, cursor.epoch).share(rank, world).since(cursor.start, block_lines)
+    except StreamError as error:
+        raise refusal(f"{place}.start: {error}") from None
+    part = next(share.parts(block_lines))
+    if cursor.chunk >= (1 if part.is_begun else part.n_lines):
+        raise refusal(f"{place}.chunk is {cursor.chunk:,}, which its part does not have")
+    return part
 
 
 def check_offset(cursor: Cursor, name: str, *, n_lines: int) -> None:
-    """Raise StreamError if more lines of a block have been given than it has.
+    """Raise StreamError if more lines of a chunk have been given than it has. n_lines: that it has.
 
     >>> check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=9)
     """
-    if cursor.offset > n_lines:
-        found = f"the state's sources.{name}.offset is {cursor.offset:,}, in a block of {n_lines:,} lines"
-        raise StreamError(f"{found}; {_REMEDY}")
-
-
-def _check_version(kind: object, version: object) -> None:
-    """Raise StreamError unless a state has this version.
-
-    >>> _check_version("volt.stream", 1)
-    Traceback (most recent call last):
-        ...
-    volt.errors.StreamError: the configuration differs: a state of version 1 was taken when fields counted from 0, and
-    they count from 1 now; start the stream anew
-    """
-    if kind == FORMAT and version == 1:
-        differs = "a state of version 1 was taken when fields counted from 0, and they count from 1 now"
-        raise StreamError(f"the configuration differs: {differs}; start the stream anew")
-    if kind != FORMAT or version != VERSION:
-        raise StreamError(f"a state of {kind!r}, version {version}, cannot be continued; this is version {VERSION}")
-
-
-def save_state(state: Mapping[str, Any], path: str | Path) -> None:
-    """Write what `Stream.state` gives, whole or not at all.
-
-    state: what `Stream.state` gives
-    path: where to
-
-    Raises OutputError if the place cannot be written, StreamError if it is no state.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
-    ...     save_state(State(3, {"wmt": Cursor(3)}, {}).to_json(), file.name)
-    ...     load_state(file.name)["n"]
-    3
-    """
-    told = State.from_json(state).to_json()
-    with write_atomic(arguments.path(path)) as file:
-        file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
-
-
-def load_state(path: str | Path) -> dict[str, Any]:
-    """Read a saved state, for `Stream.restore`.
-
-    path: of the file
-
-    Raises StreamError if the file cannot be read or is no state.
-
-    >>> load_state("/nowhere/state.json")
-    Traceback (most recent call last):
-        ...
-    volt.errors.StreamError: /nowhere/state.json: cannot be read: no such file or directory; check the path
-    """
-    try:
-        stored = json.loads(Path(arguments.path(path)).read_bytes())
-    except OSError as error:
-        raise unreadable(path, error, kind=StreamError) from error
-    except (ValueError, RecursionError) as error:
-        raise StreamError(f"{path}: not JSON ({error}); take a file that a stream has written") from error
-    if not isinstance(stored, dict):
-        raise StreamError(f"{path}: no state of a stream; take a file that a stream has written")
-    return stored
-
-
-def fingerprint(value: object) -> str:
-    """16 hexadecimal digits that stand for JSON-able values.
-
-    >>> fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
-    True
-    """
-    return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-def fingerprints(source: OpenSource) -> dict[str, Any]:
-    """What a source's lines depend on, short: the files' lines by a fingerprint, each transform by name and one."""
-    signature = dict(source.signature)
-    names = [transform.name for transform in source.source.transforms]
-    told: Any = signature.pop("transforms")
-    transforms = [f"{name} {fingerprint(one)}" for name, one in zip(names, told, strict=True)]
-    return {**signature, "lines": fingerprint(signature["lines"]), "transforms": transforms}
-
-
-def differences(stored: Mapping[str, Any], here: Mapping[str, Any], *, at: str = "") -> list[str]:
-    """How two configurations differ, one line for each value."""
-    found = list[str]()
-    for name in sorted({*stored, *here}):
-        old, new = stored.get(name), here.get(name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += differences(old, new, at=f"{at}{name}.")
-        elif old != new:
-            found.append(f"{at}{name}: {_shown(old)} in the state, {_shown(new)} here")
-    return found
-
-
-def _shown(value: object) -> str:
-    return "none" if value is None else str(value)
-
-
-def refuse_difference(stored: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Raise StreamError if a state's configuration is not this one."""
-    if found := differences(stored, here):
-        raise StreamError(f"the state belongs to another stream: {'; '.join(found)}; restore it there, or start anew")
+    if not 0 <= cursor.inside <= n_lines:
+        raise refusal(f"the state's sources.{name}.offset is {cursor.offset:,}, in a part of {n_lines:,} lines")

@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from volt import arguments
 from volt.display import counted
@@ -31,14 +31,17 @@ from volt.errors import StreamError
 from volt.files.distinct import check_distinct
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource, Source, check_names, open_source
+from volt.stream.running.chunks import Address
+from volt.stream.running.differences import fingerprints
 from volt.stream.running.flow import Ends, Flow
+from volt.stream.running.merging import continued
+from volt.stream.running.processes import StartMethod, check_workers
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import advanced
-from volt.stream.running.state import Cursor, State, fingerprints, refuse_difference
+from volt.stream.running.state import State
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import mixed
-from volt.stream.running.workers import StartMethod, check_workers
 from volt.stream.transforms.opening import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two looks at the workers
@@ -70,9 +73,11 @@ class Stream(Flow):
     seed: all randomness follows from it.
     ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" goes on with the other sources.
     policy: what to do with unfit lines.
-    rank, world: this process reads the blocks of this rank alone, out of so many ranks.
-    n_workers: processes that compute blocks ahead; with 0 this process computes them.
-    start_method: of the workers: "spawn", or "fork" if no thread is running.
+    rank, world: this process reads the lines of this rank alone, out of so many ranks.
+    n_workers: how many compute blocks ahead: threads, or processes for sources whose transforms are Python code. With 0
+        whoever reads the stream computes them.
+    start_method: of workers that are processes: "spawn", or "fork" if no thread is running.
+    time_limit: seconds that a block may take in such a process; None for any time.
     cache: the folder for indices and split files.
     recall: how many lines back `state(at=…)` can go.
     files: what the transforms' files hold, if they have been loaded already (`from_config` has).
@@ -99,6 +104,7 @@ class Stream(Flow):
         world: int = 1,
         n_workers: int = 0,
         start_method: StartMethod = "spawn",
+        time_limit: float | None = None,
         cache: str | os.PathLike[str] | None = None,
         recall: int = 1 << 23,
         files: LoadedFiles | None = None,
@@ -119,7 +125,11 @@ class Stream(Flow):
         )  # fmt: skip
         if policy.quarantine is not None:
             check_distinct([policy.quarantine], self.files)
-        supply = Supply(self.sources, policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method)
+        limit = None if time_limit is None else arguments.number(time_limit, "time_limit")
+        supply = Supply(
+            self.sources, policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method,
+            time_limit=limit,
+        )  # fmt: skip
         shown = {source.name: fingerprints(source) for source in self.sources}
         told = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
         super().__init__(self.sources, ends=ends, policy=policy, recall=recall, supply=supply, configuration=told)
@@ -161,7 +171,7 @@ class Stream(Flow):
 
     @property
     def n_workers(self) -> int:
-        """Processes that compute ahead."""
+        """How many compute ahead: threads, or processes for Python code."""
         return self._supply.n_workers
 
     @property
@@ -171,27 +181,36 @@ class Stream(Flow):
 
     def __iter__(self) -> Iterator[str]:
         """Lines without line ends. A line counts as given when it is handed out."""
-        while (size := self._next(None)) is not None:
-            run, lines = self._run, mixed(self._taps, self._turns[:size]).decode().split("\n")
+        while True:
+            with self._lock:
+                if (size := self._next(None)) is None:
+                    return
+                run, data = self._run, mixed(self._taps, self._turns[:size])
+            lines = data.tobytes().decode().split("\n")
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
-                    if self._run != run:
-                        raise StreamError(
-                            "the stream has been read by another iterator, or restored, since; make a new iterator"
-                        )
-                    self._given += 1
+                    with self._lock:
+                        if self._run != run:
+                            raise StreamError(
+                                "the stream has been read by another iterator, or restored, since; make a new iterator"
+                            )
+                        self._given += 1
                     yield line
-                self._expect()
+                with self._lock:
+                    self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
         """The same lines, many at a time: bytes of whole lines with line ends, as fast as they come.
 
         limit: how many lines at most. The lines of a block count as given when it is handed out.
         """
-        left = None if limit is None else arguments.whole(limit, "limit")
-        while (left is None or left > 0) and (size := self._next(left)) is not None:
-            data = mixed(self._taps, self._turns[:size])
-            self._given = size
+        left = None if limit is None else arguments.whole(limit, "limit", low=0)
+        while left is None or left > 0:
+            with self._lock:
+                if (size := self._next(left)) is None:
+                    return
+                data = mixed(self._taps, self._turns[:size]).tobytes()
+                self._given = size
             left = None if left is None else left - size
             yield data
 
@@ -201,17 +220,22 @@ class Stream(Flow):
         n: how many lines, 0 or more
         """
         left = n = arguments.whole(n, "n", low=0)
-        while left > 0 and (size := self._next(left)) is not None:
-            self._given = size
-            left -= size
+        with self._lock:
+            while left > 0 and (size := self._next(left)) is not None:
+                self._given = size
+                left -= size
         return n - left
 
-    def place(self) -> tuple[int, Cursor] | None:
-        """Where the next line comes from: the number of its source, and the place in it. None at the end."""
-        if self._next(1) is None:
-            return None
-        source = int(self._turns[0])
-        return source, self._taps[source].cursor
+    def place(self) -> tuple[int, Address, int] | None:
+        """Where the next line comes from: the number of its source, the block, and how many of its lines come before.
+
+        None at the end.
+        """
+        with self._lock:
+            if self._next(1) is None:
+                return None
+        tap = self._taps[source := int(self._turns[0])]
+        return None if tap.address is None else (source, tap.address, tap.cursor.inside)
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Where the stream stands, as JSON values.
@@ -228,28 +252,31 @@ class Stream(Flow):
             raise StreamError(f"line {at} is ahead of the stream, which has given {self.n}; ask for an earlier one")
         return self._advanced(settled, given).to_json()
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Go on where a state was taken, whatever the number of workers then and now.
 
-        state: what `state` gave, here or in another process
+        state: what `state` gave, here or in another process; or the states of all ranks, merged
+        accept: differences that are accepted: "weights" is all there is. States remember what was accepted.
 
         Raises StreamError if it is no state, or of a stream that differs; what differs is named.
         """
-        found = State.from_json(state)
-        refuse_difference(found.configuration, self.configuration)
-        self._stand_at(found)
+        self._stand_at(continued(State.from_json(state), self.configuration, accept=accept))
 
     def summary(self) -> Summary:
         """What has been given so far."""
         cursors = list(advanced(self._state(), self._turns[: self._given]).cursors.values())
-        sizes = [tap.size for tap in self._taps]
         return Summary(
             n=self.n, n_lines=self.n - self._first,
             seconds=time.monotonic() - self._started if self._started else 0.0,
             n_read=self._tally.n_read, n_faults=self._tally.n_faults, reasons=dict(self._tally.reasons),
-            fields=dict(self._fields), sources=source_summaries(self.sources, cursors, self._mixture, sizes=sizes),
+            fields=dict(self._fields), sources=source_summaries(self.sources, cursors, self._mixture, self._taps),
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
         )  # fmt: skip
+
+    def __reduce__(self) -> NoReturn:
+        """A stream owns workers and stands somewhere; what can be sent is its state."""
+        remedy = "open it there, and restore its state()"
+        raise TypeError(f"a Stream cannot be sent to another process; {remedy}")
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""

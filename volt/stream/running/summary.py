@@ -14,7 +14,7 @@ from volt.display import counted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.state import Cursor
-from volt.stream.running.taps import epochs_read
+from volt.stream.running.taps import Tap, epochs_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Summary:
     n_lines, seconds: how many lines since it was opened or restored, and in how much time.
     n_read, n_faults: how many lines of the sources were read, and how many of them were unfit.
     reasons: kind of reason → how many lines were unfit for it.
-    fields: number of fields → how many lines have so many, in a sample of 256 lines of each block.
+    fields: number of fields → how many lines have so many, in a sample: the first 256 lines of each block.
     sources: source by source.
     left_out: files that could not be read.
 
@@ -69,27 +69,28 @@ class Summary:
         return self.n_lines / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as JSON values.
+        """The summary as JSON values. That `fields` is of a sample is said beside it.
 
         >>> Summary(n=1, n_lines=1, seconds=0.5, n_read=1, n_faults=0, fields={2: 1}).to_json()["fields"]
         {'2': 1}
         """
         fields = {str(number): count for number, count in sorted(self.fields.items())}
         rounded = {"seconds": round(self.seconds, 3), "lines_per_second": round(self.lines_per_second, 1)}
-        return {**asdict(self), **rounded, "fields": fields, "left_out": list(self.left_out)}
+        sampled = {"fields": fields, "fields_sampled": True}
+        return {**asdict(self), **rounded, **sampled, "left_out": list(self.left_out)}
 
 
 def source_summaries(
-    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, *, sizes: Sequence[int]
+    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, taps: Sequence[Tap]
 ) -> dict[str, SourceSummary]:
-    """Each source's part, by name, at cursors. sizes: lines that the blocks in use yield, 0 where that is not known."""
+    """Each source's part, by name, at cursors of its tap."""
     owed = mixture.owed(sum(cursor.lines for cursor in cursors))
     return {
         source.name: SourceSummary(
             lines=cursor.lines,
             requested=round(owed[index], 6),
-            epochs=round(epochs_read(source, cursor, size=size), 6),
+            epochs=round(epochs_read(source, tap, cursor), 6),
             ended=index in mixture.ended,
         )
-        for index, (source, cursor, size) in enumerate(zip(sources, cursors, sizes, strict=True))
+        for index, (source, cursor, tap) in enumerate(zip(sources, cursors, taps, strict=True))
     }

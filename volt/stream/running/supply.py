@@ -1,4 +1,6 @@
-"""Where a stream gets its blocks: from this process, or from workers that are started when a block is first needed.
+"""Where a stream gets its blocks: from this thread, from others, or from processes where transforms are Python code.
+
+Workers are started when a block is first needed.
 
 >>> supply = Supply((), Policy(), n_workers=0)
 >>> _ = supply.start([], shares=[])
@@ -8,18 +10,40 @@
 
 from __future__ import annotations
 
+import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from volt.stream.reading.faults import Policy
-from volt.stream.reading.source import OpenSource, addresses
+from volt.stream.reading.shares import parts
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.ahead import Blocks, BlocksAhead, LocalBlocks, Pool
 from volt.stream.running.blocks import ComputedBlock
+from volt.stream.running.chunks import Address, most_of, n_chunks
+from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.state import Cursor
-from volt.stream.running.workers import Address, Blocks, LocalBlocks, StartMethod, WorkerBlocks
+from volt.stream.running.threads import Threads
+
+_AHEAD = 2  # blocks that are asked for, for each worker
+
+
+def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
+    """Every block of a source that is a rank's, from a cursor on."""
+    found = parts(
+        source.n_lines, source.block_lines, rank=rank, world=world, deal=cursor.deal, epochs=source.source.epochs,
+        start=cursor.address,
+    )  # fmt: skip
+    for part in found:
+        begun = cursor.chunk if part.address == cursor.address else 0
+        for chunk in range(begun, n_chunks(part.n_lines, most=most_of(source, part))):
+            yield Address(part, chunk)
 
 
 class Supply:
-    """Gives the blocks of a rank's sources in order, from where cursors stand when it starts."""
+    """Gives the blocks of a rank's sources in order, from where cursors stand when it starts.
+
+    time_limit: seconds that a block of Python code may take in a worker
+    """
 
     def __init__(
         self,
@@ -28,13 +52,15 @@ class Supply:
         *,
         n_workers: int,
         start_method: StartMethod = "spawn",
+        time_limit: float | None = None,
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        self._sources, self._policy = sources, policy
+        self._sources, self._policy, self._time_limit = sources, policy, time_limit
         self.n_workers, self.start_method = n_workers, start_method
         self._rank, self._world = rank, world
         self._blocks: Blocks | None = None
+        self._pid = os.getpid()
 
     def take(
         self, source: int, *, cursors: Sequence[Cursor], shares: Sequence[float]
@@ -50,29 +76,47 @@ class Supply:
     def start(self, cursors: Sequence[Cursor], *, shares: Sequence[float]) -> Blocks:
         """Begin to compute: the blocks in use first, since they are not kept."""
         queues = [
-            addresses(source, rank=self._rank, world=self._world, start=(cursor.epoch, cursor.block))
+            addresses(source, cursor, rank=self._rank, world=self._world)
             for source, cursor in zip(self._sources, cursors, strict=True)
         ]
         if self.n_workers:
-            self._blocks = WorkerBlocks(
-                self._sources, queues, self._policy, n_workers=self.n_workers, start_method=self.start_method
-            )
+            self._blocks = BlocksAhead(self._sources, queues, self._pools(), most=_AHEAD * self.n_workers)
         else:
             self._blocks = LocalBlocks(self._sources, queues, self._policy)
-        self._finalizer = weakref.finalize(self, self._blocks.close)
+        self._finalizer, self._pid = weakref.finalize(self, self._blocks.close), os.getpid()
         self._blocks.expect(shares)
         return self._blocks
+
+    def _pools(self) -> list[Pool]:
+        """Who computes the blocks of each source: threads, or processes where no thread could go on meanwhile."""
+        threads: Pool | None = None
+        processes: Pool | None = None
+        if not all(source.is_compiled for source in self._sources):
+            processes = Processes(
+                self._sources, self._policy, n=self.n_workers, start_method=self.start_method,
+                time_limit=self._time_limit,
+            )  # fmt: skip
+        if any(source.is_compiled for source in self._sources):
+            threads = Threads(self._sources, self._policy, n=self.n_workers)
+        found = [threads if source.is_compiled else processes for source in self._sources]
+        return [pool for pool in found if pool is not None]
 
     def expect(self, shares: Sequence[float]) -> None:
         """Look at the workers, and say how the next samples are shared. Raises StreamError if a worker has died."""
         if self._blocks is not None:
             self._blocks.expect(shares)
 
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether workers were started by a process that this one is a fork of."""
+        return self._blocks is not None and self._pid != os.getpid()
+
     def close(self) -> bool:
         """End the workers; whether there was anything to end. What is asked for next starts anew."""
         if self._blocks is None:
             return False
         self._finalizer.detach()
-        self._blocks.close()
+        if not self.is_from_elsewhere:
+            self._blocks.close()
         self._blocks = None
         return True

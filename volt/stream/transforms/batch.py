@@ -1,53 +1,51 @@
-"""What travels through a stream's transforms: the lines of one block, and where each came from.
+"""What travels through a stream's transforms: the lines of a block as columns, and where each line came from.
 
-A line is one sample: tab-separated fields as text, without its line end. A transform turns a `Batch` into a `Batch`
-and is pure: the same batch and the same generator give the same result, in any process. Besides the batch it gets a
-generator of its own, keyed by (seed, source, block, position of the transform), and no other source of chance.
+A line is one sample: fields with tabs between them, without its line end. It is cut when a transform first asks for a
+field, as far as that field, and joined again at the end.
 
->>> from dataclasses import dataclass
->>> @dataclass(frozen=True, slots=True)
-... class Upper:
-...     name: str = "upper"
-...     def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-...         return batch.map(str.upper)
->>> Upper()(Batch.of(["a\\tb", "c"]), np.random.default_rng(0)).lines
-['A\\tB', 'C']
+>>> batch = Batch.of(["a\\tb", "c"])
+>>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.column(2).strings()
+(['x\\tb', 'y'], ['b', ''])
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted
-from volt.errors import ConfigError, StreamError
+from volt.errors import StreamError
+from volt.stream.transforms.column import Chosen, Column, concatenated
 
-MOST_COPIES = 10_000  # of a line, or of a field
+if TYPE_CHECKING:
+    import pyarrow
+
+Longs = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """The lines of a block on their way through its transforms.
 
-    lines: samples, without line ends.
-    origins: (n_lines,) int64; for each line, the index inside its source block of the line that it was made from.
+    columns: the fields that lines have been cut into so far, field 1 first.
+    rest: what stands behind those fields, tabs inside; missing where a line has no more. None: no line has.
+    origins: (n_lines,) int64; for each line, the number, in its source, of the line that it was made from.
 
     A transform that drops or repeats a line drops or repeats its origin too; where it joins lines, it gives the origin
-    of one of them.
+    of the first.
 
     >>> Batch.of(["a", "b", "c"]).take([2, 0]).origins.tolist()
     [2, 0]
     """
 
-    lines: list[str]
-    origins: NDArray[np.int64]
+    columns: tuple[Column, ...]
+    rest: Column | None
+    origins: Longs
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Batch:
@@ -58,40 +56,93 @@ class Batch:
         >>> Batch.of(["a", "b"]).origins.tolist()
         [0, 1]
         """
-        found = arguments.several(lines, "lines", one="did you mean Batch.of([line])?")
-        return cls(list(found), np.arange(len(found)))
+        found = arguments.texts(lines, "lines", one="did you mean Batch.of([line])?")
+        return cls((), Column.of(found), np.arange(len(found)))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[str]], origins: Longs) -> Batch:
+        r"""Lines whose fields are given.
+
+        rows: of each line, its fields
+        origins: (n_lines,) int64, of each line, the number of the line that it was made from
+
+        >>> Batch.of_rows([["a", "b"], ["c"]], np.arange(2)).lines
+        ['a\tb', 'c']
+        """
+        width = max(map(len, rows), default=0)
+        columns = [Column.of([row[k] if k < len(row) else None for row in rows]) for k in range(width)]
+        return cls(tuple(columns), None, np.asarray(origins, np.int64))
 
     def __repr__(self) -> str:
         return f"<Batch: {counted(len(self), 'line')}>"
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.origins)
 
-    def map(self, function: Callable[[str], str]) -> Batch:
-        """Each line through a function, one to one.
+    # fields
 
-        function: of a line
+    def split(self, n: int) -> Batch:
+        """The same lines, cut into n fields at least; fields that no line has are missing.
 
-        >>> Batch.of(["a", "b"]).map(str.upper).lines
-        ['A', 'B']
+        n: how many
+
+        >>> Batch.of(["a\\tb\\tc", "d"]).split(2)
+        <Batch: 2 lines>
         """
-        return Batch([function(line) for line in self.lines], self.origins)
+        more = n - len(self.columns)
+        if more <= 0:
+            return self
+        if self.rest is None:
+            return Batch((*self.columns, *[Column.missing(len(self))] * more), None, self.origins)
+        from volt.kernels.columns import cut
 
-    def with_lines(self, lines: list[str]) -> Batch:
-        """The same origins with other lines, one to one.
+        starts, sizes = np.empty((more + 1, len(self)), np.int64), np.empty((more + 1, len(self)), np.int64)
+        data = self.rest.data
+        has_rest = cut(data, self.rest.starts, self.rest.sizes, starts, sizes)
+        columns = [Column(data, *views) for views in zip(starts, sizes, strict=True)]
+        return Batch((*self.columns, *columns[:-1]), columns[-1] if has_rest else None, self.origins)
 
-        lines: as many as there are
+    def column(self, field: int) -> Column:
+        """The values of a field.
 
-        Raises StreamError if the number differs.
+        field: its number, from 1
 
-        >>> Batch.of(["a", "b"]).with_lines(["x", "y"]).lines
-        ['x', 'y']
+        >>> Batch.of(["a\\tb", "c"]).column(2).sizes.tolist()
+        [1, -1]
         """
-        if len(lines) != len(self.lines):
-            raise StreamError(f"{len(lines)} lines were made from {len(self.lines)}; say their origins with take()")
-        return Batch(lines, self.origins)
+        return self.split(field).columns[field - 1]
 
-    def take(self, indices: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> Batch:
+    def with_columns(self, changed: Mapping[int, Column]) -> Batch:
+        """The same lines with other values in some fields.
+
+        changed: number of the field, from 1 → its values
+
+        >>> Batch.of(["a\\tb"]).with_columns({2: Column.of(["x"])}).lines
+        ['a\\tx']
+        """
+        batch = self.split(max(changed, default=0))
+        columns = [changed.get(number, column) for number, column in enumerate(batch.columns, 1)]
+        return Batch(tuple(columns), batch.rest, self.origins)
+
+    @property
+    def n_fields(self) -> Longs:
+        """(n_lines,) how many fields each line has.
+
+        >>> Batch.of(["a\\tb", "c"]).n_fields.tolist()
+        [2, 1]
+        """
+        found = np.zeros(len(self), np.int64)
+        for column in self.columns:
+            found += column.present
+        if self.rest is not None:
+            from volt.stream.transforms.measures import count_bytes
+
+            found += count_bytes(self.rest, ord("\t")) + self.rest.present
+        return found
+
+    # lines
+
+    def take(self, indices: Chosen) -> Batch:
         """Some of the lines.
 
         indices: of lines, repeats allowed, or a boolean mask
@@ -101,7 +152,81 @@ class Batch:
         """
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
-        return Batch([self.lines[index] for index in chosen.tolist()], self.origins[chosen])
+        rest = None if self.rest is None else self.rest.take(chosen)
+        return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
+
+    def compact(self) -> Batch:
+        """The same lines in buffers that hold nothing else.
+
+        >>> Batch.of(["a", "b"]).take([1]).compact().lines
+        ['b']
+        """
+        rest = None if self.rest is None else self.rest.compact()
+        return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
+
+    def packed(self) -> tuple[NDArray[np.uint8], Longs]:
+        r"""The lines as bytes, each with a line end, and (n_lines,) int64 where each ends.
+
+        >>> bytes(Batch.of(["a\tb", "c"]).packed()[0])
+        b'a\tb\nc\n'
+        """
+        columns = [column.as_text() for column in self._all()]
+        if len(columns) == 1:
+            return columns[0].packed()
+        from volt.kernels.columns import put_values
+
+        sizes = sum((np.maximum(column.sizes + 1, 0) for column in columns), np.zeros(len(self), np.int64))
+        ends = np.cumsum(np.maximum(sizes, 1))
+        out, places = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8), ends - np.maximum(sizes, 1)
+        for number, column in enumerate(columns):
+            put_values(column.data, column.starts, column.sizes, number == 0, out, places)
+        out[places] = 0x0A
+        return out, ends
+
+    def _all(self) -> tuple[Column, ...]:
+        return self.columns if self.rest is None else (*self.columns, self.rest)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines, as a new list of texts."""
+        columns = self._all()
+        if len(columns) == 1:
+            return columns[0].strings()
+        data, ends = self.packed()
+        return Column(data, np.concatenate([ends[:0], [0], ends])[: len(ends)], np.diff(ends, prepend=0) - 1).strings()
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The fields of each line, as new lists of texts.
+
+        >>> Batch.of(["a\\tb", ""]).rows
+        [['a', 'b'], ['']]
+        """
+        return [line.split("\t") for line in self.lines]
+
+    def map(self, function: Callable[[str], str]) -> Batch:
+        """Each line through a function, one to one.
+
+        function: of a line
+
+        >>> Batch.of(["a", "b"]).map(str.upper).lines
+        ['A', 'B']
+        """
+        return self.with_lines([function(line) for line in self.lines])
+
+    def with_lines(self, lines: Sequence[str]) -> Batch:
+        """The same origins with other lines, one to one.
+
+        lines: as many as there are
+
+        Raises StreamError if the number differs.
+
+        >>> Batch.of(["a", "b"]).with_lines(["x", "y"]).lines
+        ['x', 'y']
+        """
+        if len(lines) != len(self):
+            raise StreamError(f"{len(lines)} lines were made from {len(self)}; say their origins with take()")
+        return Batch((), Column.of(lines), self.origins)
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:
         """The lines that are wanted.
@@ -111,106 +236,33 @@ class Batch:
         >>> Batch.of(["a", "", "c"]).keep(bool).origins.tolist()
         [0, 2]
         """
-        return self.take(np.fromiter(map(wanted, self.lines), dtype=bool, count=len(self.lines)))
+        return self.take(np.fromiter(map(wanted, self.lines), dtype=bool, count=len(self)))
 
+    def to_arrow(self, names: Sequence[str] = ()) -> pyarrow.RecordBatch:
+        """The fields as columns of an Arrow record batch, and `row`, the lines' origins.
 
-@runtime_checkable
-class Transform(Protocol):
-    """What a transform or filter is: a picklable object, by habit a frozen dataclass, with a name and a call.
+        names: of the fields; by default "1", "2" and so on
 
-    It may raise LineFault for the lines that it cannot take; the error policy then raises, skips or quarantines them.
-    It may have a method `signature()`, which returns a JSON-able mapping of all that its result depends on; without
-    one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
-    loaded (volt.stream.transforms.opening); the stream calls it once, and then calls what it returned.
-
-    >>> from volt.stream.transforms.case_and_tags import Lower
-    >>> isinstance(Lower(), Transform)
-    True
-    """
-
-    @property
-    def name(self) -> str:
-        """How traces and errors call it."""
-
-    def __call__(self, batch: Batch, rng: np.random.Generator, /) -> Batch:
-        """The batch, transformed.
-
-        batch: of one block
-        rng: the only source of chance
+        >>> Batch.of(["a\\tb"]).to_arrow().schema.names
+        ['1', '2', 'row']
         """
+        import pyarrow as pa
+
+        batch = self.split(int(self.n_fields.max(initial=0)))
+        told = [*names, *(str(number) for number in range(len(names) + 1, len(batch.columns) + 1))]
+        arrays = [*(column.to_arrow() for column in batch.columns), pa.array(self.origins)]
+        return pa.RecordBatch.from_arrays(arrays, names=[*told[: len(batch.columns)], "row"])
 
 
-class LineFault(StreamError):
-    """Some lines of the batch that a transform was given are unfit.
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The lines of several batches, one batch after the other.
 
-    reasons: index in that batch → what is wrong with the line.
-    The pipeline takes these lines out, as the error policy says, and calls the transform again without them.
-
-    >>> raise LineFault({3: "2 fields, needs 3"})
-    Traceback (most recent call last):
-        ...
-    volt.stream.transforms.batch.LineFault: 1 unfit lines, the first at index 3: 2 fields, needs 3
+    >>> joined([Batch.of(["a"]), Batch.of(["b\\tc"]).split(2)]).lines
+    ['a', 'b\\tc']
     """
-
-    def __init__(self, reasons: Mapping[int, str]) -> None:
-        self.reasons = dict(arguments.mapping(reasons, "reasons", remedy="give a dict, index → what is wrong"))
-        if not self.reasons:
-            raise ConfigError("reasons is empty; say what is wrong with one line at least")
-        first = min(self.reasons)
-        super().__init__(f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}")
-
-    def __reduce__(self) -> tuple[type[LineFault], tuple[dict[int, str]]]:
-        return LineFault, (self.reasons,)
-
-
-def fields(line: str) -> list[str]:
-    """The tab-separated fields of a line.
-
-    >>> fields("a\\t\\tb")
-    ['a', '', 'b']
-    """
-    return line.split("\t")
-
-
-def signature(transform: object) -> object:
-    """All that a transform's result depends on, JSON-able: part of the configuration's fingerprint in a saved state.
-
-    >>> signature(("a", 1, None))
-    ['a', 1, None]
-    """
-    own = getattr(transform, "signature", None)
-    if callable(own):
-        return own()
-    if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
-        named = {field.name: signature(getattr(transform, field.name)) for field in dataclasses.fields(transform)}
-        return {"type": type(transform).__name__, **named}
-    if isinstance(transform, Mapping):
-        return {str(key): signature(value) for key, value in transform.items()}
-    if isinstance(transform, str | int | float | bool | None):
-        return transform
-    if isinstance(transform, Iterable):
-        return [signature(item) for item in transform]
-    return _name_of(transform)
-
-
-def files(transform: object) -> list[Path]:
-    """The files that a transform's result depends on: those that it, or one inside it, names by a Path in a field.
-
-    >>> files((Path("a.volt"), {"model": Path("b.model")}, "text"))
-    [PosixPath('a.volt'), PosixPath('b.model')]
-    """
-    if isinstance(transform, Path):
-        return [transform]
-    if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
-        return files([getattr(transform, field.name) for field in dataclasses.fields(transform)])
-    if isinstance(transform, Mapping):
-        return files(list(transform.values()))
-    if isinstance(transform, list | tuple):
-        return [path for item in transform for path in files(item)]
-    return []
-
-
-def _name_of(value: object) -> str:
-    """A stable name for functions and other objects, without the address that repr() shows."""
-    named = getattr(value, "__qualname__", None)
-    return f"{value.__module__}.{named}" if named else type(value).__qualname__
+    width = max((len(batch.columns) for batch in batches), default=0)
+    batches = [batch.split(width) for batch in batches]
+    columns = tuple(concatenated([batch.columns[k] for batch in batches]) for k in range(width))
+    rests = [Column.missing(len(batch)) if batch.rest is None else batch.rest for batch in batches]
+    rest = None if all(batch.rest is None for batch in batches) else concatenated(rests)
+    return Batch(columns, rest, np.concatenate([np.zeros(0, np.int64), *(batch.origins for batch in batches)]))

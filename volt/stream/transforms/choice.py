@@ -2,9 +2,9 @@
 
 Lines stay in their order, whatever the variants drop, repeat or join.
 
->>> from volt.stream.transforms.case_and_tags import Lower, Title
+>>> from volt.stream.transforms.case import Lower, Title
 >>> noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(1,)),)), Variant(0.01, (Title(),))))  # Figure 2
->>> noise(Batch.of(["A\\tB", "C\\tD"]), np.random.default_rng(0)).lines
+>>> noise(Batch.of(["A\\tB", "C\\tD"]), Chance(1, 2)).lines
 ['A\\tB', 'C\\tD']
 """
 
@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault, Transform
+from volt.stream.transforms.batch import Batch, Longs
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.merging import together
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.options import ConfiguredTransform
-
-Indices = NDArray[np.int64]
+from volt.stream.transforms.transform import LineFault, Transform, is_compiled, joins_lines, keeps_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,54 +65,80 @@ class Choice(ConfiguredTransform):
         """The same choice, the files of the variants' transforms loaded."""
         return replace(self, variants=tuple(variant.opened(files) for variant in self.variants))
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
+    @property
+    def is_compiled(self) -> bool:
+        """Whether no variant runs Python code line by line."""
+        return all(is_compiled(transform) for transform in self._transforms)
+
+    @property
+    def joins_lines(self) -> bool:
+        """Whether a variant joins lines."""
+        return any(joins_lines(transform) for transform in self._transforms)
+
+    @property
+    def keeps_lines(self) -> bool:
+        """Whether every variant gives one line for each."""
+        return all(keeps_lines(transform) for transform in self._transforms)
+
+    @property
+    def _transforms(self) -> list[Transform]:
+        return [transform for variant in self.variants for transform in variant.transforms]
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
         bounds = np.cumsum([variant.weight for variant in self.variants])
-        drawn = np.searchsorted(bounds, rng.random(len(batch)) * bounds[-1], side="right")
-        changed = [
-            through(batch, np.flatnonzero(drawn == number), variant.transforms, rng)
-            for number, variant in enumerate(self.variants)
-            if variant.transforms
-        ]
-        idle = [number for number, variant in enumerate(self.variants) if not variant.transforms]
-        return _merged(batch, np.isin(drawn, idle), changed)
+        drawn = np.searchsorted(bounds[:-1], chance.uniform(batch.origins) * bounds[-1], side="right")
+        numbered = Batch(batch.columns, batch.rest, np.arange(len(batch)))
+        changing = [number for number, variant in enumerate(self.variants) if variant.transforms]
+        parts = [numbered.take(~np.isin(drawn, changing))]
+        within = _Within(chance.first, chance.second, chance.words(batch.origins))
+        for number in changing:
+            chosen = np.flatnonzero(drawn == number)
+            if len(chosen):
+                parts.append(_through(numbered.take(chosen), self.variants[number], within.at(number)))
+        return _merged(batch, parts) if len(parts) > 1 else batch
 
 
-def through(batch: Batch, chosen: Indices, transforms: tuple[Transform, ...], rng: np.random.Generator) -> Batch:
-    """The chosen lines of a batch after some transforms. The origins of the result are indices in that batch.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Within(Chance):
+    """The chance of steps inside a choice, which are given indices in its batch as origins.
 
-    >>> through(Batch.of(["a", "b"]), np.array([1]), (), np.random.default_rng(0)).lines
-    ['b']
+    lines: (n,) uint64 for each line of that batch, what tells it from all others: a draw by its true origin
+
+    So a line draws the same whatever lines stand in the batch, and each copy of a line draws numbers of its own.
     """
-    part = Batch(batch.take(chosen).lines, chosen)
-    for transform in transforms:
+
+    lines: NDArray[np.uint64]
+
+    def at(self, name: str | int) -> _Within:
+        """Another draw for the same lines."""
+        other = Chance.at(self, name)
+        return _Within(other.first, other.second, self.lines)
+
+    def words(self, origins: Longs) -> NDArray[np.uint64]:
+        """64 random bits for each line. origins: (n,) indices in the batch"""
+        return Chance.words(self, self.lines[origins].view(np.int64))
+
+
+def _through(part: Batch, variant: Variant, chance: Chance) -> Batch:
+    """Some lines after the transforms of a variant. The origins, before and after, are indices in the whole batch."""
+    for step, transform in enumerate(variant.transforms):
         try:
-            part = transform(part, rng)
+            part = transform(part, chance.at(step))
         except LineFault as fault:
             raise LineFault({int(part.origins[index]): reason for index, reason in fault.reasons.items()}) from None
     return part
 
 
-def _merged(batch: Batch, stays: NDArray[np.bool_], parts: list[Batch]) -> Batch:
-    """The lines that stay and those of the parts, in the order of their indices in the batch."""
-    lines = list(batch.lines)
-    if all(len(np.unique(part.origins)) == len(part) for part in parts):  # every line became one line, or none
-        for part in parts:
-            for index, line in zip(part.origins.tolist(), part.lines, strict=True):
-                lines[index] = line
-            stays[part.origins] = True
-        whole = batch.with_lines(lines)
-        return whole if stays.all() else whole.take(stays)
-    kept = np.flatnonzero(stays)
-    pool = [lines[index] for index in kept.tolist()] + [line for part in parts for line in part.lines]
-    origins = np.concatenate([kept, *(part.origins for part in parts)])
-    order = np.argsort(origins, kind="stable")
-    return Batch([pool[index] for index in order.tolist()], batch.origins[origins[order]])
+def _merged(batch: Batch, parts: list[Batch]) -> Batch:
+    """The lines of the parts, whose origins are indices in the batch, in the order of these."""
+    merged = together(parts, np.argsort(np.concatenate([part.origins for part in parts]), kind="stable"))
+    return Batch(merged.columns, merged.rest, batch.origins[merged.origins])
 
 
 def most_copies(transforms: Sequence[Transform]) -> int:
     """How many lines these can make of one, at most, by repeating it.
 
-    >>> from volt.stream.transforms.case_and_tags import Repeat
+    >>> from volt.stream.transforms.tags_and_fields import Repeat
     >>> most_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))])
     12
     """

@@ -5,14 +5,13 @@ not the lines. A document that is longer than a limit allows, or that goes on in
 file, is cut there, and another begins.
 
 >>> lines = ["a b\\tA B\\t1", "c\\tC\\t1", "d\\tD\\t2"]
->>> Documents(separator="<sep>")(Batch.of(lines), np.random.default_rng(0)).lines
+>>> Documents(separator="<sep>")(Batch.of(lines), Chance(1, 2)).lines
 ['a b <sep> c\\tA B <sep> C\\t1', 'd\\tD\\t2']
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -20,10 +19,13 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import Fields, index_of, indices_of, joined, rows_of
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column, Longs
+from volt.stream.transforms.fields import Fields, with_fields
+from volt.stream.transforms.measures import lengths
 from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
 
-Rows = list[list[str]]
+_MOST = 1 << 53  # no text has as many words
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Documents(ConfiguredTransform):
     """Join consecutive lines of one document into one line; other fields are those of its first line."""
 
     name: ClassVar[str] = "documents"
+    is_compiled: ClassVar[bool] = True
+    joins_lines: ClassVar[bool] = True
     id_field: int = 3
     """The field with the document's id; a line whose id is empty stands alone."""
     fields: Fields = (1, 2)
@@ -58,42 +62,57 @@ class Documents(ConfiguredTransform):
         if self.max_tokens < 1 or (self.max_lines is not None and self.max_lines < 1):
             raise ConfigError(f"max_tokens is {self.max_tokens} and max_lines {self.max_lines}; give 1 or more")
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        rows = rows_of(batch, fields=(*self.fields, self.id_field))
-        joins = (rng.random(len(rows)) < self.probability).tolist()
-        limits = [self.max_tokens] * len(rows)
-        if self.sample_length:
-            limits = rng.integers(1, self.max_tokens, size=len(rows), endpoint=True).tolist()
-        starts = self._starts(rows, joins=joins, limits=limits)
-        documents = [self._joined(rows[start:end]) for start, end in pairwise([*starts, len(rows)])]
-        return Batch(joined(documents), batch.origins[np.array(starts, np.int64)])
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        batch, _ = with_fields(batch, (*self.fields, self.id_field))
+        starts = self._starts(batch, chance)
+        bounds = np.append(starts, len(batch))
+        documents = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
+        return batch.take(starts).with_columns(documents)
 
-    def _starts(self, rows: Rows, *, joins: list[bool], limits: list[int]) -> list[int]:
+    def _starts(self, batch: Batch, chance: Chance) -> Longs:
         """Where documents start."""
-        starts: list[int] = []
-        totals: list[int] = []
-        indices = indices_of(self.fields)
-        for number, row in enumerate(rows):
-            lengths = [len(row[index].split()) for index in indices]
-            grown = [total + length for total, length in zip(totals, lengths, strict=False)]
-            if starts and joins[starts[-1]] and self._may_follow(rows, starts[-1], number, limits, max(grown)):
-                totals = grown
-            else:
-                starts.append(number)
-                totals = lengths
-        return starts
+        from volt.kernels.documents import find_starts
 
-    def _may_follow(self, rows: Rows, start: int, number: int, limits: list[int], n_tokens: int) -> bool:
-        """Whether line `number` may join the document that starts at `start`, which would then have `n_tokens`."""
-        index = index_of(self.id_field)
-        same = rows[start][index] == rows[number][index] != ""
-        return same and n_tokens <= limits[start] and (self.max_lines is None or number - start < self.max_lines)
+        n_tokens = np.stack([lengths(batch.columns[field - 1], "words") for field in self.fields])
+        joins = chance.uniform(batch.origins) < self.probability
+        limits = np.full(len(batch), min(self.max_tokens, _MOST))
+        if self.sample_length:
+            limits = chance.at("limit").integers(batch.origins, 1, min(self.max_tokens, _MOST))
+        ids = batch.columns[self.id_field - 1].as_text()
+        most_lines = len(batch) if self.max_lines is None else min(self.max_lines, len(batch))
+        starts, totals = np.empty(len(batch), np.int64), np.empty(len(self.fields), np.int64)
+        n = find_starts(n_tokens, joins, limits, most_lines, ids.data, ids.starts, ids.sizes, totals, starts)
+        return starts[:n]
 
-    def _joined(self, rows: Rows) -> list[str]:
-        """One row of several."""
-        first = rows[0]
-        if len(rows) > 1:
-            separator = f" {self.separator} " if self.separator else " "
-            for index in indices_of(self.fields):
-                first[index] = separator.join([row[index] for row in rows])
-        return first
+    def _joined(self, column: Column, bounds: Longs) -> Column:
+        """The values of each document as one. bounds: (n_documents + 1,) where documents start, and the end"""
+        if column.is_ids and not self.separator:
+            return joined_runs(column, bounds)
+        return joined_runs(column.as_text(), bounds, separator=f" {self.separator} " if self.separator else " ")
+
+
+def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
+    """The values of each run of lines as one, with the separator between two.
+
+    bounds: (n_runs + 1,) where runs start, and where the last ends; none is empty
+    separator: '' for ids
+
+    >>> joined_runs(Column.of(["a", "b", "c"]), np.array([0, 2, 3]), separator="-").strings()
+    ['a-b', 'c']
+    """
+    from volt.kernels.documents import write_runs
+
+    width, between = column.data.itemsize, np.frombuffer(separator.encode(), np.uint8)
+    sizes, out_starts = run_places(column.sizes, bounds, len(between))
+    out = np.empty(int(sizes.sum()), column.data.dtype)
+    data = np.ascontiguousarray(column.data).view(np.uint8)
+    write_runs(data, column.starts * width, column.sizes * width, bounds, between, out.view(np.uint8))
+    return Column(out, out_starts, sizes)
+
+
+def run_places(sizes: Longs, bounds: Longs, between: int) -> tuple[Longs, Longs]:
+    """The sizes of the joined values, and where each starts."""
+    n_lines = np.diff(bounds)
+    total = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))])
+    joined = np.diff(total[bounds]) + (n_lines - 1) * between
+    return joined, np.cumsum(joined) - joined

@@ -1,39 +1,49 @@
-"""What transforms share: the tab-separated fields of a batch, split once, changed as columns, and joined again.
+"""What transforms share: which fields they take, those columns through a function, and what a value must be.
 
 Fields count from 1, here as on the command line: field 1 is what stands before the first tab. By convention field 1 is
 the source side and field 2 the target side. A transform that is given no fields takes these two, or field 1 alone in
 lines that have no second. A line that lacks a named field is unfit, and the error policy of the stream says what
 happens to it. Inside Python a row is a list, whose indices count from 0; `index_of` is where the one becomes the other.
 
->>> map_fields(Batch.of(["a\\tb\\tc", "d"]), lambda values: [value.upper() for value in values]).lines
+>>> map_strings(Batch.of(["a\\tb\\tc", "d"]), lambda values: [value.upper() for value in values]).lines
 ['A\\tB\\tc', 'D']
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, LineFault
+from volt.errors import ConfigError, StreamError
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.transform import LineFault
 
 Fields = tuple[int, ...]  # numbers of fields, from 1
 N_SIDES = 2
 MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before the one that it writes
 
 
-def rows_of(batch: Batch, *, fields: Fields | None = None) -> list[list[str]]:
-    """The fields of each line. Raises LineFault for the lines that lack one of `fields`.
+def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
+    """The batch, cut as far as these fields, and their numbers; without any, those of the two sides.
 
-    >>> rows_of(Batch.of(["a\\tb", ""]))
-    [['a', 'b'], ['']]
+    Raises LineFault for the lines that lack one of `fields`. Without any, a line may lack field 2.
+
+    >>> with_fields(Batch.of(["a\\tb", ""]), None)
+    (<Batch: 2 lines>, (1, 2))
     """
-    rows = [line.split("\t") for line in batch.lines]
-    last = max(fields or (), default=1)
-    if last > 1 and min(map(len, rows), default=last) < last:
-        raise LineFault({i: missing(len(row), last) for i, row in enumerate(rows) if len(row) < last})
-    return rows
+    batch = batch.split(max(fields or (N_SIDES,)))
+    if fields is None:
+        return batch, tuple(range(1, N_SIDES + 1))
+    last = max(fields)
+    if not batch.columns[last - 1].present.all():
+        short = np.flatnonzero(~batch.columns[last - 1].present)
+        n_fields = batch.take(short).n_fields
+        raise LineFault({int(i): missing(int(n), last) for i, n in zip(short, n_fields, strict=True)})
+    return batch, fields
 
 
 def index_of(field: int, *, option: str = "field") -> int:
@@ -74,46 +84,65 @@ def missing(n_fields: int, field: int) -> str:
     return f"field {field} is missing: the line has {n_fields} field{'s' * (n_fields != 1)} (fields count from 1)"
 
 
-def joined(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Fields → lines.
+def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: Fields | None = None) -> Batch:
+    """A batch with its chosen fields replaced by what `function` makes of them.
 
-    >>> joined([["a", "b"]])
-    ['a\\tb']
+    function: of a column without missing values; gives as many values
+    fields: by default 1 and, where a line has it, 2
+    Raises LineFault for lines that lack a named field, StreamError if the function gives more or fewer values.
     """
-    return ["\t".join(row) for row in rows]
+    batch, numbers = with_fields(batch, fields)
+    changed = {number: _changed(batch.columns[number - 1], function) for number in numbers}
+    return batch.with_columns(changed)
 
 
-def map_fields(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
-    """A batch with the values of the fields replaced by those that `function` makes of them.
+def _changed(column: Column, function: Callable[[Column], Column]) -> Column:
+    present = column.present
+    if not present.any():
+        return column
+    given = column if present.all() else column.take(present)
+    made = function(given)
+    if len(made) != len(given):
+        raise StreamError(f"{len(made)} values were made from {len(given)}")
+    return made if given is column else column.replaced(np.flatnonzero(present), made)
 
-    function: takes the values of all lines, line after line, and gives one new value for each.
-    Raises LineFault for lines that lack a named field, or that the new values would break.
+
+def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
+    """A batch with the values of its fields replaced by those that `function` makes of them, as texts.
+
+    function: takes the values of a field, line after line, and gives one new value for each
+    Raises LineFault for lines that lack a named field.
     """
-    rows = rows_of(batch, fields=fields)
-    if fields is None:
-        changed = iter(function([value for row in rows for value in row[:N_SIDES]]))
-        for row in rows:
-            row[:N_SIDES] = islice(changed, len(row[:N_SIDES]))
-    else:
-        indices = indices_of(fields)
-        changed = iter(function([row[index] for row in rows for index in indices]))
-        for row in rows:
-            for index in indices:
-                row[index] = next(changed)
-    return batch.with_lines(joined(rows))
+    return map_columns(batch, lambda column: Column.of(function(column.strings())), fields=fields)
 
 
-def check_values(rows: Sequence[Sequence[str]]) -> None:
-    """Raise LineFault for the rows with a value, made by a transform, that holds a tab or a line feed.
+def check_values(columns: Sequence[Column]) -> None:
+    """Raise LineFault for the lines with a value, made by a transform, that holds a tab or a line feed.
 
-    >>> check_values([["a"], ["b", "c\\nd"]])
+    >>> check_values([Column.of(["a", "c\\nd"])])
     Traceback (most recent call last):
         ...
-    volt.stream.transforms.batch.LineFault: 1 unfit lines, the first at index 1: made a tab or a line feed: 'c\\nd'
+    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 1: made a tab or a line feed: 'c\\nd'
     """
-    if is_breaking("".join(chain.from_iterable(rows))):
-        bad = {i: next(filter(is_breaking, row)) for i, row in enumerate(rows) if any(map(is_breaking, row))}
-        raise LineFault({i: f"made a tab or a line feed: {value!r}" for i, value in bad.items()})
+    reasons = dict[int, str]()
+    for column in columns:
+        if not column.is_ids and len(breaking := np.flatnonzero(_breaks(column))):
+            values = column.take(breaking).strings()
+            found = zip(breaking.tolist(), values, strict=True)
+            reasons |= {i: f"made a tab or a line feed: {value!r}" for i, value in found if i not in reasons}
+    if reasons:
+        raise LineFault(reasons)
+
+
+def _breaks(column: Column) -> NDArray[np.bool_]:
+    """Which values hold a tab or a line feed. The usual answer, none, takes one look at the bytes."""
+    text, ends = column.packed(end=0)
+    found = (text == 0x09) | (text == 0x0A)
+    if not found.any():
+        return np.zeros(len(column), bool)
+    counts = np.concatenate([[0], np.cumsum(found)])
+    broken: NDArray[np.bool_] = np.diff(counts[np.concatenate([[0], ends])]) > 0
+    return broken
 
 
 def is_breaking(text: str) -> bool:

@@ -1,8 +1,9 @@
 """Filters: transforms that let whole lines pass or drop them; what passes is unchanged.
 
->>> import numpy as np
+Each asks of all lines at once which of them it wants. What it gives stays cut into the fields that it looked at.
+
 >>> urls = Match(pattern=r"\\bhttps?:\\S+[a-z]\\b")  # the URL filter of SOTASTREAM's Section 6.3
->>> urls(Batch.of(["see http://a.de\\tsiehe http://a.de", "see http://a.de\\tsiehe"]), np.random.default_rng(0)).lines
+>>> urls(Batch.of(["see http://a.de\\tsiehe http://a.de", "see http://a.de\\tsiehe"]), Chance(1, 2)).lines
 ['see http://a.de\\tsiehe http://a.de']
 """
 
@@ -12,31 +13,48 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import N_SIDES, Fields, indices_of, joined, rows_of
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column, Longs, Mask
+from volt.stream.transforms.fields import Fields, with_fields
+from volt.stream.transforms.measures import Unit, blank, lengths
 from volt.stream.transforms.options import ConfiguredTransform, check_fields
+from volt.stream.transforms.patterns import check_pattern, found_in
 
-Unit = Literal["words", "characters", "bytes"]
-_MEASURES: dict[str, Callable[[str], int]] = {
-    "words": lambda text: len(text.split()),
-    "characters": len,
-    "bytes": lambda text: len(text.encode()),
-}
+_MOST = 1 << 53  # no text is as long; up to here a double holds every whole number
 
 
-def _kept(batch: Batch, wanted: list[bool]) -> Batch:
-    """The wanted lines. Where nothing is dropped, which is the usual case, this takes no time."""
-    return batch if all(wanted) else batch.take(np.array(wanted, bool))
+class Filter(ConfiguredTransform):
+    """Base of the filters: none runs Python code that a user wrote, so threads share their work."""
+
+    __slots__ = ()
+    is_compiled: ClassVar[bool] = True
+
+
+def kept(batch: Batch, wanted: Mask) -> Batch:
+    """The wanted lines. Where nothing is dropped, which is the usual case, this takes no time.
+
+    >>> kept(Batch.of(["a", "b"]), np.array([False, True])).lines
+    ['b']
+    """
+    return batch if wanted.all() else batch.take(wanted)
+
+
+def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
+    """The batch, cut, and of each field its column and which lines need not have it: all but field 1 by default."""
+    batch, numbers = with_fields(batch, fields)
+    columns = [batch.columns[number - 1] for number in numbers]
+    return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]
 
 
 @dataclass(frozen=True, slots=True)
-class SkipBlank(ConfiguredTransform):
+class SkipBlank(Filter):
     """Drop lines in which a field is empty, or holds nothing but white space."""
 
     name: ClassVar[str] = "skip_blank"
@@ -46,21 +64,21 @@ class SkipBlank(ConfiguredTransform):
     def __post_init__(self) -> None:
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        rows = rows_of(batch)
-        if self.fields is None:
-            return _kept(batch, [all(map(str.strip, row[:N_SIDES])) for row in rows])
-        return _kept(batch, _have_all(rows, self.fields))
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        if self.fields is not None:
+            return _with_text(batch, self.fields)
+        batch, sides = _sides(batch, None)
+        return kept(batch, np.logical_and.reduce([~blank(column) | lacks for column, lacks in sides]))
 
 
-def _have_all(rows: list[list[str]], fields: Fields) -> list[bool]:
-    """For each row, whether it has all the fields, with text in them."""
-    indices = indices_of(fields)
-    return [all(index < len(row) and row[index].strip() for index in indices) for row in rows]
+def _with_text(batch: Batch, fields: Fields) -> Batch:
+    """The lines that have all the fields, with text in them."""
+    batch = batch.split(max(fields))
+    return kept(batch, np.logical_and.reduce([~blank(batch.columns[field - 1]) for field in fields]))
 
 
 @dataclass(frozen=True, slots=True)
-class Bitext(ConfiguredTransform):
+class Bitext(Filter):
     """Drop lines of which a side is missing, empty or white space."""
 
     name: ClassVar[str] = "bitext"
@@ -72,17 +90,15 @@ class Bitext(ConfiguredTransform):
     def __post_init__(self) -> None:
         check_fields(self.fields, n_fields=2)
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        rows = rows_of(batch)
-        wanted, indices = _have_all(rows, self.fields), indices_of(self.fields)
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        batch = _with_text(batch, self.fields)
         if not self.only:
-            return _kept(batch, wanted)
-        sides = joined([[row[index] for index in indices] for row, both in zip(rows, wanted, strict=True) if both])
-        return _kept(batch, wanted).with_lines(sides)
+            return batch
+        return Batch(tuple(batch.columns[field - 1] for field in self.fields), None, batch.origins)
 
 
 @dataclass(frozen=True, slots=True)
-class Match(ConfiguredTransform):
+class Match(Filter):
     r"""Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs."""
 
     name: ClassVar[str] = "match"
@@ -97,10 +113,14 @@ class Match(ConfiguredTransform):
         check_pattern(self.pattern)
         check_fields(self.fields, n_fields=2)
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        matches, same = _finder(self.pattern), not self.invert
-        sides = _values(batch, self.fields)
-        return _kept(batch, [(_same(matches(left), matches(right))) is same for left, right in sides])
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        batch, ((left, _), (right, _)) = _sides(batch, self.fields)
+        compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
+        looked_at = np.flatnonzero(found_in(left, compiled) | found_in(right, compiled))  # elsewhere both have none
+        matches = _finder(compiled)
+        pairs = zip(left.take(looked_at).strings(), right.take(looked_at).strings(), strict=True)
+        same[looked_at] = [_same(matches(one), matches(other)) for one, other in pairs]
+        return kept(batch, same != self.invert)
 
 
 def _same(left: list[str], right: list[str]) -> bool:
@@ -108,16 +128,15 @@ def _same(left: list[str], right: list[str]) -> bool:
     return left == right or (len(left) == len(right) and sorted(left) == sorted(right))
 
 
-def _finder(pattern: str) -> Callable[[str], list[str]]:
+def _finder(compiled: re.Pattern[str]) -> Callable[[str], list[str]]:
     """All whole matches of a pattern, whatever its groups."""
-    compiled = re.compile(pattern)
     if not compiled.groups:
         return compiled.findall
     return lambda text: [match[0] for match in compiled.finditer(text)]
 
 
 @dataclass(frozen=True, slots=True)
-class Regex(ConfiguredTransform):
+class Regex(Filter):
     """Drop lines in which a pattern is found in any of the fields."""
 
     name: ClassVar[str] = "regex"
@@ -132,13 +151,16 @@ class Regex(ConfiguredTransform):
         check_pattern(self.pattern)
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        search, decide = re.compile(self.pattern).search, all if self.invert else any
-        return _kept(batch, [decide(map(search, values)) is self.invert for values in _values(batch, self.fields)])
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        batch, sides = _sides(batch, self.fields)
+        compiled = re.compile(self.pattern)
+        found = [found_in(column, compiled) for column, _ in sides]
+        fits = [(mask if self.invert else ~mask) | lacks for mask, (_, lacks) in zip(found, sides, strict=True)]
+        return kept(batch, np.logical_and.reduce(fits))
 
 
 @dataclass(frozen=True, slots=True)
-class Length(ConfiguredTransform):
+class Length(Filter):
     """Drop lines in which a field is too short or too long."""
 
     name: ClassVar[str] = "length"
@@ -160,14 +182,19 @@ class Length(ConfiguredTransform):
         if self.min < 0 or (self.max is not None and self.max < self.min):
             raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass")
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        measure, low, high = _MEASURES[self.unit], self.min, math.inf if self.max is None else self.max
-        wanted = [all(low <= measure(value) <= high for value in row) for row in _values(batch, self.fields)]
-        return _kept(batch, wanted)
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        batch, sides = _sides(batch, self.fields)
+        return kept(
+            batch, np.logical_and.reduce([self._fits(lengths(column, self.unit)) | lacks for column, lacks in sides])
+        )
+
+    def _fits(self, measured: Longs) -> Mask:
+        at_least = measured >= min(self.min, _MOST)
+        return at_least if self.max is None else at_least & (measured <= min(self.max, _MOST))
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio(ConfiguredTransform):
+class Ratio(Filter):
     """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides pass."""
 
     name: ClassVar[str] = "ratio"
@@ -184,30 +211,8 @@ class Ratio(ConfiguredTransform):
         if not 1 <= arguments.number(self.max, "max") < math.inf:
             raise ConfigError(f"max: {self.max}; the ratio of the longer to the shorter side is 1 or more")
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        measure, limit = _MEASURES[self.unit], self.max
-        lengths = [sorted(map(measure, values)) for values in _values(batch, self.fields)]
-        return _kept(batch, [longer <= limit * shorter for shorter, longer in lengths])
-
-
-def _values(batch: Batch, fields: Fields | None) -> list[list[str]]:
-    """The values of the fields, line by line."""
-    rows = rows_of(batch, fields=fields)
-    if fields is None:
-        return [row[:N_SIDES] for row in rows]
-    indices = indices_of(fields)
-    return [[row[index] for index in indices] for row in rows]
-
-
-def check_pattern(pattern: str) -> None:
-    """Raise ConfigError if it is no regular expression, with the position of the fault.
-
-    >>> check_pattern("a(b")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: pattern: 'a(b' is no regular expression: missing ), unterminated subpattern at position 1
-    """
-    try:
-        re.compile(arguments.text(pattern, "pattern"))
-    except re.error as error:
-        raise ConfigError(f"pattern: {pattern!r} is no regular expression: {error}") from None
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        batch, sides = _sides(batch, self.fields)
+        one, other = (lengths(column, self.unit) for column, _ in sides)
+        limit = float(min(self.max, _MOST))
+        return kept(batch, np.maximum(one, other) <= limit * np.minimum(one, other))

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
-from volt.stream.transforms.batch import Batch, Transform
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.transform import Transform, is_compiled, joins_lines, keeps_lines
 
 T = TypeVar("T")
-Call = Callable[[Batch, np.random.Generator], Batch]
+Call = Callable[[Batch, Chance], Batch]
 
 
 class Kept:
@@ -100,8 +100,23 @@ class Opened:
         """The transform's name."""
         return self.transform.name
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return self.call(batch, rng)
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the transform runs no Python code line by line."""
+        return is_compiled(self.transform)
+
+    @property
+    def joins_lines(self) -> bool:
+        """Whether a line of its result depends on the lines beside it."""
+        return joins_lines(self.transform)
+
+    @property
+    def keeps_lines(self) -> bool:
+        """Whether it gives one line for each, in order."""
+        return keeps_lines(self.transform)
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.call(batch, chance)
 
     def signature(self) -> dict[str, Any]:
         """All that the result depends on."""

@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
-from volt.stream.transforms.batch import Transform
-from volt.stream.transforms.case_and_tags import Append, Copy, KeepFields, Lower, Multiply, Repeat, Tag, Title, Upper
+from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice
 from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
+from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
+from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
+from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User
+from volt.stream.transforms.where import Where
 
 TRANSFORMS: dict[str, type[Transform]] = {
     "append": Append,
@@ -31,7 +34,10 @@ TRANSFORMS: dict[str, type[Transform]] = {
     "regex": Regex,
     "length": Length,
     "ratio": Ratio,
+    "where": Where,
     "choice": Choice,
+    "typos": Typos,
+    "punctuation": Punctuation,
     "documents": Documents,
     "encode": Encode,
     "decode": Decode,

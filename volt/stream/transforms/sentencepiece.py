@@ -1,8 +1,7 @@
 """A SentencePiece model inside the stream: fields ⇄ pieces or ids, sampled if wanted.
 
-The library keeps one generator for all; each block starts it from the block's own, under a lock, so what is drawn
-depends on neither neighbours nor workers. Since version 0.2.2 the library draws otherwise in every process, whatever
-the seed, so it samples here up to 0.2.1 only.
+What is not sampled is the library's encoding of all values at once. What is, the stream draws itself, by chance of the
+line (volt.stream.transforms.sentencepiece_sampling).
 
 >>> SpmEncode(model=Path("spm.model"), alpha=0.1).sampled
 True
@@ -10,13 +9,12 @@ True
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
-from threading import Lock
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -25,19 +23,22 @@ from volt import arguments
 from volt.errors import ConfigError, VocabularyError, missing
 from volt.files.whole import read_bytes
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.fields import Fields, map_fields
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.fields import Fields
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
-from volt.stream.transforms.subwords import decoded
+from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
+from volt.stream.transforms.subwords import decoded, encoded_fields, pieces_of
 
-_GENERATOR = Lock()  # global as the generator is that it guards
-_FIRST_UNSEEDED = (0, 2, 2)  # the version from which on a seed does not decide what is drawn
+Encoding = Callable[[Column, Chance], Column]
 
 
 class _Model(NamedTuple):
-    """A model as the library has loaded it, and what its file's bytes are known by."""
+    """A model as the library has loaded it, its file's bytes, and what they are known by."""
 
     processor: Any
+    data: bytes
     fingerprint: str
 
 
@@ -46,6 +47,8 @@ class SpmEncode(ConfiguredTransform):
     """Encode fields with a SentencePiece model: pieces or ids with a space between two."""
 
     name: ClassVar[str] = "spm_encode"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
     model: Path
     """A SentencePiece model file."""
     fields: Fields | None = None
@@ -70,39 +73,33 @@ class SpmEncode(ConfiguredTransform):
         """Whether the encoding is drawn anew each time a line comes by."""
         return self.alpha is not None and self.nbest not in (0, 1)
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return self.opened(LoadedFiles())(batch, rng)
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded.
 
-        Raises ConfigError if it is to sample and the library would draw otherwise in every process.
+        Raises ConfigError if it is to sample and the model has but one encoding of a text.
         """
-        if self.sampled:
-            _check_seeded(_library().__version__)
         model = files.load(self.model, _model)
+        sampler = files.load(self.model, _sampler) if self.sampled else None
         options = {"to": self.to, "alpha": self.alpha, "nbest": self.nbest, "fields": self.fields and list(self.fields)}
-        told = {"type": "SpmEncode", "model": model.fingerprint, **options}
-        return Opened(self, partial(self._encoded, model.processor), told)
+        encode = partial(self._plain, model.processor) if sampler is None else partial(self._drawn, sampler)
+        told = {"type": "SpmEncode", "model": model.fingerprint, "library": _library().__version__, **options}
+        return Opened(self, partial(self._encoded, encode), told)
 
-    def _encoded(self, processor: Any, batch: Batch, rng: np.random.Generator) -> Batch:
-        kind = int if self.to == "ids" else str
+    def _encoded(self, encode: Callable[[Batch, Column, Chance], Column], batch: Batch, chance: Chance) -> Batch:
+        return encoded_fields(batch, chance, partial(encode, batch), fields=self.fields)
 
-        def encode(values: Sequence[str]) -> list[str]:
-            if not self.sampled:
-                rows = processor.encode(list(values), out_type=kind, num_threads=1)
-            else:
-                rows = self._sampled(processor, values, int(rng.integers(1 << 32)))
-            return [" ".join(map(str, row)) for row in rows]
+    def _plain(self, processor: Any, batch: Batch, column: Column, chance: Chance) -> Column:
+        rows = processor.encode(column.strings(), out_type=int if self.to == "ids" else str, num_threads=1)
+        if self.to == "pieces":
+            return Column.of([" ".join(row) for row in rows])
+        offsets = np.cumsum([0, *map(len, rows)])
+        return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
 
-        return map_fields(batch, encode, fields=self.fields)
-
-    def _sampled(self, processor: Any, values: Sequence[str], seed: int) -> Any:
-        kind = int if self.to == "ids" else str
-        options = {"alpha": self.alpha, "nbest_size": self.nbest, "num_threads": 1}
-        with _GENERATOR:
-            _library().set_random_generator_seed(seed)
-            return processor.encode(list(values), out_type=kind, enable_sampling=True, **options)
+    def _drawn(self, sampler: Sampler, batch: Batch, column: Column, chance: Chance) -> Column:
+        return sampler(column.strings(), chance.words(batch.origins), Drawing(self.alpha or 0.0, self.nbest, self.to))
 
     def signature(self) -> dict[str, Any]:
         """The options, with the model's fingerprint instead of its path."""
@@ -114,6 +111,8 @@ class SpmDecode(ConfiguredTransform):
     """Decode fields that hold pieces or ids of a SentencePiece model back into text."""
 
     name: ClassVar[str] = "spm_decode"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
     model: Path
     """The model that encoded them."""
     fields: Fields = (1, 2)
@@ -125,45 +124,29 @@ class SpmDecode(ConfiguredTransform):
         take_file(self, "model")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return self.opened(LoadedFiles())(batch, rng)
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
         model = files.load(self.model, _model)
         options = {"fields": list(self.fields), "from": self.from_}
-        told = {"type": "SpmDecode", "model": model.fingerprint, **options}
+        told = {"type": "SpmDecode", "model": model.fingerprint, "library": _library().__version__, **options}
         return Opened(self, partial(self._decoded, model.processor), told)
 
-    def _decoded(self, processor: Any, batch: Batch, rng: np.random.Generator) -> Batch:
-        def decode(value: str) -> str:
-            pieces = [piece for piece in value.split(" ") if piece]
-            return str(processor.decode(list(map(int, pieces)) if self.from_ == "ids" else pieces))
+    def _decoded(self, processor: Any, batch: Batch, chance: Chance) -> Batch:
+        def row_of(value: str) -> list[Any]:
+            pieces = pieces_of(value)
+            return list(map(int, pieces)) if self.from_ == "ids" else pieces
 
-        return decoded(batch, decode, fields=self.fields)
+        def whole(column: Column) -> Column:
+            return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
+
+        return decoded(batch, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
 
     def signature(self) -> dict[str, Any]:
         """The options, with the model's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
-
-
-def _check_seeded(version: str) -> None:
-    """Raise ConfigError if this version of the library draws otherwise in every process.
-
-    >>> _check_seeded("0.2.1")
-    >>> _check_seeded("0.2.3")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: alpha: sentencepiece 0.2.3 samples otherwise in every process, whatever the seed, so the
-    stream would not repeat; pip install sentencepiece==0.2.1, leave alpha out, or encode with a VOLT vocabulary and
-    dropout
-    """
-    if tuple(map(int, re.findall(r"\d+", version)[:3])) >= _FIRST_UNSEEDED:
-        raise ConfigError(
-            f"alpha: sentencepiece {version} samples otherwise in every process, whatever the seed, so the stream "
-            "would not repeat; pip install sentencepiece==0.2.1, leave alpha out, or encode with a VOLT vocabulary and "
-            "dropout"
-        )
 
 
 def _library() -> Any:
@@ -180,4 +163,11 @@ def _model(path: Path) -> _Model:
         processor = _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: a damaged SentencePiece model, or none; copy or train it again") from None
-    return _Model(processor, blake2b(data, digest_size=8).hexdigest())
+    return _Model(processor, data, blake2b(data, digest_size=8).hexdigest())
+
+
+def _sampler(path: Path) -> Sampler:
+    from volt.formats.sentencepiece.rows import model_class
+
+    model = _model(path)
+    return sampler_of(model.processor, model_class().FromString(model.data))

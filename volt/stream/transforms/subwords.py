@@ -3,11 +3,11 @@
 `Encode` and `Decode` take a VOLT vocabulary (or any file that `volt import` reads); sampling is BPE-dropout.
 volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
 
->>> import numpy as np, tempfile
+>>> import tempfile
 >>> from volt.vocabulary import Vocabulary
 >>> with tempfile.NamedTemporaryFile(suffix=".volt") as file:
 ...     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")).save(file.name)
-...     Encode(vocabulary=Path(file.name))(Batch.of(["low low\\tlo"]), np.random.default_rng(0)).lines
+...     Encode(vocabulary=Path(file.name))(Batch.of(["low low\\tlo"]), Chance(1, 2)).lines
 ['lo w</w> lo w</w>\\tl o</w>']
 """
 
@@ -16,23 +16,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError, VocabularyError
-from volt.stream.transforms.batch import Batch, LineFault
-from volt.stream.transforms.columns import map_text
-from volt.stream.transforms.fields import Fields, check_values, indices_of, joined, rows_of
+from volt.errors import ConfigError, CorpusError, VocabularyError
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.fields import Fields, check_values, with_fields
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
+from volt.stream.transforms.transform import LineFault
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
 
 Form = Literal["pieces", "ids"]
+_SEED = 0  # chance is in the numbers of the lines
+_REFUSED = (ValueError, IndexError, CorpusError, VocabularyError)
+_EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class Encode(ConfiguredTransform):
     """Encode fields with a VOLT vocabulary: pieces or ids with a space between two."""
 
     name: ClassVar[str] = "encode"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
     vocabulary: Path
     """A vocabulary file, VOLT's or another's (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
     fields: Fields | None = None
@@ -56,8 +65,8 @@ class Encode(ConfiguredTransform):
         if not 0 <= arguments.number(self.dropout, "dropout") <= 1:
             raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return self.opened(LoadedFiles())(batch, rng)
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
@@ -66,13 +75,18 @@ class Encode(ConfiguredTransform):
         told = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
         return Opened(self, partial(self._encoded, encoder), told)
 
-    def _encoded(self, encoder: Encoder, batch: Batch, rng: np.random.Generator) -> Batch:
-        seed = int(rng.integers(1 << 63)) if self.dropout else None
+    def _encoded(self, encoder: Encoder, batch: Batch, chance: Chance) -> Batch:
+        def changed(column: Column, chance: Chance) -> Column:
+            options: dict[str, Any] = {"n_threads": 1}
+            if self.dropout:
+                numbers = (chance.words(batch.origins) >> np.uint64(1)).view(np.int64)
+                options |= {"dropout": self.dropout, "seed": _SEED, "numbers": numbers}
+            if self.to == "ids":
+                encoded = encoder.encode_bytes(_text_of(column), **options)
+                return Column.of_ids(encoded.ids, encoded.offsets)
+            return Column.cut(encoder.encode_text(_text_of(column), **options))
 
-        def encode(text: bytes) -> bytes:
-            return encoder.encode_text(text, form=self.to, dropout=self.dropout, seed=seed, n_threads=1)
-
-        return map_text(batch, encode, fields=self.fields)
+        return encoded_fields(batch, chance, changed, fields=self.fields)
 
     def signature(self) -> dict[str, Any]:
         """The options, with the vocabulary's fingerprint instead of its path."""
@@ -84,6 +98,8 @@ class Decode(ConfiguredTransform):
     """Decode fields that hold pieces or ids of a VOLT vocabulary back into text."""
 
     name: ClassVar[str] = "decode"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
     vocabulary: Path
     """The vocabulary that encoded them."""
     fields: Fields = (1, 2)
@@ -96,8 +112,8 @@ class Decode(ConfiguredTransform):
         arguments.choice(self.from_, "from_", get_args(Form))
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return self.opened(LoadedFiles())(batch, rng)
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
@@ -106,39 +122,135 @@ class Decode(ConfiguredTransform):
         told = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
         return Opened(self, partial(self._decoded, encoder), told)
 
-    def _decoded(self, encoder: Encoder, batch: Batch, rng: np.random.Generator) -> Batch:
-        def decode(value: str) -> str:
-            pieces = [piece for piece in value.split(" ") if piece]
-            return encoder.decode(pieces) if self.from_ == "pieces" else encoder.decode_ids(map(int, pieces))
-
-        return decoded(batch, decode, fields=self.fields)
+    def _decoded(self, encoder: Encoder, batch: Batch, chance: Chance) -> Batch:
+        whole, one = (_of_pieces, _of_piece_line) if self.from_ == "pieces" else (_of_ids, _of_id_line)
+        return decoded(batch, partial(whole, encoder), partial(one, encoder), fields=self.fields)
 
     def signature(self) -> dict[str, Any]:
         """The options, with the vocabulary's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
-def decoded(batch: Batch, decode: Callable[[str], str], *, fields: Fields) -> Batch:
-    """Each field through `decode`. Raises LineFault for what it refuses, and for text that would break a line.
+def encoded_fields(
+    batch: Batch, chance: Chance, encode: Callable[[Column, Chance], Column], *, fields: Fields | None
+) -> Batch:
+    """Each field through `encode`, which gets a chance of the field's own. A field that is missing stays so.
 
-    >>> decoded(Batch.of(["6 1"]), lambda value: str(int(value)), fields=(1,))
+    encode: (n_lines,) values → as many, what is missing being empty
+    fields: by default 1 and, where a line has it, 2
+    Raises LineFault for lines that lack a named field or hold a line end.
+
+    >>> encoded_fields(Batch.of(["a\\tb"]), Chance(1, 2), lambda column, _: Column.repeated("x", 1), fields=(2,)).lines
+    ['a\\tx']
+    """
+    batch, numbers = with_fields(batch, fields)
+    changed = dict[int, Column]()
+    for number in numbers:
+        column = batch.column(number)
+        if column.present.any():
+            made = encode(column, chance.at(number))
+            _check_line_ends(column, len(made))
+            changed[number] = Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
+    return batch.with_columns(changed)
+
+
+def _check_line_ends(column: Column, n_made: int) -> None:
+    """Raise LineFault if values that hold line ends were taken for several."""
+    if n_made != len(column):
+        raise LineFault({i: "holds a line end" for i, value in enumerate(column.strings()) if "\n" in value})
+
+
+def _text_of(column: Column) -> bytes:
+    return column.text().tobytes()
+
+
+def decoded(batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields) -> Batch:
+    """Each field decoded at once by `whole`, or, where that refuses, value by value by `one`.
+
+    Raises LineFault for what `one` refuses, and for text that would break a line.
+
+    >>> decoded(Batch.of(["6 1"]), lambda _: Column.of([str(int("6 1"))]), lambda value: str(int(value)), fields=(1,))
     Traceback (most recent call last):
         ...
-    volt.stream.transforms.batch.LineFault: 1 unfit lines, the first at index 0:
+    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 0:
     field 1 cannot be read: invalid literal for int()
     with base 10: '6 1'
     """
-    rows, bad, indices = rows_of(batch, fields=fields), dict[int, str](), indices_of(fields)
-    for number, row in enumerate(rows):
-        for field, index in zip(fields, indices, strict=True):
-            try:
-                row[index] = decode(row[index])
-            except (ValueError, IndexError, VocabularyError) as error:
-                bad.setdefault(number, f"field {field} cannot be read: {error}")
+    batch, _ = with_fields(batch, fields)
+    changed, bad = dict[int, Column](), dict[int, str]()
+    for field in fields:
+        column = batch.column(field)
+        made = _at_once(column, whole)
+        changed[field] = _one_by_one(column, field, one, bad) if made is None else made
     if bad:
         raise LineFault(bad)
-    check_values([[row[index] for index in indices] for row in rows])
-    return batch.with_lines(joined(rows))
+    check_values(list(changed.values()))
+    return batch.with_columns(changed)
+
+
+def _at_once(column: Column, decode: Callable[[Column], Column]) -> Column | None:
+    """The values decoded; None if one is refused, or spells a line end."""
+    try:
+        made = decode(column)
+    except _REFUSED:
+        return None
+    return made if len(made) == len(column) else None
+
+
+def _one_by_one(column: Column, field: int, decode: Callable[[str], str], bad: dict[int, str]) -> Column:
+    """The values decoded; what is wrong with a line goes to `bad`, unless something is already."""
+    values = column.strings()
+    for place, value in enumerate(values):
+        try:
+            values[place] = decode(value)
+        except _REFUSED as error:
+            bad.setdefault(place, f"field {field} cannot be read: {error}")
+    return Column.of(values)
+
+
+def _of_ids(encoder: Encoder, column: Column) -> Column:
+    """Values of ids, decoded at once."""
+    if not column.is_ids:
+        return Column.cut(encoder.decode_text(_text_of(column)))
+    offsets = np.concatenate([[0], np.cumsum(column.sizes)])
+    places = np.repeat(column.starts - offsets[:-1], column.sizes) + np.arange(offsets[-1])
+    return _spelled(encoder, column.data[places], offsets)
+
+
+def _of_pieces(encoder: Encoder, column: Column) -> Column:
+    """Values of pieces, decoded at once but for those with a piece that the vocabulary lacks."""
+    table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
+    pieces = _text_of(column).decode().replace("\n", " \n ").split(" ")
+    numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
+    is_id, is_end = numbers >= 0, numbers == _LINE_END
+    made = _spelled(encoder, numbers[is_id], np.concatenate([[0], np.cumsum(is_id)[is_end]]))
+    odd = np.unique(np.cumsum(is_end)[numbers == _UNKNOWN])
+    if not len(odd):
+        return made
+    return made.replaced(odd, Column.of([_of_piece_line(encoder, value) for value in column.take(odd).strings()]))
+
+
+def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> Column:
+    from volt.encode.encoded import Encoded
+
+    return Column.cut(encoder.decode_bytes(Encoded(ids, offsets)))
+
+
+def _of_id_line(encoder: Encoder, value: str) -> str:
+    return encoder.decode_ids(map(int, pieces_of(value)))
+
+
+def _of_piece_line(encoder: Encoder, value: str) -> str:
+    return encoder.decode(pieces_of(value))
+
+
+def pieces_of(value: str) -> list[str]:
+    """What stands between the spaces of a value.
+
+    >>> pieces_of("lo  w</w> ")
+    ['lo', 'w</w>']
+    """
+    return [piece for piece in value.split(" ") if piece]
 
 
 def _encoder(path: Path) -> Encoder:

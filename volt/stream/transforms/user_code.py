@@ -1,48 +1,52 @@
 """A function of the user's own as a transform, from the one Python file that the configuration names.
 
-Nothing else is imported, no folder joins the search path, and no byte code is left beside the file.
+Nothing else is imported, no folder joins the search path, no byte code is left beside the file, and what the code
+prints goes to stderr.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     file = Path(folder, "mine.py")
 ...     _ = file.write_text("def swap(fields):\\n    return fields[::-1]\\n")
-...     User(file=file, function="swap")(Batch.of(["a\\tb"]), np.random.default_rng(0)).lines
+...     User(file=file, function="swap")(Batch.of(["a\\tb"]), Chance(1, 2)).lines
 ['b\\ta']
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
-from traceback import extract_tb
-from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.files.whole import read_bytes
-from volt.stream.transforms.batch import Batch, LineFault
-from volt.stream.transforms.fields import joined, rows_of
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, take_file
+from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.user_file import Function, UserFile, line_of, pass_signal_on, printing_to_stderr
 
-Rows = list[list[str]]
-Function = Callable[..., Any]
+if TYPE_CHECKING:
+    import pyarrow
+
+Takes = Literal["fields", "line", "stream", "batch"]
+_ROW = "row"  # the column of a record batch that says from which line each row comes
 
 
 @dataclass(frozen=True, slots=True)
 class User(ConfiguredTransform):
     """Call a function of a Python file for every line.
 
-    A function that has a parameter `rng` is given the block's numpy Generator, and must draw from no other. A
-    line for which it raises an error is unfit, and the error policy says what happens to it.
+    A function that has a parameter `rng` is given a numpy Generator, that of the line (of the block, if it takes a
+    stream or a batch), and must draw from no other. It must not keep it. A line for which it raises an error is unfit,
+    and the error policy says what happens to it. What it prints goes to stderr.
     """
 
     name: ClassVar[str] = "user"
@@ -50,10 +54,12 @@ class User(ConfiguredTransform):
     """The Python file."""
     function: str
     """The function's name in it."""
-    takes: Literal["fields", "line", "stream"] = "fields"
-    """What it is given: the list of a line's fields (whose item 0 is field 1), the line as one string, or an iterator
-    over the lists of fields of a whole block, from which it yields such lists. It returns the same kind of thing; or
-    None, to drop the line; or a list of lists (of lines), to make several."""
+    takes: Takes = "fields"
+    """What it is given: the list of a line's fields (whose item 0 is field 1), the line as one string, an iterator
+    over the lists of fields of a whole block, from which it yields such lists, or the block as a pyarrow RecordBatch.
+    It returns the same kind of thing; or None, to drop the line; or a list of lists (of lines), to make several. The
+    columns of a RecordBatch are the fields; its column `row` says which line each row comes from, and goes back with
+    the rows unless there are as many as before, in order."""
     append: bool = False
     """What it returns is one string, to be appended as a new field."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -62,73 +68,114 @@ class User(ConfiguredTransform):
     def __post_init__(self) -> None:
         take_file(self, "file")
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
-        if self.append and self.takes == "stream":
-            raise ConfigError("append: goes with a function that takes fields or line, not stream")
+        if self.append and self.takes in ("stream", "batch"):
+            raise ConfigError(f"append: goes with a function that takes fields or line, not {self.takes}")
 
-    def __call__(self, batch: Batch, rng: np.random.Generator) -> Batch:
-        return self.opened(LoadedFiles())(batch, rng)
+    @property
+    def joins_lines(self) -> bool:
+        """Whether it is given whole blocks."""
+        return self.takes == "stream"
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its function. Raises ConfigError if the file cannot be run or lacks the function."""
-        code = files.load(self.file, _run)
-        function = _function(code, self.file, self.function)
+        """The transform with its function.
+
+        Raises ConfigError if the file cannot be run or lacks the function, or the options do not go with it.
+        """
+        code = files.load(self.file, UserFile.run)
+        function = code.function(self.function, self.options)
         options = {"function": self.function, "takes": self.takes, "append": self.append, "options": dict(self.options)}
-        call = partial(self._changed, function, _wants_rng(function))
+        calls = {"stream": self._streamed, "batch": self._batched}
+        call = partial(calls.get(self.takes, self._called), partial(function, **self.options), code.wants_rng(function))
         return Opened(self, call, {"type": "User", "code": code.fingerprint, **options})
 
-    def _changed(self, function: Function, wants_rng: bool, batch: Batch, rng: np.random.Generator) -> Batch:
-        options = dict(self.options) | ({"rng": rng} if wants_rng else {})
-        rows, origins = (self._streamed if self.takes == "stream" else self._called)(batch, function, options)
-        return Batch(joined(rows), batch.origins[np.array(origins, np.int64)])
+    def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
+        """Call it line by line."""
+        lines, drawn = batch.lines, chance.generators(batch.origins) if wants_rng else None
+        given: Iterator[Any] = iter(lines) if self.takes == "line" else (line.split("\t") for line in lines)
+        if drawn is not None:
+            call: Function = lambda one: function(one, rng=next(drawn))  # noqa: E731
+        else:
+            call = function
+        made = _Made()
+        with printing_to_stderr():
+            while made.n_called < len(lines):
+                try:
+                    self._call(call, given, lines, made)
+                except (Exception, SystemExit) as error:
+                    pass_signal_on(error)
+                    made.bad[made.n_called] = self._fault(error)
+                    made.n_called += 1
+        made.check(self._fault)
+        return _batch_of(batch, made.rows, made.origins, made.bad)
 
-    def _called(self, batch: Batch, function: Function, options: Mapping[str, Any]) -> tuple[Rows, list[int]]:
-        """Call it line by line: the rows that it made, and from which line each."""
-        rows, origins, bad = Rows(), list[int](), dict[int, str]()
-        for index, line in enumerate(batch.lines):
-            try:
-                made = self._made(line, function(line if self.takes == "line" else line.split("\t"), **options))
-            except Exception as error:
-                bad[index] = self._fault(error)
+    def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: _Made) -> None:
+        """Call it for line after line until it raises an error. What it returns may change with the next call."""
+        is_usual = self.takes == "fields" and not self.append
+        for one in given:
+            result = call(one)
+            if is_usual and type(result) is list and result and type(result[0]) is str:
+                made.rows.append(_joined(result))
+                made.widths.append(len(result))
+                made.origins.append(made.n_called)
             else:
-                rows += made
-                origins += [index] * len(made)
-        if bad:
-            raise LineFault(bad)
-        return rows, origins
+                made.add(self._made(lines[made.n_called], result))
+            made.n_called += 1
 
-    def _made(self, line: str, result: object) -> Rows:
-        """The rows that a result stands for. Raises TypeError if it is none of what the documentation allows."""
+    def _made(self, line: str, result: object) -> list[str]:
+        """The lines that a result stands for. Raises TypeError if it is none of what the documentation allows."""
         if self.append:
-            return [[line, _value(result)]]
+            return [f"{line}\t{_value(result)}"]
         if result is None:
             return []
         if self.takes == "line":
-            return [_line(made).split("\t") for made in (result if isinstance(result, list) else [result])]
-        if isinstance(result, list) and all(isinstance(made, list) for made in result):
+            return [_line(made) for made in (result if isinstance(result, list) else [result])]
+        if isinstance(result, list) and (not result or isinstance(result[0], list)):
             return [_row(made) for made in result]
         return [_row(result)]
 
-    def _streamed(self, batch: Batch, function: Function, options: Mapping[str, Any]) -> tuple[Rows, list[int]]:
-        """Let it run over the block; a row comes from the last line that was taken before it was yielded."""
-        taken = 0
+    def _streamed(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
+        """Let it run over the block. Where it raises, the line that it took last is unfit, with the rows that were
+        yielded since; it is started anew on the lines behind, so that each line is handed over once.
+        """
+        rows, origins, bad, lines = list[str](), list[int](), dict[int, str](), batch.rows
+        options = {"rng": next(chance.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
+        given = _Given(lines)
+        with printing_to_stderr():
+            while given.place < len(lines):
+                first = given.place
+                try:
+                    for made in function(given.rest(), **options):
+                        rows.append(_row(made))
+                        origins.append(given.last)
+                except (Exception, SystemExit) as error:
+                    pass_signal_on(error)
+                    given.place = max(given.place, first + 1)  # it raised before it took a line
+                    bad[given.last] = self._fault(error)
+                    while origins and origins[-1] >= given.last:
+                        del rows[-1], origins[-1]
+                else:
+                    break
+        return _batch_of(batch, rows, origins, bad)
 
-        def source() -> Iterator[list[str]]:
-            nonlocal taken
-            for taken, row in enumerate(rows_of(batch)):  # noqa: B007
-                yield row
-
-        rows, origins = Rows(), list[int]()
+    def _batched(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
+        """Call it once, with all lines as a record batch."""
+        options = {"rng": next(chance.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
         try:
-            for made in function(source(), **options):
-                rows.append(_row(made))
-                origins.append(taken)
-        except Exception as error:
-            raise LineFault({taken: self._fault(error)}) from None
-        return rows, origins
+            with printing_to_stderr():
+                made = function(batch.to_arrow(), **options)
+            return _batch_of_arrow(batch, made, self.function)
+        except (Exception, SystemExit) as error:
+            pass_signal_on(error)
+            if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
+                raise
+            raise LineFault({0: self._fault(error)}) from None
 
-    def _fault(self, error: Exception) -> str:
+    def _fault(self, error: BaseException) -> str:
         """What went wrong, and where in the user's file."""
-        place = f"{self.file}:{_line_of(error, self.file)}"
+        place = f"{self.file}:{line_of(error, self.file)}"
         return f"{self.function}: {type(error).__name__}: {error} ({place})"
 
     def signature(self) -> dict[str, Any]:
@@ -136,10 +183,150 @@ class User(ConfiguredTransform):
         return self.opened(LoadedFiles()).told
 
 
-def _row(result: object) -> list[str]:
+class _Given:
+    """Hands out rows, and knows how many have been taken."""
+
+    def __init__(self, rows: list[list[str]]) -> None:
+        self.rows, self.place = rows, 0
+
+    @property
+    def last(self) -> int:
+        """The row that was taken last; the first, before one was."""
+        return max(self.place - 1, 0)
+
+    def rest(self) -> Iterator[list[str]]:
+        """The rows that have not been taken."""
+        while self.place < len(self.rows):
+            self.place += 1
+            yield self.rows[self.place - 1]
+
+
+def _batch_of(batch: Batch, rows: list[str], origins: list[int], bad: Mapping[int, str]) -> Batch:
+    """The lines as a batch. Raises LineFault if some lines are bad, with what became of the others."""
+    made = Batch((), Column.of(rows), batch.origins[np.array(origins, np.int64)])
+    if bad:
+        raise LineFault(bad, made=made)
+    return made
+
+
+def _batch_of_arrow(batch: Batch, made: pyarrow.RecordBatch | None, function: str) -> Batch:
+    """What a function made of a record batch.
+
+    Raises TypeError or ValueError if it is none, or rows cannot be told apart, LineFault for values that break a line.
+    """
+    import pyarrow as pa
+
+    if made is None:
+        return batch.take(np.zeros(0, np.int64))
+    if not isinstance(made, pa.RecordBatch | pa.Table):
+        raise TypeError(f"{function} returned {type(made).__name__}, not a pyarrow RecordBatch")
+    columns = [Column.from_arrow(made.column(name)) for name in made.column_names if name != _ROW]
+    origins = _origins_of(batch, made, function)
+    try:
+        check_values(columns)
+    except LineFault as fault:
+        places = _places_of(origins[list(fault.reasons)], batch)
+        raise LineFault(dict(zip(places, fault.reasons.values(), strict=True))) from None
+    return Batch(tuple(columns) or (Column.repeated("", len(origins)),), None, origins)
+
+
+def _places_of(origins: NDArray[np.int64], batch: Batch) -> list[int]:
+    """Where in a batch the lines with these origins are."""
+    order = np.argsort(batch.origins, kind="stable")
+    places: list[int] = order[np.searchsorted(batch.origins[order], origins)].tolist()
+    return places
+
+
+def _origins_of(batch: Batch, made: pyarrow.RecordBatch, function: str) -> NDArray[np.int64]:
+    """From which line each row comes."""
+    if _ROW not in made.column_names:
+        if made.num_rows != len(batch):
+            raise ValueError(
+                f"{function} returned {made.num_rows} rows for {len(batch)} lines, without the column {_ROW!r}, which "
+                "says from which line each comes"
+            )
+        return batch.origins
+    found: NDArray[np.int64] = made.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not np.isin(found, batch.origins).all():
+        raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
+    return found
+
+
+@dataclass(slots=True)
+class _Made:
+    """What has become of the lines for which a function was called.
+
+    n_called: how many those are
+    rows, origins: the lines that it made, and from which line each
+    widths: how many fields each of them was made of; 0 where it has been looked at already
+    bad: what is wrong with lines
+    """
+
+    n_called: int = 0
+    rows: list[str] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+    bad: dict[int, str] = field(default_factory=dict)
+
+    def add(self, rows: list[str]) -> None:
+        """Note lines that have been looked at."""
+        self.rows += rows
+        self.widths += [0] * len(rows)
+        self.origins += [self.n_called] * len(rows)
+
+    def check(self, fault: Callable[[BaseException], str]) -> None:
+        """Look at the others, all at once where they are good. Those that cannot be written are bad."""
+        looked_at = sum(row.count("\t") for row, width in zip(self.rows, self.widths, strict=True) if not width)
+        n_tabs = sum(width - 1 for width in self.widths if width) + looked_at
+        text = "\n".join(self.rows)
+        if text.count("\t") == n_tabs and text.count("\n") == max(0, len(self.rows) - 1) and is_writable(text):
+            return
+        for place in reversed(range(len(self.rows))):
+            try:
+                _check_row(self.rows[place], self.widths[place])
+            except (ValueError, TypeError) as error:
+                self.bad[self.origins[place]] = fault(error)
+                del self.rows[place], self.origins[place], self.widths[place]
+
+
+def is_writable(text: str) -> bool:
+    """Whether a text can be written as UTF-8: no lone surrogate is in it.
+
+    >>> is_writable("é"), is_writable("\\ud800")
+    (True, False)
+    """
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _joined(fields: list[str]) -> str:
+    """A line of its fields. Raises TypeError that says which is no string."""
+    try:
+        return "\t".join(fields)
+    except TypeError:
+        return _row(fields)
+
+
+def _check_row(line: str, width: int) -> None:
+    """Raise ValueError unless a line can be written, and has so many fields; 0 for any number."""
+    if width and line.count("\t") != width - 1:
+        raise ValueError(f"returned a field with a tab inside: {line!r}")
+    _line(line)
+
+
+def _row(result: object) -> str:
+    """The line of a list of fields. Raises TypeError or ValueError if it is none."""
     if not isinstance(result, list | tuple) or not result:
         raise TypeError(f"returned {result!r}, not a list of strings")
-    return [_value(value) for value in result]
+    try:
+        line = "\t".join(result)
+        if line.count("\t") == len(result) - 1 and "\n" not in line and (line.isascii() or line.encode()):
+            return line
+    except (TypeError, UnicodeEncodeError):
+        pass
+    return "\t".join([_value(value) for value in result])  # one of them says what is wrong
 
 
 def _value(result: object) -> str:
@@ -155,52 +342,6 @@ def _line(result: object) -> str:
         raise TypeError(f"returned {result!r}, not a string")
     if "\n" in result:
         raise ValueError(f"returned a line break: {result!r}")
-    result.encode()  # a lone surrogate could not be written
+    if not result.isascii():
+        result.encode()  # a lone surrogate could not be written
     return result
-
-
-class _Code(NamedTuple):
-    """A file that has been run, and what its bytes are known by."""
-
-    module: ModuleType
-    fingerprint: str
-
-
-def _run(file: Path) -> _Code:
-    """Run a file as a module of its own. Raises ConfigError, with the line, if it cannot be read or run."""
-    source, module = read_bytes(file, kind=ConfigError), ModuleType(f"volt_user_{file.stem}")
-    module.__file__ = str(file)
-    try:
-        exec(compile(source, str(file), "exec"), vars(module))
-    except SyntaxError as error:
-        raise ConfigError(f"{file}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
-        raise ConfigError(f"{file}:{_line_of(error, file)}: {type(error).__name__}: {error}") from error
-    return _Code(module, blake2b(source, digest_size=8).hexdigest())
-
-
-def _function(code: _Code, file: Path, name: str) -> Function:
-    """The function of a name. Raises ConfigError if the file has defined none."""
-    names = vars(code.module)
-    function = names.get(name)
-    if not callable(function):
-        functions = [other for other, value in names.items() if inspect.isfunction(value)]
-        near = get_close_matches(name, functions, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
-        raise ConfigError(f"{file}: no function {name!r}; {hint}")
-    found: Function = function
-    return found
-
-
-def _wants_rng(function: Function) -> bool:
-    try:
-        return "rng" in inspect.signature(function).parameters
-    except (ValueError, TypeError):  # some functions of C say nothing about their parameters
-        return False
-
-
-def _line_of(error: Exception, file: Path) -> int:
-    """The innermost line of the file that had a part in an error; 0 if none had."""
-    return next(
-        (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
-    )

@@ -1,0 +1,160 @@
+"""What a command of `volt stream` opens: the stream of a configuration file, or one that has a name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from volt.errors import ConfigError, CorpusError
+from volt_cli.console import say
+from volt_cli.inputs import readable_config, readable_texts
+
+if TYPE_CHECKING:
+    from volt.stream.running.stream import Stream
+
+_PIPELINES = "default, example, multistream and mtdata"
+
+
+def _is_pipeline(name: str | Path) -> bool:
+    """Whether this is the name of a pipeline, and of no file here."""
+    from volt.stream.config.pipelines import PIPELINES
+
+    return str(name) in PIPELINES and (os.path.isdir(name) or not os.path.lexists(name))
+
+
+def _readable(config: Path) -> Path | None:
+    """The same file, or the name of a pipeline. Raises ConfigError if it is neither."""
+    if _is_pipeline(config):
+        return config
+    try:
+        return readable_config(config)
+    except ConfigError as error:
+        raise _hinted(error, str(config)) from None
+
+
+def _hinted(error: ConfigError, name: str) -> ConfigError:
+    """An error that also says which pipeline a name may stand for, if it is near to one."""
+    from difflib import get_close_matches
+
+    from volt.stream.config.pipelines import PIPELINES
+
+    meant = get_close_matches(name, PIPELINES, n=1)
+    return ConfigError(f"{error}, or did you mean the pipeline {meant[0]}?") if meant else error
+
+
+ConfigOrPipeline = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CONFIG|NAME",
+        callback=_readable,
+        help=f"A YAML file (`volt stream schema` documents every key), or a pipeline: {_PIPELINES}.",
+    ),
+]
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SOURCE", help="Of a pipeline: files, folders or globs; of mtdata, names of data sets."),
+]
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """What a pipeline is told, besides its sources."""
+
+    PANEL = "Pipelines"
+
+    weights: Annotated[
+        str, typer.Option(metavar="N,N", help="One weight for each source, as in 2,1; default: all the same.")
+    ] = ""
+    langs: Annotated[str, typer.Option(metavar="L1-L2", help="The languages of mtdata's data sets, as in deu-eng.")] = (
+        ""
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is to be opened: a configuration file, or a pipeline and what it is told."""
+
+    config: Path
+    sources: Sequence[str] = ()
+    options: PipelineOptions = PipelineOptions()
+
+    def __post_init__(self) -> None:
+        if not self.is_pipeline:
+            self._refuse_sources()
+        elif str(self.config) != "mtdata":
+            self._look_for_sources()
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether it is a pipeline."""
+        return _is_pipeline(self.config)
+
+    @property
+    def files(self) -> list[Path]:
+        """The file that says what the stream is, if there is one."""
+        return [] if self.is_pipeline else [self.config]
+
+    def _refuse_sources(self) -> None:
+        """Raise ConfigError if a configuration, which has sources of its own, is given some."""
+        given = [*self.sources[:1], *filter(None, (self.options.weights, self.options.langs))]
+        if given and not os.path.isdir(self.config):
+            from volt.stream.config.pipelines import PIPELINES
+
+            also = f"; to have the pipeline {self.config}, move the file" * (str(self.config) in PIPELINES)
+            raise ConfigError(f"{self.config}: a file that names its own sources; leave {given[0]} out{also}")
+
+    def _look_for_sources(self) -> None:
+        """Raise CorpusError if a source is missing, and say so if it looks like a weight."""
+        try:
+            readable_texts([*self.sources])
+        except CorpusError as error:
+            lost = [source for source in self.sources if source.replace(".", "").isdecimal()]
+            if self.options.weights and lost:
+                told = ",".join([self.options.weights, *lost])
+                raise ConfigError(f"--weights takes one word; write --weights {told}") from None
+            raise error
+
+    def stream(self, **options: Any) -> Stream:
+        """The stream, with these options instead of the configuration's."""
+        from volt.stream.running.stream import Stream
+
+        if not self.is_pipeline:
+            return Stream.from_config(self.config, **options)
+        from volt.stream.config.pipelines import parsed_weights, pipeline_config
+
+        weights = parsed_weights(self.options.weights) if self.options.weights else ()
+        told = pipeline_config(str(self.config), self.sources, weights=weights, langs=self.options.langs)
+        options.pop("user_code", None)
+        return Stream(told.sources, policy=told.policy, files=told.files, **options)
+
+
+def open_stream(
+    what: Path | Opening, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust",
+    quiet: bool = False, **options: Any,
+) -> Stream:  # fmt: skip
+    """The stream of a configuration; options that are None are the configuration's, or the environment's.
+
+    what: a configuration, or what was opened
+    allow: what to do so that code which the configuration names is run
+    quiet: whether warnings are left out
+    """
+    from volt.stream.config.build import warnings_of
+    from volt.stream.running.ranks import from_environment
+
+    if (rank is None) != (world is None):
+        raise ConfigError("--rank and --world go together; give both or none")
+    there = from_environment() if rank is None or world is None else (rank, world)
+    given = {name: value for name, value in options.items() if value is not None}
+    opening = what if isinstance(what, Opening) else Opening(what)
+    try:
+        stream = opening.stream(rank=there[0], world=there[1], **given)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("say user_code=True", allow)) from None
+    for warning in () if quiet else warnings_of(source.source for source in stream.sources):
+        say(warning, mark="warning", style="bold yellow")
+    return stream

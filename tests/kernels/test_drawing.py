@@ -1,0 +1,129 @@
+"""Drawn segmentations are those of naive twins: the same joins for the same draws, and paths as often as told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import groupby
+from math import exp
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.stream.transforms.sentencepiece_sampling import BpeSampler, Drawing, UnigramSampler
+from volt.stream.transforms.sentencepiece_spelling import BYTE, NORMAL, UNUSED, USER, Piece, Spelling
+
+MASK = (1 << 64) - 1
+BPE = [("ab", 0.0), ("bc", -1.0), ("abc", -2.0), ("cd", -2.0), ("bcd", -3.0), ("abcd", -4.0), ("aa", -5.0)]
+UNIGRAM = {"a": -1.0, "b": -2.0, "ab": -1.5, "ba": -2.5, "aba": -3.0, "c": -4.0}
+
+
+class Same:
+    """A library that changes no text."""
+
+    def normalize(self, texts: list[str]) -> list[str]:
+        """The same texts."""
+        return texts
+
+
+def draws(state: int) -> Iterator[float]:
+    """What splitmix64 gives, from 0 to 1 (Steele et al. 2014)."""
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & MASK
+        z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        yield ((z ^ (z >> 31)) >> 11) / (1 << 53)
+
+
+def joined(text: str, scores: dict[str, float], unused: set[str], alpha: float, state: int) -> list[str]:
+    """Join neighbours, best score first and then from the left, passing each pair over once with probability alpha."""
+    parts, chance = [(place, character) for place, character in enumerate(text)], draws(state)
+    waiting, cuts = set[tuple[float, int, str]](), dict[str, tuple[str, str]]()
+
+    def see(place: int) -> None:
+        if 0 <= place < len(parts) - 1 and (made := parts[place][1] + parts[place + 1][1]) in scores:
+            cuts[made] = parts[place][1], parts[place + 1][1]
+            waiting.add((-scores[made], parts[place][0], made))
+
+    for place in range(len(parts) - 1):
+        see(place)
+    while waiting:
+        found = min(waiting)
+        waiting.remove(found)
+        places = {start: place for place, (start, _) in enumerate(parts)}
+        place = places.get(found[1], len(parts))
+        if place + 1 >= len(parts) or parts[place][1] + parts[place + 1][1] != found[2] or next(chance) < alpha:
+            continue
+        parts[place : place + 2] = [(found[1], found[2])]
+        see(place - 1)
+        see(place)
+
+    def split(part: str) -> list[str]:
+        return [piece for half in cuts[part] for piece in split(half)] if part in unused else [part]
+
+    return [piece for _, part in parts for piece in split(part)]
+
+
+@cache
+def sampler_without(unused: frozenset[str]) -> BpeSampler:
+    """The sampler of a model with these pieces unused."""
+    rows = [("<unk>", 0.0, 2), *((character, -9.0, NORMAL) for character in "abc")]
+    rows += [(text, score, UNUSED if text in unused else NORMAL) for text, score in BPE]
+    pieces = [Piece(*row) for row in rows]
+    return BpeSampler.of(Same(), pieces, Spelling.of(pieces, 0, byte_fallback=False))
+
+
+@given(
+    texts=st.lists(st.text("abcdé", max_size=12), min_size=1, max_size=4), alpha=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+    state=st.integers(0, MASK), unused=st.sets(st.sampled_from(["ab", "bc", "abc"])),
+)  # fmt: skip
+def test_joins_are_those_of_a_naive_twin(texts: list[str], alpha: float, state: int, unused: set[str]) -> None:
+    """The same generator passes over the same pairs, ties and pieces that are split back included."""
+    sampler = sampler_without(frozenset(unused))
+    words = np.array([(state + i) & MASK for i in range(len(texts))], np.uint64)
+    found = sampler(texts, words, Drawing(alpha, -1, "pieces")).strings()
+    for text, word, line in zip(texts, words.tolist(), found, strict=True):
+        assert "".join(line.split(" ")) == text
+        runs = groupby(joined(text, dict(BPE), unused, alpha, word), key=lambda piece: piece in ("d", "é"))
+        expected = [piece for is_unknown, run in runs for piece in (["".join(run)] if is_unknown else run)]
+        assert line == " ".join(expected)  # unknown characters that stand together are one piece
+
+
+def paths(text: str) -> Iterator[list[str]]:
+    """All ways to cut a text into pieces; a character that is none is unknown."""
+    if not text:
+        yield []
+    for end in range(1, len(text) + 1):
+        if text[:end] in UNIGRAM or (end == 1 and text[0] not in UNIGRAM):
+            yield from ([text[:end], *rest] for rest in paths(text[end:]))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
+def test_paths_are_drawn_by_their_scores(alpha: float) -> None:
+    """Each path comes as often as exp(alpha · Σ score) says, within five standard deviations."""
+    pieces = [Piece("<unk>", 0.0, 2), *(Piece(text, score, NORMAL) for text, score in UNIGRAM.items())]
+    sampler, n, text = UnigramSampler.of(Same(), pieces, Spelling.of(pieces, 0, byte_fallback=False)), 8000, "abaxbab"
+    words = np.random.default_rng(3).integers(1 << 64, size=n, dtype=np.uint64)
+    found = Counter(sampler([text] * n, words, Drawing(alpha, -1, "pieces")).strings())
+    weights = {" ".join(path): exp(alpha * sum(UNIGRAM.get(piece, -14.0) for piece in path)) for path in paths(text)}
+    assert found.keys() <= weights.keys()
+    for path, weight in weights.items():
+        share = weight / sum(weights.values())
+        assert abs(found[path] - n * share) <= 5 * np.sqrt(n * share * (1 - share)) + 1
+
+
+def test_bytes_and_users_symbols() -> None:
+    """Unknown characters become bytes where there are any; a symbol of the user's is never joined, nor cut."""
+    pieces = [
+        *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)), *(Piece(x, -1.0, NORMAL) for x in "abc"),
+        Piece("ab", 0.0, USER), Piece("bc", -0.5, NORMAL), Piece("<unk>", 0.0, 2),
+    ]  # fmt: skip
+    spelling = Spelling.of(pieces, 261, byte_fallback=True)
+    sampler = BpeSampler.of(Same(), pieces, spelling)
+    words = np.array([7], np.uint64)
+    assert sampler(["cabcé"], words, Drawing(0.0, -1, "pieces")).strings() == ["c ab c <0xC3> <0xA9>"]
+    assert sampler(["cabcé"], words, Drawing(0.0, -1, "ids")).strings() == [f"258 259 258 {0xC3} {0xA9}"]
+    assert spelling.column(np.zeros(0, np.int32), np.zeros(2, np.int64), "pieces").strings() == ["", ""]

@@ -1,0 +1,252 @@
+"""A run goes on with any number of ranks: every output of every epoch comes once, whatever was given before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError, StreamError
+from volt.stream.mixing.mixture import Mixture
+from volt.stream.reading.shares import Part, Remains, joined, parts
+from volt.stream.running.differences import refuse_difference
+from volt.stream.running.merging import continued, merge_states, rank_state
+from volt.stream.running.state import Cursor, State
+
+Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line
+
+
+class Rank:
+    """A rank of a stream of one source, each line of which gives as many outputs as a table says."""
+
+    def __init__(self, table: list[int], block: int, epochs: int, rank: int, world: int) -> None:
+        self._table, self._block = table, block
+        source = {"n_lines": len(table), "block_lines": block, "epochs": epochs}
+        self._configuration = {"seed": 1, "rank": rank, "world": world, "sources": {"a": source}}
+        self._shape: dict[str, Any] = {"rank": rank, "world": world, "epochs": epochs}
+        self._state, self._cursor = State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}), Cursor()
+
+    def restore(self, stored: dict[str, Any]) -> Rank:
+        self._state = continued(State.from_json(stored), self._configuration)
+        self._cursor = self._state.cursors["a"]
+        return self
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
+
+    def _outputs(self, part: Part) -> list[Output]:
+        lines = range(part.start, part.start + part.n_lines)
+        made = [(part.epoch, line, number) for line in lines for number in range(self._table[line])]
+        return [made[index] for index in part.chosen(len(made)).tolist()]
+
+    def given(self) -> Iterator[Output]:
+        """Outputs, from where the rank stands."""
+        stood = self._cursor
+        start, deal = stood.address, stood.deal
+        for part in parts(len(self._table), self._block, deal=deal, start=start, **self._shape):
+            offset = stood.offset if part.address == start else 0
+            self._cursor = Cursor(self._cursor.lines, *part.address, offset, deal=deal)
+            for output in self._outputs(part)[offset:]:
+                self._cursor = self._cursor.moved(1)
+                yield output
+
+
+TABLES = st.lists(st.integers(0, 3), min_size=1, max_size=30)
+RUNS = st.lists(st.tuples(st.integers(1, 7), st.lists(st.integers(0, 40), min_size=7, max_size=7)), max_size=4)
+
+
+@given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
+@settings(max_examples=40)
+def test_every_output_comes_once_whatever_the_ranks(
+    table: list[int], block: int, epochs: int, runs: list[tuple[int, list[int]]], last: int
+) -> None:
+    """Ranks give some outputs, are stopped, merged, and others go on, several times: no output is lost or repeated."""
+    found, stored = Counter[Output](), None
+    for world, amounts in [*runs, (last, [10**6] * 7)]:
+        ranks = [Rank(table, block, epochs, rank, world) for rank in range(world)]
+        for rank, amount in zip(ranks, amounts, strict=False):
+            found.update(islice((rank if stored is None else rank.restore(stored)).given(), amount))
+        stored = merge_states([rank.state for rank in reversed(ranks)])
+        assert stored["n"] == sum(found.values())
+    assert found == Counter(
+        (epoch, line, i) for epoch in range(epochs) for line, n in enumerate(table) for i in range(n)
+    )
+
+
+@given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
+@settings(max_examples=40)
+def test_a_rank_goes_on_in_its_own_world(table: list[int], block: int, world: int, data: st.DataObject) -> None:
+    """A rank's own state gives exactly the rest of its outputs, in order, also behind a merged one."""
+    first = [Rank(table, block, 3, rank, 2) for rank in range(2)]
+    for rank in first:
+        list(islice(rank.given(), data.draw(st.integers(0, 30))))
+    stored = merge_states([rank.state for rank in first])
+    for number in range(world):
+        whole = list(Rank(table, block, 3, number, world).restore(stored).given())
+        rank, n = Rank(table, block, 3, number, world).restore(stored), data.draw(st.integers(0, len(whole)))
+        assert list(islice(rank.given(), n)) == whole[:n]
+        assert list(Rank(table, block, 3, number, world).restore(rank.state).given()) == whole[n:]
+
+
+def test_states_stay_small_when_runs_are_cut_short() -> None:
+    """Ranks that come and go without giving anything leave a state as it was; those that give little, a small one."""
+    table, stored = [1] * 1000, Rank([1] * 1000, 100, 2, 0, 1).state
+    for number, world in enumerate([3, 7, 2, 7, 5, 6, 4, 7, 7, 7, 3, 7]):
+        ranks = [Rank(table, 100, 2, rank, world) for rank in range(world)]
+        if stored["merged"]:
+            for rank in ranks:
+                rank.restore(stored)
+        for rank in ranks[: 0 if number % 2 else world]:
+            list(islice(rank.given(), 3))
+        before, stored = stored, merge_states([rank.state for rank in ranks])
+        if number % 2:
+            assert stored["sources"] == before["sources"]
+    assert len(str(stored)) < 20_000
+    assert stored["n"] == 3 * (3 + 2 + 5 + 4 + 7 + 3)
+
+
+@given(st.permutations([(0, 4), (1, 8), (5, 8), (2, 12), (6, 12), (10, 12), (3, 4)]))
+def test_picks_that_are_all_there_are_one(picks: list[tuple[int, int]]) -> None:
+    """Picks dealt out again and again are joined to what they came from; what is not all there stays."""
+    assert joined(picks) == ((0, 1),)
+    assert joined(picks[1:]) != ((0, 1),)
+    outputs = [Part(0, 0, 1, found).chosen(200).tolist() for found in (tuple(picks[1:]), joined(picks[1:]))]
+    assert outputs[0] == outputs[1]
+
+
+def test_new_ranks_share_what_was_counted() -> None:
+    """What the old ranks counted is divided within one, and nothing of it is lost; the mixture goes on from there."""
+    weights, world = [3.0, 1.0, 0.4], 3
+    names, mixture = "abc", Mixture(weights)
+    mixture.turns(1001)
+    lines = dict(zip(names, mixture.counts.tolist(), strict=True))
+    cursors = {name: Cursor(n) for name, n in lines.items()}
+    merged = State(1001, cursors, {}, 1001, lines, (), 2000, 9, {"columns": 4, "utf": 5}, merged=2)
+    ranks = [rank_state(merged, rank, world) for rank in range(world)]
+    assert [state.n for state in ranks] == [334, 334, 333]
+    assert sum(state.n_read for state in ranks) == 2000
+    assert sum((Counter(state.reasons) for state in ranks), Counter()) == merged.reasons
+    assert all(state.n_faults == sum(state.reasons.values()) == 3 for state in ranks)
+    for name in names:
+        own = [state.cursors[name].lines for state in ranks]
+        assert sum(own) == lines[name]
+        assert max(own) - min(own) <= 1
+    counts = np.array([cursor.lines for cursor in ranks[1].cursors.values()])
+    after = Mixture(weights, counts, since=ranks[1].since, base=np.array([*ranks[1].base.values()]))
+    turns = after.turns(4400)
+    assert np.abs(np.bincount(turns) - np.array([3000, 1000, 400])).max() <= 1
+
+
+def two(**change: Any) -> list[dict[str, Any]]:
+    """The states of two ranks; change: of the second one's configuration."""
+    ranks = [Rank([1] * 10, 4, 2, rank, 2) for rank in (0, 1)]
+    for rank in ranks:
+        list(islice(rank.given(), 3))
+    told = State.from_json(ranks[1].state)
+    return [ranks[0].state, replace(told, configuration={**told.configuration, **change}).to_json()]
+
+
+def test_only_states_of_one_run_are_merged() -> None:
+    """A rank that is missing or there twice, another world, seed, start or a merged state: refused, and why is told."""
+    states = two()
+    merged = merge_states(states)
+    assert merged["merged"] == 2
+    alone = Rank([1] * 10, 4, 2, 0, 1).restore(merged).state
+    other = Rank([1] * 10, 4, 2, 1, 2).restore(merged).state
+    refused = {
+        "those of ranks 0 of 2; give one of each rank": states[:1],
+        "those of ranks 0 of 2, 0 of 2; give one of each": [states[0], states[0]],
+        "those of ranks 1 of 2, 1 of 3; give": [states[1], two(world=3)[1]],
+        "seed: 1 in the state, 2 here": two(seed=2),
+        "configuration.rank is '1', no whole": two(rank="1"),
+        "configuration.world is None, no whole": two(world=None),
+        "one of the states is merged already": [merged, alone],
+        "they began with other sources, or from other states": [states[0], other],
+    }
+    for told, wrong in refused.items():
+        with pytest.raises(StreamError, match=told):
+            merge_states(wrong)
+
+
+def test_ranks_far_apart_are_refused() -> None:
+    """A rank that is said to be very many epochs behind another one is no rank of its run."""
+    states = [State.from_json(state) for state in two()]
+    source = states[0].configuration["sources"]["a"] | {"epochs": None}
+    for number, state in enumerate(states):
+        configuration = state.configuration | {"sources": {"a": source}}
+        states[number] = replace(state, configuration=configuration)
+    lines = states[0].cursors["a"].lines
+    states[0] = replace(states[0], cursors={"a": Cursor(lines, 1 << 40, 0, 1)})
+    with pytest.raises(StreamError, match="epochs of source 'a' apart"):
+        merge_states([state.to_json() for state in states])
+
+
+def test_a_state_of_another_rank_is_refused() -> None:
+    """The remedy is to merge; a merged state is taken by any rank."""
+    states = two()
+    with pytest.raises(StreamError, match=r"is that of another rank: rank: 0 in the state, 1 here; .* merge-states"):
+        Rank([1] * 10, 4, 2, 1, 2).restore(states[0])
+    with pytest.raises(StreamError, match="rank: 1 in the state, 0 here; world: 2 in the state, 1 here"):
+        Rank([1] * 10, 4, 2, 0, 1).restore(states[1])
+    merged = merge_states(states)
+    assert [Rank([1] * 10, 4, 2, rank, 3).restore(merged).state["n"] for rank in range(3)] == [2, 2, 2]
+    with pytest.raises(StreamError, match="n_lines: 10 in the state, 11 here"):
+        Rank([1] * 11, 4, 2, 0, 3).restore(merged)
+
+
+def test_other_weights_are_accepted_by_name() -> None:
+    """Only weights may differ; then the mixture goes on from its counts, and the state says so from then on."""
+    old = {"seed": 1, "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"}}
+    new = {"seed": 1, "sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}}  # type: ignore[index]
+    state = State(6, {"a": Cursor(2), "b": Cursor(4)}, old)
+    with pytest.raises(StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* \(accept=\('weights',\)\)"):
+        continued(state, new)
+    found = continued(state, new, accept=("weights",))
+    assert (found.since, found.base, found.accepted) == (6, {"a": 2, "b": 4}, ("weights",))
+    assert found.configuration == new
+    assert continued(found, new).accepted == ("weights",)
+    assert continued(state, old, accept=("weights",)) == state
+    with pytest.raises(StreamError, match=r"seed: 1 in the state, 2 here; restore it there, or start anew$"):
+        continued(state, {**new, "seed": 2}, accept=["weights"])
+    with pytest.raises(StreamError, match=r"belongs to another stream: sources\.b: "):
+        continued(state, {"seed": 1, "sources": {"a": new["sources"]["a"]}}, accept=["weights"])  # type: ignore[index]
+    with pytest.raises(ConfigError, match="unknown accept 'seed'; choose from weights"):
+        refuse_difference(old, new, accept=["seed"])
+
+
+def test_ended_sources_end_when_all_ranks_have_ended_them() -> None:
+    """A source that has ended in one rank alone goes on in the others."""
+    ended = [State.from_json(state) for state in two()]
+    assert merge_states([replace(state, ended=("a",)).to_json() for state in ended])["ended"] == ["a"]
+    assert merge_states([replace(ended[0], ended=("a",)).to_json(), ended[1].to_json()])["ended"] == []
+
+
+def test_a_deal_begins_with_the_first_epoch_that_is_left() -> None:
+    """Epochs that all ranks have finished are left out, but for the last that was begun."""
+    ranks = [Rank([1] * 4, 9, 3, rank, 2) for rank in (0, 1)]
+    for rank in ranks:
+        assert len(list(rank.given())) == 6
+    deal = merge_states([rank.state for rank in ranks])["sources"]["a"]["deal"]
+    assert [remains["epoch"] for remains in deal] == [2]
+    assert Remains(2).spans == tuple(deal[0]["spans"])
+
+
+def test_epochs_that_were_begun_stay_begun() -> None:
+    """Ranks apart by an epoch are merged, and those that follow stop before the later one: it is not given anew."""
+    first = [Rank([1] * 8, 2, 3, rank, 2) for rank in (0, 1)]
+    found = [*islice(first[0].given(), 7), *islice(first[1].given(), 1)]
+    second = [Rank([1] * 8, 2, 3, rank, 3).restore(merge_states([rank.state for rank in first])) for rank in range(3)]
+    for rank in second:
+        found += islice(rank.given(), 1)
+    stored = merge_states([rank.state for rank in second])
+    assert [remains["epoch"] for remains in stored["sources"]["a"]["deal"]] == [0, 1]
+    found += Rank([1] * 8, 2, 3, 0, 1).restore(stored).given()
+    assert sorted(found) == [(epoch, line, 0) for epoch in range(3) for line in range(8)]

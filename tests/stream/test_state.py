@@ -1,0 +1,232 @@
+"""A state is what a stream has written, or it is refused: by the name of what is wrong, or by its checksum."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volt.errors import StreamError
+from volt.stream.reading.shares import Part, Remains
+from volt.stream.running.state import Cursor, State, check_cursor, check_offset, checksum
+from volt.stream.running.state_file import load_state, save_state
+
+SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
+DEAL = (Remains(2, ((0, 8), (20, 30)), (Part(2, 8, 8, ((3, 2), (6, 2))),)), Remains(3, ((0, 40),)))
+CURSORS = {"wmt": Cursor(50, 3, 0, 5, deal=DEAL), "crawl": Cursor(20, 0, 16, 4, 2, 3)}
+STATE = State(
+    70, CURSORS, {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}}, 60,
+    {"wmt": 40, "crawl": 20}, ("crawl",), 90, 3, {"columns": 2, "utf": 1}, ("weights",),
+)  # fmt: skip
+
+
+def sealed(stored: dict[str, Any]) -> dict[str, Any]:
+    """With the checksum of what it holds."""
+    return {**stored, "checksum": checksum(stored)} if "checksum" in stored else stored
+
+
+def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+    """Through JSON and through a file; what the version of VOLT is makes no difference."""
+    assert State.from_json(json.loads(json.dumps(STATE.to_json()))) == STATE
+    save_state(STATE.to_json(), tmp_path / "state.json")
+    assert load_state(tmp_path / "state.json") == STATE.to_json()
+    assert State.from_json(sealed(STATE.to_json() | {"volt": "9.9"})) == STATE
+
+
+def places(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where something stands in nested lists and mappings."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*at, key)
+        yield from places(inner, (*at, key))
+
+
+def changed(draw: random.Random, stored: dict[str, Any]) -> dict[str, Any]:
+    """A state in which a value is another one, or one of another kind, or gone, or one too many."""
+    stored = deepcopy(stored)
+    where = draw.choice([*places(stored)])
+    holder: Any = stored
+    for key in where[:-1]:
+        holder = holder[key]
+    value, kind = holder[where[-1]], draw.randrange(4)
+    if kind == 0:
+        del holder[where[-1]]
+    elif kind == 1:
+        others: list[Any] = [
+            None,
+            True,
+            -1,
+            1.5,
+            1 << 62,
+            float("nan"),
+            "",
+            "1",
+            [],
+            {},
+            [value],
+            {"a": value},
+            10**400,
+        ]
+        holder[where[-1]] = draw.choice([other for other in others if other != value or type(other) is not type(value)])
+    elif kind == 2 and isinstance(value, int):
+        holder[where[-1]] = value + draw.choice([-5, -1, 1, 5, 1 << 40])
+    elif isinstance(holder, dict):
+        holder[draw.choice([key for key in ("x", "cursors", "lines", "", "n ", "deal") if key not in holder])] = value
+    else:
+        holder.append(deepcopy(value))
+    return stored
+
+
+def test_what_was_changed_is_refused() -> None:
+    """Whatever is another value, gone or one too many, the checksum tells, if nothing else does."""
+    draw, stored = random.Random(1), STATE.to_json()
+    for _ in range(100):
+        damaged = changed(draw, stored)
+        with pytest.raises(StreamError, match=r"state.*(take one|start the stream anew|this is version)"):
+            State.from_json(damaged)
+
+
+def test_what_was_changed_with_its_checksum_is_refused_or_well_formed() -> None:
+    """With a right checksum too: what a state cannot be is refused by name; all else is a state that can be written."""
+    draw, stored, refused = random.Random(2), STATE.to_json(), list[str]()
+    for _ in range(200):
+        damaged = changed(draw, stored)
+        try:
+            found = State.from_json(damaged := sealed(damaged))
+            assert json.dumps(found.to_json()) == json.dumps(sealed({**damaged, "volt": stored["volt"]}))
+        except StreamError as error:
+            refused.append(str(error))
+    assert len(refused) > 100
+    assert not [told for told in refused if "checksum" in told and "has no 'checksum'" not in told]
+
+
+def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
+    """Flipped, cut and doubled bytes of a file: refused with its path, or what JSON reads is as it was."""
+    draw, path, refused = random.Random(3), tmp_path / "state.json", list[str]()
+    save_state(STATE.to_json(), path)
+    data = path.read_bytes()
+    for number in range(100):
+        at, damaged = draw.randrange(len(data) - 1), bytearray(data)
+        if number % 3 == 0:
+            damaged[at] ^= 1 << draw.randrange(8)
+        elif number % 3 == 1:
+            del damaged[at:]
+        else:
+            damaged[at:at] = damaged[at : at + draw.randrange(1, 9)]
+        path.write_bytes(damaged)
+        try:
+            assert load_state(path) == STATE.to_json()
+        except StreamError as error:
+            refused.append(str(error))
+    assert len(refused) > 90
+    assert all(told.startswith(f"{path}: ") for told in refused)
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "the state has no 'since'": {"since": ...},
+    "the state has an unknown key, cursors": {"cursors": {}},
+    "the state's ended is 'wmt', no list": {"ended": "wmt"},
+    "the state's ended names something twice": {"ended": ["wmt", "wmt"]},
+    "the state's ended names what is no source": {"ended": ["news"]},
+    "the state's accepted is 7, no text": {"accepted": [7]},
+    "the state's volt is None, no text": {"volt": None},
+    "the state's merged is 1.0, no whole number": {"merged": 1.0},
+    "the state is merged, and yet stands within": {"merged": 2},
+    "the state's since, 61, is not the sum of base": {"since": 61},
+    "the state's since, 75, is not the sum of base, or beyond n": {"since": 75, "base": {"wmt": 75, "crawl": 0}},
+    "the state's n_faults, 4, is not the sum of its reasons": {"n_faults": 4},
+    "the state's base are not the sources": {"base": {"wmt": 60}},
+    "the state's sources are not the sources of its configuration": {"configuration": {"sources": {"wmt": {}}}},
+    "the state's configuration.sources is 5, no mapping": {"configuration": {"sources": 5}},
+    "the state's sources.wmt is 5, no mapping": {"sources": {"wmt": 5}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", WRONG)
+def test_what_is_wrong_is_told_by_name(told: str) -> None:
+    """Each with a right checksum."""
+    stored = {key: value for key, value in {**STATE.to_json(), **WRONG[told]}.items() if value is not ...}
+    with pytest.raises(StreamError, match=re.escape(told)):
+        State.from_json(sealed(stored))
+
+
+PLACES: dict[str, dict[str, Any]] = {
+    "no 'sources.wmt.deal'": {"deal": ...},
+    "sources.wmt.deal has 0 items, and deal_items says otherwise": {"deal": []},
+    "sources.wmt.start is -2, no whole number from 0 up": {"start": -2},
+    "sources.wmt.offset is 51, more than was given": {"offset": 51},
+    "sources.wmt.offset is 5, more than was given, or less than before": {"before": 6},
+    "sources.wmt.start is None, and yet lines of a part": {"start": None},
+    "sources.wmt.deal leaves an epoch out": {"deal": [{"epoch": epoch, "spans": [], "begun": []} for epoch in (1, 3)]},
+    "deal.0 names line 4 of the epoch twice": {"deal": [{"epoch": 2, "spans": [[0, 5], [4, 6]], "begun": []}]},
+    "deal.0 names line 4 of the epoch twice, or a span without": {
+        "deal": [{"epoch": 2, "spans": [[4, 4]], "begun": []}]
+    },
+    "deal.0.spans has 3 items, not 2": {"deal": [{"epoch": 2, "spans": [[1, 2, 3]], "begun": []}]},
+    "deal.0.begun.picks is 0, no whole number from 1 up": {
+        "deal": [{"epoch": 2, "spans": [], "begun": [{"start": 0, "n_lines": 1, "picks": [[1, 0]]}]}]
+    },
+    "has no outputs left": {"deal": [{"epoch": 2, "spans": [], "begun": [{"start": 0, "n_lines": 1, "picks": []}]}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", PLACES)
+def test_a_place_that_cannot_be_is_told_by_name(told: str) -> None:
+    """Each with a right checksum."""
+    stored = STATE.to_json()
+    source = {**stored["sources"]["wmt"], **PLACES[told]}
+    stored["sources"]["wmt"] = {key: value for key, value in source.items() if value is not ...}
+    with pytest.raises(StreamError, match=re.escape(told)):
+        State.from_json(sealed(stored))
+
+
+@pytest.mark.parametrize(
+    ("told", "cursor", "options"),
+    [
+        ("is beyond the end of the source, which has 3 epochs", Cursor(9, 3, 0, 1), {"epochs": 3}),
+        ("is beyond the end of the source", Cursor(9, 2, 0, 1, deal=DEAL), {"epochs": 3}),
+        ("start: no part of this rank begins at line 5 of epoch 0", Cursor(9, 0, 5, 1), {}),
+        ("start: no part of this rank begins at line 40 of epoch 0", Cursor(9, 0, 40, 1), {}),
+        ("begins at line 0 of epoch 0", Cursor(9, 0, 0, 1), {"rank": 1, "world": 2}),
+        ("epoch is 1, where nothing has been given", Cursor(9, 1, 0, 1, deal=DEAL), {}),
+        ("epoch is 3, where nothing has been given", Cursor(9, 3, deal=DEAL), {}),
+        ("begins at line 16 of epoch 2", Cursor(9, 2, 16, 1, deal=DEAL), {}),
+        ("chunk is 8, which its part does not have", Cursor(9, 0, 8, 1, 8), {}),
+        ("chunk is 1, which its part does not have", Cursor(9, 2, 8, 1, 1, deal=DEAL), {}),
+        ("goes beyond the 29 lines", Cursor(9, 2, deal=DEAL), {"n_lines": 29}),
+        ("goes beyond the 40 lines of the source, or its parts", Cursor(9, 2, deal=DEAL), {"block_lines": 7}),
+    ],
+)
+def test_places_outside_the_source_are_refused(told: str, cursor: Cursor, options: dict[str, Any]) -> None:
+    """Epochs beyond the end or before the start, and lines at which no part of the rank begins."""
+    with pytest.raises(StreamError, match=f"sources.wmt.*{told}.*take one that a stream has written"):
+        check_cursor(cursor, "wmt", **{"n_lines": 40, "block_lines": 8, "epochs": None, **options})
+
+
+def test_places_of_the_source_are_taken() -> None:
+    """Parts of a whole epoch, of what is left, begun ones among them, and before the first."""
+    whole = {"n_lines": 40, "block_lines": 8, "epochs": None}
+    for cursor in (Cursor(), Cursor(9, 0, 32, 1), Cursor(9, 1 << 40, 8, 0, 7)):
+        found = check_cursor(cursor, "wmt", **whole)  # type: ignore[arg-type]
+        assert cursor.address == (found and found.address)
+    for epoch, start, offset in ((2, None, 0), (2, 8, 1), (2, 28, 1), (3, 8, 1), (4, 0, 1)):
+        cursor = Cursor(9, epoch, start, offset, deal=DEAL)
+        found = check_cursor(cursor, "wmt", **{**whole, "epochs": 5})  # type: ignore[arg-type]
+        assert cursor.address == (found and found.address)
+    with pytest.raises(StreamError, match="offset is 9, in a part of 8 lines"):
+        check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=8)
+
+
+@pytest.mark.parametrize(("version", "why"), [(1, "fields counted from 0"), (2, "ranks shared blocks")])
+def test_older_states_are_refused_and_why_is_told(version: int, why: str) -> None:
+    """They would go on with other lines."""
+    with pytest.raises(StreamError, match=f"state of version {version} was taken when {why}.*start the stream anew"):
+        State.from_json(STATE.to_json() | {"version": version})
+    with pytest.raises(StreamError, match="version True, cannot be continued"):
+        State.from_json(STATE.to_json() | {"version": True})

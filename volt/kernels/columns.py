@@ -1,0 +1,236 @@
+"""Values of many lines as views into one buffer: cut at tabs, written one after the other, put side by side.
+
+The compiled loops of `volt.stream.transforms.column`. A value is its start in `data` and its size, in bytes; a size of
+−1 says that a line has no such field.
+
+>>> data, starts, sizes = np.frombuffer(b"a\\tbc\\td", np.uint8), np.array([0]), np.array([6])
+>>> cut_starts, cut_sizes = np.empty((2, 1), np.int64), np.empty((2, 1), np.int64)
+>>> cut(data, starts, sizes, cut_starts, cut_sizes)
+True
+>>> cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
+(np.int64(0), np.int64(1), np.int64(2), np.int64(4))
+"""
+
+from typing import Any
+
+import numpy as np
+
+from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.compiling import inlined, releasing
+from volt.kernels.memory import load64, places_of, prefetch, store64, trailing_zeros
+
+TAB, END = 9, 10
+_BLOCK = 64  # bytes that are looked at at a time
+_AHEAD = 8  # values that are brought into the cache ahead of their turn
+
+
+@releasing
+def line_ends(data: IntArray, ends: LongArray) -> int:
+    """Note where line feeds stand, as far as there is room. Returns how many there are.
+
+    ends: int64, is written
+    """
+    n, place = 0, 0
+    while place + _BLOCK <= len(data):
+        found = places_of(data, place, END)
+        while found != 0:
+            if n < len(ends):
+                ends[n] = place + np.int64(trailing_zeros(found))
+            n += 1
+            found &= found - np.uint64(1)
+        place += _BLOCK
+    for last in range(place, len(data)):
+        if data[last] == END:
+            if n < len(ends):
+                ends[n] = last
+            n += 1
+    return n
+
+
+@inlined
+def next_tab(data: IntArray, place: int, end: int) -> Any:
+    """Where the next tab stands, from a place on; `end` if none stands before it."""
+    while place < end and place + _BLOCK <= len(data):
+        found = places_of(data, place, TAB)
+        if found != 0:
+            tab = place + np.int64(trailing_zeros(found))
+            return tab if tab < end else end
+        place += _BLOCK
+    while place < end and data[place] != TAB:
+        place += 1
+    return place if place < end else end
+
+
+@releasing
+def cut(data: IntArray, starts: LongArray, sizes: LongArray, cut_starts: LongArray, cut_sizes: LongArray) -> bool:
+    """Cut values at tabs: field k of value i becomes row k, and all that stands behind the others the last row.
+
+    cut_starts, cut_sizes: (n_fields + 1, n) int64, are written
+    Returns whether any value has more than n_fields fields.
+    """
+    last, more = len(cut_starts) - 1, False
+    for i in range(len(starts)):
+        if i + _AHEAD < len(starts):
+            prefetch(data, starts[i + _AHEAD])
+        row, begin, end = 0, starts[i], starts[i] + sizes[i]
+        is_open = sizes[i] >= 0
+        while is_open and row < last:
+            tab = next_tab(data, begin, end)
+            cut_starts[row, i], cut_sizes[row, i] = begin, tab - begin
+            row, begin, is_open = row + 1, tab + 1, tab < end
+        if is_open:
+            cut_starts[last, i], cut_sizes[last, i] = begin, end - begin
+            more, row = True, last + 1
+        for k in range(row, last + 1):
+            cut_starts[k, i], cut_sizes[k, i] = end, -1
+    return more
+
+
+@inlined
+def copy_bytes(data: IntArray, start: int, out: IntArray, at: int, size: int) -> None:
+    """out[at:at + size] = data[start:start + size], eight bytes at a time."""
+    done = 0
+    while done + 8 <= size:
+        store64(out, at + done, load64(data, start + done))
+        done += 8
+    while done < size:
+        out[at + done] = data[start + done]
+        done += 1
+
+
+@releasing
+def write_values(data: IntArray, starts: LongArray, sizes: LongArray, end: int, out: IntArray, ends: LongArray) -> None:
+    """Values one after the other, each with the byte `end` behind it; a missing one as if it were empty.
+
+    out: (sum of the sizes + n,) uint8, is written
+    ends: (n,) int64, is set to where each value ends, the byte behind it included
+    """
+    at = 0
+    for i in range(len(starts)):
+        if i + _AHEAD < len(starts):
+            prefetch(data, starts[i + _AHEAD])
+        size = max(sizes[i], 0)
+        copy_bytes(data, starts[i], out, at, size)
+        out[at + size] = end
+        at += size + 1
+        ends[i] = at
+
+
+@releasing
+def put_values(
+    data: IntArray, starts: LongArray, sizes: LongArray, is_first: bool, out: IntArray, places: LongArray
+) -> None:
+    """Write one value of each line where the line has got to, behind a tab unless it is the first; and move on.
+
+    out: uint8, is written;  places: (n,) int64, where each line has got to
+    """
+    for i in range(len(starts)):
+        if i + _AHEAD < len(starts) and sizes[i + _AHEAD] > 0:
+            prefetch(data, starts[i + _AHEAD])
+        if sizes[i] >= 0:
+            at = places[i]
+            if not is_first:
+                out[at] = TAB
+                at += 1
+            copy_bytes(data, starts[i], out, at, sizes[i])
+            places[i] = at + sizes[i]
+
+
+@releasing
+def number_sizes(ids: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
+    """How many bytes the numbers of each value take as text, with a space between two; −1 stays."""
+    for i in range(len(starts)):
+        total = sizes[i] - 1
+        for place in range(starts[i], starts[i] + max(sizes[i], 0)):
+            number, total = np.int64(ids[place]), total + 1
+            if number < 0:
+                number, total = -number, total + 1
+            while number >= 10:
+                number, total = number // 10, total + 1
+        out[i] = max(total, 0) if sizes[i] >= 0 else -1
+
+
+@releasing
+def write_numbers(ids: IntArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: IntArray) -> None:
+    """The numbers of each value as text, so that value i ends at ends[i]; digits are written from the last on."""
+    for i in range(len(starts)):
+        at = ends[i]
+        for back in range(max(sizes[i], 0)):
+            number = np.int64(ids[starts[i] + sizes[i] - 1 - back])
+            left = abs(number)
+            while True:
+                at -= 1
+                out[at] = 48 + left % 10
+                left //= 10
+                if left == 0:
+                    break
+            if number < 0:
+                at -= 1
+                out[at] = 45
+            if back < sizes[i] - 1:
+                at -= 1
+                out[at] = 32
+
+
+@releasing
+def shuffle(words: IntArray, order: LongArray) -> None:
+    """Permute `order` (R. Durstenfeld, 1964), each choice by the upper half of a random word.
+
+    words: (n,) uint64;  order: (n,) int64, n < 2³², is changed
+    Some permutations are more likely than others, by less than n / 2³².
+    """
+    for i in range(len(order) - 1, 0, -1):
+        j = np.int64((words[i] >> np.uint64(32)) * np.uint64(i + 1) >> np.uint64(32))
+        order[i], order[j] = order[j], order[i]
+
+
+@releasing
+def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
+    """Where the lines stand that were made of those that were read, when these are permuted.
+
+    read, made: (n_read,) and (n_made,) origins, the second in the order of the first
+    order: (n_read,) how the lines that were read are permuted
+    firsts: (n_read + 1,) is written, to work in
+    out: (n_made,) is written
+    Returns how many lines were found: n_made, unless `made` is not in order.
+    """
+    done = 0
+    for i in range(len(read)):
+        firsts[i] = done
+        while done < len(made) and made[done] == read[i]:
+            done += 1
+    firsts[len(read)] = done
+    at = 0
+    for i in order:
+        for line in range(firsts[i], firsts[i + 1]):
+            out[at] = line
+            at += 1
+    return at
+
+
+@inlined
+def mixed(word: Any) -> Any:
+    """A number whose bits all depend on all bits of another: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@releasing
+def draw(first: Any, second: Any, origins: LongArray, out: IntArray) -> None:
+    """A random number for each line, by its origin, and by how many lines of that origin stand right before it.
+
+    first, second: uint64, the key;  out: (n,) uint64, is written
+    """
+    copy = np.uint64(0)
+    for i in range(len(origins)):
+        copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
+        word = mixed(first ^ mixed(np.uint64(origins[i]) * np.uint64(0x9E3779B97F4A7C15) + second))
+        out[i] = mixed(word ^ (second + copy * np.uint64(0xD1B54A32D192ED03)))
+
+
+@releasing
+def scatter(data: IntArray, starts: LongArray, sizes: LongArray, places: LongArray, out: IntArray) -> None:
+    """Write each value at its place: out[places[i]:places[i] + sizes[i]]."""
+    for i in range(len(starts)):
+        copy_bytes(data, starts[i], out, places[i], sizes[i])

@@ -1,0 +1,265 @@
+"""Noise in the values of many lines: misspelt characters, and punctuation that is left out or added.
+
+The compiled loops behind `typos` and `punctuation`. Each value has a seed and draws from a generator of its own,
+SplitMix64 (Steele et al. 2014). No character is cut in two, and no value becomes empty.
+
+>>> data, out, ends = np.frombuffer(b"to be", np.uint8), np.empty(25, np.uint8), np.empty(1, np.int64)
+>>> kinds, seeds = np.array([DROP], np.uint8), np.array([7], np.uint64)
+>>> misspell(data, np.array([0]), np.array([5]), seeds, np.zeros(1), kinds, out, ends)
+>>> bytes(out[: ends[0]])
+b'o e'
+"""
+
+from typing import Any
+
+import numpy as np
+
+from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.column_changes import code_at
+from volt.kernels.columns import copy_bytes, mixed
+from volt.kernels.compiling import inlined, releasing
+from volt.kernels.memory import load64
+
+SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # what can happen to a character
+MOST_GROWTH = 5  # times as many bytes as before: each of one byte, and one of four inserted before each
+MARK, INNER, FINAL, WIDE = 1, 2, 4, 8  # bits of what `change_marks` needs to know of a character
+_SPACE, _STOP, _WIDE_STOP = 0x20, 0x2E, (0xE3, 0x80, 0x82)  # "。" is three bytes
+_TRIES = 64
+
+
+@inlined
+def stepped(state: Any) -> Any:
+    """The next state of a generator."""
+    return state + np.uint64(0x9E3779B97F4A7C15)
+
+
+@inlined
+def fraction(state: Any) -> float:
+    """What the generator draws in a state: a number from 0 up to, and without, 1."""
+    return float(mixed(state) >> np.uint64(11)) * (1.0 / (1 << 53))
+
+
+@inlined
+def next_place(data: IntArray, place: int, end: int) -> int:
+    """Where the character behind the one at a place starts."""
+    place += 1
+    while place < end and data[place] & 0xC0 == 0x80:
+        place += 1
+    return place
+
+
+@inlined
+def put(data: IntArray, place: int, end: int, out: IntArray, at: int) -> int:
+    """Write a character; returns where the next one goes."""
+    for k in range(place, end):
+        out[at] = data[k]
+        at += 1
+    return at
+
+
+@inlined
+def drawn_place(data: IntArray, begin: int, end: int, place: int, state: Any) -> int:
+    """Where a character of a value stands, drawn from all but the spaces; `place` after 64 tries without one."""
+    for _ in range(_TRIES):
+        state = stepped(state)
+        found = begin + int(fraction(state) * (end - begin))
+        if data[found] > _SPACE and data[found] & 0xC0 != 0x80:
+            return found
+    return place
+
+
+@inlined
+def edited(
+    data: IntArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
+) -> tuple[int, int]:
+    """Write what becomes of a character that is hit; returns where to go on reading, and where to go on writing.
+
+    is_bare: nothing of its word has been written yet
+    """
+    after = next_place(data, place, end)
+    has_next = after < end and data[after] > _SPACE
+    if kind == SWAP and has_next:
+        behind = next_place(data, after, end)
+        return behind, put(data, place, after, out, put(data, after, behind, out, at))
+    if kind == DROP and (has_next or not is_bare):
+        return after, at
+    if kind >= INSERT:
+        other = drawn_place(data, begin, end, place, mixed(state))
+        at = put(data, other, next_place(data, other, end), out, at)
+    return after, at if kind == REPLACE else put(data, place, after, out, at)
+
+
+@inlined
+def n_spared(powers: IntArray, limit: float) -> int:
+    """How many of falling numbers are above a limit."""
+    low, high = 0, len(powers)
+    while low < high:
+        middle = (low + high) >> 1
+        if powers[middle] > limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def n_letters(word: Any) -> int:
+    """How many of eight bytes start a character that is no space."""
+    ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+    low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
+    is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
+    is_first = ~word | (word << np.uint64(1))
+    return int(((is_big & is_first & high) >> np.uint64(7)) * ones >> np.uint64(56))
+
+
+@inlined
+def behind_letters(data: IntArray, place: int, end: int, n: int) -> int:
+    """Where the character stands that has n others, spaces not counted, before it."""
+    if n >= end - place:
+        return end
+    while place + 8 <= end:
+        found = n_letters(load64(data, place))
+        if found > n:
+            break
+        place, n = place + 8, n - found
+    while place < end:
+        if data[place] > _SPACE and data[place] & 0xC0 != 0x80:
+            if n == 0:
+                return place
+            n -= 1
+        place += 1
+    return end
+
+
+@releasing
+def misspell(
+    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, powers: IntArray, kinds: IntArray,
+    out: IntArray, ends: LongArray,
+) -> None:  # fmt: skip
+    """Values with misspelt characters. Spaces stay, and of each word one character at least.
+
+    seeds: (n,) uint64
+    powers: (m,) float64, powers[k] is the probability that none of k + 1 characters is hit
+    kinds: what can happen to one that is, equally often
+    out: MOST_GROWTH times as many bytes as there are;  ends: (n,) int64, is set to where each new value ends
+
+    One number tells which of the next m characters is the first that is hit, if any is.
+    """
+    at = 0
+    for i in range(len(starts)):
+        begin, end, first, state = starts[i], starts[i] + max(sizes[i], 0), at, seeds[i]
+        place = begin
+        while place < end:
+            state = stepped(state)
+            spared = n_spared(powers, fraction(state))
+            hit = behind_letters(data, place, end, spared)
+            copy_bytes(data, place, out, at, hit - place)
+            place, at = hit, at + hit - place
+            if hit < end and spared < len(powers):
+                state = stepped(state)
+                kind = kinds[int(fraction(state) * len(kinds))]
+                is_bare = at == first or out[at - 1] <= _SPACE
+                place, at = edited(data, begin, place, end, kind, is_bare, state, out, at)
+        ends[i] = at
+
+
+@inlined
+def told_at(data: IntArray, place: int, end: int, told: IntArray) -> tuple[int, int]:
+    """What a table tells of the character at a place, and its bytes; a place behind the end counts as a mark."""
+    if place >= end:
+        return MARK, 0
+    code, width = code_at(data, place, end)
+    return 0 if code < 0 else int(told[code]), width
+
+
+@inlined
+def last_place(data: IntArray, begin: int, end: int) -> int:
+    """Where the last character before `end` starts."""
+    place = end - 1
+    while place > begin and data[place] & 0xC0 == 0x80:
+        place -= 1
+    return place
+
+
+@inlined
+def final_place(data: IntArray, begin: int, end: int, told: IntArray) -> int:
+    """Where the marks start that a value ends with and that end a sentence."""
+    while end > begin:
+        place = last_place(data, begin, end)
+        if told_at(data, place, end, told)[0] & FINAL == 0:
+            return end
+        end = place
+    return end
+
+
+@inlined
+def thinned(
+    data: IntArray, begin: int, stop: int, end: int, state: Any, drop: float, told: IntArray, out: IntArray, at: int
+) -> int:
+    """Write a value as far as `stop`, without some of its marks; returns where the next one goes.
+
+    A mark goes with the space before it, or behind it, where it would leave two, or one at an end.
+    """
+    first, place, is_inside = at, begin, False
+    while place < stop:
+        kind, width = told_at(data, place, end, told)
+        behind = place + width
+        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, behind, end, told)):
+            state, is_inside = stepped(state), False
+            if fraction(state) < drop:
+                if behind < stop and data[behind] == _SPACE and (at == first or out[at - 1] == _SPACE):
+                    behind += 1
+                place = behind
+                continue
+        else:
+            is_inside = data[place] > _SPACE
+        at, place = put(data, place, behind, out, at), behind
+    while at > first and out[at - 1] == _SPACE and data[end - 1] != _SPACE:
+        at -= 1
+    return at
+
+
+@inlined
+def is_letter(data: IntArray, place: int, end: int, told: IntArray) -> bool:
+    """Whether neither a mark nor a space stands at a place."""
+    return place < end and data[place] > _SPACE and told_at(data, place, end, told)[0] & MARK == 0
+
+
+@inlined
+def is_blank(out: IntArray, first: int, at: int) -> bool:
+    """Whether nothing but spaces has been written."""
+    while first < at and out[first] <= _SPACE:
+        first += 1
+    return first >= at
+
+
+@releasing
+def change_marks(
+    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, drop: float, final: float, told: IntArray,
+    out: IntArray, ends: LongArray,
+) -> None:  # fmt: skip
+    """Values without some of their punctuation marks, or with a full stop more.
+
+    seeds: (n,) uint64;  drop: the probability that a mark goes
+    final: the probability that the marks at the end go, or that a value which ends in no mark gets a full stop
+    told: (65,536,) uint8 code point → MARK; INNER for one that stays between letters; FINAL; WIDE before a wide stop
+    out: three bytes a value more than there are;  ends: (n,) int64, is set to where each new value ends
+    """
+    at = 0
+    for i in range(len(starts)):
+        begin, end, first, state = starts[i], starts[i] + max(sizes[i], 0), at, stepped(seeds[i])
+        stop, last = end, MARK
+        if fraction(state) < final and begin < end:
+            stop = final_place(data, begin, end, told)
+            last = told_at(data, last_place(data, begin, end), end, told)[0]
+        at = thinned(data, begin, stop, end, state, drop, told, out, at)
+        if is_blank(out, first, at):
+            copy_bytes(data, begin, out, first, end - begin)
+            at = first + end - begin
+        elif last & WIDE:
+            out[at], out[at + 1], out[at + 2] = _WIDE_STOP
+            at += 3
+        elif last & MARK == 0:
+            out[at] = _STOP
+            at += 1
+        ends[i] = at

@@ -1,0 +1,137 @@
+"""Streams that have a name: files and weights from a command line → a configuration, as a file would say it.
+
+    default          one source, as it is
+    example          parallel and back-translated data, mixed; some lines change their case, and the latter get a tag
+    multistream      any number of sources, mixed
+    mtdata           the same, of data sets that MTData downloads
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     told = pipeline_config("default", [file.name], seed=7)
+...     [source.paths == (file.name,) for source in told.sources], told.seed
+([True], 7)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volt.display import counted
+from volt.errors import ConfigError, shown
+
+if TYPE_CHECKING:
+    from volt.stream.config.build import Configuration
+
+_Sources = dict[str, dict[str, Any]]
+_CASE_NOISE = {
+    "choice": [
+        {"weight": 0.95},
+        {"weight": 0.04, "transforms": [{"lower": {"fields": [1]}}]},
+        {"weight": 0.01, "transforms": [{"title": {"fields": [1, 2]}}]},
+    ]
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A stream that has a name.
+
+    about: what it does, in one line.
+    least, most: how many sources it takes; None for any number.
+    names: of its sources; where there are none, they are named after their files.
+    steps: what happens to the lines of each source that has a name.
+    is_mtdata: whether its sources are names of data sets that MTData knows.
+    """
+
+    about: str
+    least: int = 1
+    most: int | None = None
+    names: tuple[str, ...] = ()
+    steps: tuple[tuple[Any, ...], ...] = ()
+    is_mtdata: bool = False
+
+
+PIPELINES = {
+    "default": Pipeline("one source, as it is", most=1),
+    "example": Pipeline(
+        "parallel and back-translated data, with a tag and case noise",
+        least=2, most=2, names=("parallel", "backtranslated"), steps=((_CASE_NOISE,), (_CASE_NOISE, {"tag": "[BT]"})),
+    ),
+    "multistream": Pipeline("any number of sources, mixed by weight"),
+    "mtdata": Pipeline("data sets that MTData downloads, mixed by weight", is_mtdata=True),
+}  # fmt: skip
+
+
+def parsed_weights(text: str) -> tuple[float, ...]:
+    """Weights as they are given in one word. Raises ConfigError if one is no number from 0 up, or all are 0.
+
+    >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
+    ((2.0, 1.0), (0.5, 1.0))
+    """
+    try:
+        weights = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        weights = ()
+    if not any(weights) or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise ConfigError(f"weights={shown(text)}: give one number from 0 up for each source, as in 2,1")
+    return weights
+
+
+def pipeline_config(
+    name: str, sources: Sequence[str], *, weights: Sequence[float] = (), langs: str = "", seed: int = 0
+) -> Configuration:
+    """The configuration of a stream that has a name. Errors call it by that name.
+
+    sources: files, folders and globs; for mtdata, names of data sets
+    weights: one for each source; by default, all the same
+    langs: for mtdata, the codes of both languages, as in deu-eng
+
+    Raises ConfigError if there are too few or too many sources or weights, or a file is missing.
+    """
+    from volt.stream.config.build import built_config
+
+    pipeline = PIPELINES[name]
+    _check(name, pipeline, sources, weights, langs)
+    told = _datasets(sources, langs) if pipeline.is_mtdata else _files(pipeline, sources)
+    for source, weight in zip(told.values(), weights, strict=False):
+        source["weight"] = float(weight)
+    for source, steps in zip(told.values(), pipeline.steps, strict=False):
+        source["transforms"] = list(steps)
+    return built_config({"seed": seed, "sources": told}, path=name)
+
+
+def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Sequence[float], langs: str) -> None:
+    if len(sources) < pipeline.least or (pipeline.most is not None and len(sources) > pipeline.most):
+        wanted = f"{pipeline.least} or more" if pipeline.most is None else f"{pipeline.most}"
+        meaning = f" ({', '.join(pipeline.names)})" * bool(pipeline.names)
+        raise ConfigError(f"{name} has {counted(len(sources), 'source')}; give {wanted}{meaning}")
+    if weights and len(weights) != len(sources):
+        raise ConfigError(
+            f"{name} has {counted(len(weights), 'weight')} for {counted(len(sources), 'source')}; give one for each"
+        )
+    if pipeline.is_mtdata and not langs:
+        raise ConfigError(f"{name}: which languages is not said; give langs, as in langs=deu-eng")
+    if langs and not pipeline.is_mtdata:
+        raise ConfigError(f"langs={langs}: {name} reads files, which have their languages; leave it out")
+
+
+def _files(pipeline: Pipeline, paths: Sequence[str]) -> _Sources:
+    """Sources of files: under the pipeline's names, or their own, with their folders where two are the same."""
+    names = list(pipeline.names) or [Path(path).name for path in paths]
+    if len(set(names)) < len(names):
+        names = list(paths)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"source {shown(twice)} is given twice; give it once, with the sum of the weights")
+    return {name: {"path": path} for name, path in zip(names, paths, strict=True)}
+
+
+def _datasets(names: Sequence[str], langs: str) -> _Sources:
+    """Sources of data sets, which are on this machine afterwards."""
+    from volt.stream.config.mtdata import downloaded
+
+    return {name: {"pair": downloaded(name, langs=langs)} for name in names}

@@ -1,0 +1,200 @@
+"""The cache folder: for each indexed file an index of JSON, and perhaps a copy of its pieces that the index leads to.
+
+An entry belongs to one path, size and times of change. Index and copy are made in one pass, and appear whole or not at
+all. One process makes them, and others that want the same wait. An index holds a checksum of itself: one that is
+damaged, or does not fit its file, is made again.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     entry = Entry.of(Path(folder), identity_of(__file__), "lines")
+...     entry.store({"n": 3})
+...     entry.load(), prune(Path(folder))
+({'n': 3}, 0)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+from volt.files.atomic import write_atomic
+from volt.files.parts import sweep
+from volt.stream.reading.shard import Identity, identity_of
+
+VERSION = 6
+_INDEX, _COPY, _OLD_COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lines.zst", ".lock")  # zstd: up to version 3
+_NAME = re.compile(rf"([0-9a-f]{{24}})({'|'.join(map(re.escape, _SUFFIXES))})")
+Record = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the cache keeps for one file: `index`, `copy` and `lock` are its paths, of which there need be none.
+
+    source: the file's `identity_of`
+    """
+
+    index: Path
+    source: Identity
+
+    @classmethod
+    def of(cls, cache: Path, source: Identity, *key: object) -> Entry:
+        """The entry for a file. key: whatever else index and copy depend on, JSON-able."""
+        name = blake2b(json.dumps([VERSION, source, *key]).encode(), digest_size=12).hexdigest()
+        return cls(cache / f"{name}{_INDEX}", source)
+
+    @property
+    def copy(self) -> Path:
+        """The split copy."""
+        return self.index.with_suffix(_COPY)
+
+    @property
+    def lock(self) -> Path:
+        """What is locked while index and copy are made."""
+        return self.index.with_suffix(_LOCK)
+
+    def load(self) -> Record | None:
+        """What the index holds, if it is there and whole. Its time of change becomes that of its last use."""
+        if (stored := _stored(self.index)) is None:
+            return None
+        with suppress(OSError):  # a folder that may only be read can still be used
+            os.utime(self.index)
+        record: Record = stored["record"]
+        return record
+
+    def store(self, record: Record) -> None:
+        """Write the index. Raises OutputError if it cannot be."""
+        told = {"version": VERSION, "check": _check(record), "source": self.source, "record": record}
+        with write_atomic(self.index) as file:
+            file.write(json.dumps(told).encode())
+
+    def kept(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
+        """What the index stands for, made now if there is none.
+
+        load: of what the index holds; None if that does not fit its file
+        make: the thing, and what the index is to hold
+        Raises OutputError or OSError if the cache cannot be written.
+        """
+        if (found := self._found(load)) is not None:
+            return found
+        self.index.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.lock):
+            if (found := self._found(load)) is not None:  # another process has just made it
+                return found
+            made, record = make()
+            self.store(record)
+            return made
+
+    def _found(self, load: Callable[[Record], T | None]) -> T | None:
+        record = self.load()
+        return None if record is None else load(record)
+
+
+def _stored(index: Path) -> Record | None:
+    """What is written in an index, if it is there and whole."""
+    try:
+        stored: Record = json.loads(index.read_bytes())
+        return stored if stored["version"] == VERSION and stored["check"] == _check(stored["record"]) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _check(record: object) -> str:
+    return blake2b(json.dumps(record).encode(), digest_size=8).hexdigest()
+
+
+@contextmanager
+def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
+    """Hold a lock that dies with the process; whether it is held. waits: until nobody else holds it."""
+    with ExitStack() as files:
+        while True:
+            file = files.enter_context(path.open("w"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+                return
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    break  # else it was swept before it was locked
+        yield True
+
+
+def default_cache() -> Path:
+    """Where indices and split copies are kept unless the caller says otherwise.
+
+    >>> default_cache().name
+    'stream'
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "stream"
+
+
+def cache_size(cache: Path) -> int:
+    """Bytes of all indices and copies in a cache folder.
+
+    >>> cache_size(Path("/nowhere"))
+    0
+    """
+    return sum(_size(path) for stem in _stems(cache) for path in _files(cache, stem))
+
+
+def prune(cache: Path, *, days: float = 30) -> int:
+    """Remove from a cache folder what is damaged, was not used for so many days, or belongs to a file that is gone or
+    has changed. What is being made is left alone, and so is whatever else lies in the folder.
+
+    Gives the bytes that became free.
+
+    >>> prune(Path("/nowhere"))
+    0
+    """
+    freed = 0
+    for stem in _stems(cache):
+        with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it too
+            if is_ours and not _is_wanted(cache, stem, days):
+                freed += sum(map(_size, _files(cache, stem)))
+                for path in _files(cache, stem):
+                    path.unlink(missing_ok=True)
+    for part in cache.glob(".*.part") if cache.is_dir() else ():
+        sweep(part)
+    return freed
+
+
+def _stems(cache: Path) -> list[str]:
+    """The names of the entries in a folder, which holds perhaps other files too."""
+    names = os.listdir(cache) if cache.is_dir() else []
+    return sorted({found[1] for name in names if (found := _NAME.fullmatch(name))})
+
+
+def _files(cache: Path, stem: str) -> list[Path]:
+    """The files of an entry, whether they are there or not; its lock last."""
+    return [cache / f"{stem}{suffix}" for suffix in _SUFFIXES]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _is_wanted(cache: Path, stem: str, days: float) -> bool:
+    """Whether the file of an entry is as it was, and was opened or read not so many days ago."""
+    index, copy, *_ = _files(cache, stem)
+    stored = _stored(index)
+    try:
+        if stored is None or list(identity_of(stored["source"][0])) != stored["source"]:
+            return False
+        used = max(index.stat().st_mtime, copy.stat().st_atime if copy.exists() else 0.0)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return False
+    return time.time() - used < days * 86_400

@@ -1,0 +1,172 @@
+r"""A text file, plain or compressed → pieces of `split_lines` whole lines, which are views into the bytes of the file.
+
+Lines end at "\n" alone. Of a "\r\n", both go, and so does one "\r" at the end of a file that does not end with "\n". A
+byte order mark is no part of the first line. Whether lines are UTF-8 is not looked at.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"one\ntwo\r\nthree") and file.flush()
+...     shard = open_text(file.name, split_lines=2)
+...     shard.counts, [column.strings() for column in shard.read(0)]
+((2, 1), [['one', 'two']])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from volt.files.blocks import is_compressed, read_raw
+from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
+from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index
+from volt.stream.reading.pieces import Packing, noted
+from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
+from volt.stream.reading.shard_cache import Entry, default_cache
+from volt.stream.reading.utf8 import is_utf8
+from volt.stream.transforms.column import Column, line_ends_of
+
+SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
+_READ_SIZE = 1 << 20
+_RETURN = 0x0D
+
+
+@dataclass(frozen=True, slots=True)
+class TextShard(FileShard):
+    """A text file that has been indexed."""
+
+    def read(self, piece: int) -> tuple[Column, ...]:
+        """The lines of a piece, as one column."""
+        column = lines_of(self.pieces.read(piece), is_first=piece == 0)
+        if len(column) != self.counts[piece]:
+            raise self.pieces.changed()
+        return (column,)
+
+
+def lines_of(data: bytes, *, is_first: bool) -> Column:
+    r"""The lines of some bytes, as views. is_first: whether a file starts with them, perhaps with a byte order mark.
+
+    >>> lines_of(b"a\tb\r\n\nc\r\r\nd\r", is_first=True).strings()
+    ['a\tb', '', 'c\r', 'd']
+    """
+    text = np.frombuffer(data, np.uint8)
+    ends = line_ends_of(text)
+    if data and not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    starts = np.empty_like(ends)
+    starts[:1] = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
+    starts[1:] = ends[:-1] + 1
+    sizes = ends - starts
+    if b"\r" in data:
+        sizes -= (sizes > 0) & (text[ends - 1] == _RETURN)
+    return Column(text, starts, sizes)
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    r"""The same lines, of bytes without a byte order mark, as bytes.
+
+    >>> split_lines(b"a\tb\r\n\x0bc\n"), split_lines("a\u2028b".encode()) == ["a\u2028b".encode()]
+    ([b'a\tb', b'\x0bc'], True)
+    """
+    is_ended = data.endswith(b"\n")
+    data = data.replace(b"\r\n", b"\n")
+    return (data[:-1] if is_ended else data.removesuffix(b"\r")).split(b"\n")
+
+
+class _Job(NamedTuple):
+    """What is to be indexed, as `open_text` was told."""
+
+    path: str
+    split_lines: int | None
+    max_line: int | None
+
+
+def open_text(
+    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+) -> TextShard:
+    """Index a text file, or find its index in the cache.
+
+    split_lines: lines per piece, or None to leave files whole.
+    max_line: the most bytes of a line; None for no limit.
+    Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
+    written.
+    """
+    job = _Job(path, split_lines, max_line)
+    with as_stream_errors(path):
+        check_is_file(path)
+        packing = _packing(job)
+        if packing == "plain" and stamp_of(path)[0] < SMALL:
+            return TextShard(*_indexed(job, packing, None))
+        entry = Entry.of(cache or default_cache(), identity_of(path), "text", split_lines)
+        copy = entry.copy if packing == "frames" else None
+        return TextShard(*kept_index(entry, path, max_line=max_line, make=lambda: _indexed(job, packing, copy)))
+
+
+def _packing(job: _Job) -> Packing:
+    if not is_compressed(job.path):
+        return "plain"
+    return "frames" if job.split_lines else "whole"
+
+
+def _indexed(job: _Job, packing: Packing, copy: Path | None) -> Indexed:
+    """One pass over a file: cut it, copy it if it is to be split, and note what its lines are like."""
+    look = _Look()
+    pieces = noted(job.path, packing, look.at(cut_lines(job.path, job.split_lines, max_line=job.max_line)), copy=copy)
+    return pieces, look.facts()
+
+
+class _Look:
+    """Notes what the pieces that pass are like."""
+
+    def __init__(self) -> None:
+        self.n_lines = self.n_bytes = self.longest = self.first_tab = 0
+        self.hash, self.is_utf8 = blake2b(digest_size=16), True
+
+    def at(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+        """The pieces, each with how many lines it holds."""
+        for piece in pieces:
+            lines = lines_of(piece, is_first=not self.n_lines)
+            self.hash.update(piece)
+            self.is_utf8 = self.is_utf8 and is_utf8(lines.data)
+            self.n_bytes += len(piece)
+            self.longest = max(self.longest, _longest(piece, lines))
+            if not self.first_tab and (tab := piece.find(b"\t")) >= 0:
+                self.first_tab = self.n_lines + piece.count(b"\n", 0, tab) + 1
+            self.n_lines += len(lines)
+            yield piece, len(lines)
+
+    def facts(self) -> Facts:
+        """What they were like."""
+        return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), self.is_utf8)
+
+
+def _longest(piece: bytes, lines: Column) -> int:
+    r"""The bytes of the longest line, "\r" included."""
+    ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
+    return int((ends - lines.starts).max())
+
+
+def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
+    """The bytes of a file's lines, decompressed, n lines at a time; None: all at once.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"one\\ntwo\\nthree") and file.flush()
+    ...     list(cut_lines(file.name, 2, max_line=None))
+    [b'one\\ntwo\\n', b'three']
+    """
+    parts, n_lines, step = list[bytes](), 0, n or 1 << 62
+    for block in read_raw(path, block_size=_READ_SIZE, max_line=max_line):
+        ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
+        start = 0
+        for cut in ends[step - n_lines - 1 :: step].tolist():
+            yield b"".join([*parts, block[start:cut]])
+            parts, start = [], cut
+        parts.append(block[start:])
+        n_lines = (n_lines + len(ends)) % step
+    if rest := b"".join(parts):
+        yield rest

@@ -1,0 +1,225 @@
+"""The states of all ranks of a run → one state, from which any number of ranks go on.
+
+What had been handed out is not handed out again, and what had not been is, once: for each source, what is left of the
+epochs that any rank had begun becomes a deal (volt.stream.reading.shares), which the new ranks divide among them. Each
+new rank is given an equal part of what the old ones had counted, and the mixture counts on from there.
+
+>>> source = {"n_lines": 10, "block_lines": 4, "epochs": None}
+>>> ranks = [{"rank": rank, "world": 2, "sources": {"wmt": source}} for rank in (0, 1)]
+>>> cursors = [Cursor(4, 0, 0, 4), Cursor(4, 0, 5, 4)]
+>>> states = [State(4, {"wmt": cursors[rank]}, ranks[rank], 0, {"wmt": 0}) for rank in (0, 1)]
+>>> merged = State.from_json(merge_states([state.to_json() for state in states]))
+>>> merged.n, merged.cursors["wmt"].deal[0].spans
+(8, ((4, 5), (9, 10)))
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from volt import arguments
+from volt.errors import StreamError
+from volt.stream.reading.shares import Deal, Part, Pick, Remains, Span, joined, remains_of
+from volt.stream.running.differences import differences, refuse_difference
+from volt.stream.running.state import Cursor, State, check_cursor
+from volt.stream.running.state_values import mapping, refusal, whole
+
+_MOST_EPOCHS = 1 << 16  # between the ranks of a run
+_STATES = "give a list of the states of all ranks"
+_OWN = ("rank", "world")  # what the configurations of ranks differ in
+
+
+class _Place(NamedTuple):
+    """Where a rank stands in a source."""
+
+    rank: int
+    cursor: Cursor
+
+
+class _Shape(NamedTuple):
+    """What the division of a source among ranks depends on."""
+
+    n_lines: int
+    block_lines: int
+    epochs: int | None
+    world: int
+
+
+def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One state for any number of ranks, from those of all ranks of a run.
+
+    states: what `Stream.state` gave in each rank, in any order; the ranks need not have given equally many lines
+
+    Raises StreamError if the state of a rank is missing or there twice, or they are not of one run.
+
+    >>> merge_states([])
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: no states to merge; give those of all ranks
+    """
+    found = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
+    if not found:
+        raise StreamError("no states to merge; give those of all ranks")
+    _check_one_run(found)
+    first = found[0]
+    n = sum(state.n for state in found)
+    deals = {name: _merged_deal(name, found) for name in first.cursors}
+    lines = {name: sum(state.cursors[name].lines for state in found) for name in first.cursors}
+    return State(
+        n=n,
+        cursors={name: Cursor(lines[name], deal[0].epoch, deal=deal) for name, deal in deals.items()},
+        configuration={name: value for name, value in first.configuration.items() if name not in _OWN},
+        since=n,
+        base=lines,
+        ended=tuple(name for name in first.cursors if all(name in state.ended for state in found)),
+        n_read=sum(state.n_read for state in found),
+        n_faults=sum(state.n_faults for state in found),
+        reasons=dict(sum((Counter(state.reasons) for state in found), Counter())),
+        accepted=tuple(sorted({name for state in found for name in state.accepted})),
+        merged=len(found),
+    ).to_json()
+
+
+def _check_one_run(states: Sequence[State]) -> None:
+    """Raise StreamError unless these are the states of all ranks of one run."""
+    if any(state.merged for state in states):
+        raise StreamError("one of the states is merged already; give those that the ranks have written")
+    places = [tuple(whole(state.configuration.get(name), f"configuration.{name}") for name in _OWN) for state in states]
+    worlds, ranks = {world for _, world in places}, sorted(rank for rank, _ in places)
+    if len(worlds) > 1 or ranks != list(range(max(worlds))):
+        told = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
+        raise StreamError(
+            f"the states are those of ranks {arguments.shortened(told)}; give one of each rank of one run"
+        )
+    for state in states[1:]:
+        found = [one for one in differences(_common(states[0]), _common(state)) if not one.startswith("rank: ")]
+        if found or [*state.cursors] != [*states[0].cursors] or _deals(state) != _deals(states[0]):
+            told = "; ".join(found) or "they began with other sources, or from other states"
+            raise StreamError(f"the states are not of one run: {told}; give those that its ranks have written")
+
+
+def _common(state: State) -> dict[str, Any]:
+    return {name: value for name, value in state.configuration.items() if name != "rank"}
+
+
+def _deals(state: State) -> list[Deal]:
+    return [cursor.deal for cursor in state.cursors.values()]
+
+
+def _merged_deal(name: str, states: Sequence[State]) -> Deal:
+    """What is left of the epochs of a source that any rank has begun, up to the last of them."""
+    shape, deal = _shape(states[0], name), states[0].cursors[name].deal
+    places = [_Place(state.configuration["rank"], state.cursors[name]) for state in states]
+    for place in places:
+        check_cursor(place.cursor, name, rank=place.rank, **shape._asdict())
+    epochs = [place.cursor.epoch for place in places]
+    first, last = min(epochs), max(*epochs, deal[-1].epoch if deal else 0)
+    if last - first > _MOST_EPOCHS:
+        raise refusal(f"the ranks are {last - first:,} epochs of source {name!r} apart")
+    left = [_left(shape, remains_of(shape.n_lines, deal, epoch), places) for epoch in range(first, last + 1)]
+    while len(left) > 1 and not (left[0].spans or left[0].begun):
+        left = left[1:]
+    return tuple(left)
+
+
+def _shape(state: State, name: str) -> _Shape:
+    place = f"configuration.sources.{name}"
+    told = mapping(mapping(state.configuration.get("sources"), "configuration.sources").get(name), place)
+    n_lines, block_lines = (whole(told.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines"))
+    epochs = told.get("epochs")
+    return _Shape(
+        n_lines, block_lines, None if epochs is None else whole(epochs, f"{place}.epochs", low=1),
+        whole(state.configuration.get("world"), "configuration.world", low=1),
+    )  # fmt: skip
+
+
+def _left(shape: _Shape, remains: Remains, places: Sequence[_Place]) -> Remains:
+    """What all ranks have left of an epoch."""
+    spans, begun = list[Span](), list[Part]()
+    for rank, cursor in places:
+        own = remains.share(rank, shape.world)
+        if remains.epoch == cursor.epoch and cursor.start is not None:
+            own = own.after(cursor.start, cursor.offset, shape.block_lines)
+        if remains.epoch >= cursor.epoch:
+            spans += own.spans
+            begun += own.begun
+    return Remains(remains.epoch, tuple(_side_by_side(spans)), tuple(_gathered(begun)))
+
+
+def _side_by_side(spans: Iterable[Span]) -> list[Span]:
+    """Spans that rise, those that touch each other as one.
+
+    >>> _side_by_side([(5, 8), (0, 2), (2, 3)])
+    [(0, 3), (5, 8)]
+    """
+    found = list[Span]()
+    for start, end in sorted(spans):
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
+    return found
+
+
+def _gathered(begun: Iterable[Part]) -> list[Part]:
+    """Parts that rise, each of them once, with all outputs that are left of it."""
+    picks = dict[Part, list[Pick]]()
+    for part in begun:
+        picks.setdefault(part._replace(picks=()), []).extend(part.picks)
+    return [part._replace(picks=joined(found)) for part, found in sorted(picks.items())]
+
+
+def rank_state(merged: State, rank: int, world: int) -> State:
+    """Where a rank stands when it goes on from a merged state.
+
+    >>> merged = State(7, {"wmt": Cursor(7, 1)}, {"seed": 1}, 7, {"wmt": 7}, merged=2)
+    >>> [rank_state(merged, rank, 3).n for rank in range(3)]
+    [3, 2, 2]
+    """
+    lines = _divided({name: cursor.lines for name, cursor in merged.cursors.items()}, rank, world)
+    reasons = _divided(merged.reasons, rank, world)
+    n = sum(lines.values())
+    return replace(
+        merged, n=n, since=n, base=lines, merged=0,
+        cursors={name: replace(cursor, lines=lines[name]) for name, cursor in merged.cursors.items()},
+        configuration={**merged.configuration, "rank": rank, "world": world},
+        n_read=_divided({"": merged.n_read}, rank, world)[""], n_faults=sum(reasons.values()),
+        reasons={kind: count for kind, count in reasons.items() if count},
+    )  # fmt: skip
+
+
+def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
+    """A rank's part of each number, such that parts, and sums of parts, differ by at most one between ranks.
+
+    >>> [_divided({"a": 4, "b": 3}, rank, 3) for rank in range(3)]
+    [{'a': 2, 'b': 1}, {'a': 1, 'b': 1}, {'a': 1, 'b': 1}]
+    """
+    found, before = dict[str, int](), 0
+    for name, total in totals.items():
+        found[name] = (total + world - 1 - (rank - before) % world) // world
+        before += total % world
+    return found
+
+
+def continued(state: State, configuration: Mapping[str, Any], *, accept: Collection[str] = ()) -> State:
+    """The state from which the stream of a configuration goes on.
+
+    configuration: of the stream, with its rank and its world.
+    accept: differences that are accepted, by name; see `refuse_difference`.
+    Raises StreamError if the state belongs to another stream, or to another rank.
+
+    >>> here = {"rank": 0, "world": 1, "sources": {"wmt": {"weight": 2.0}}}
+    >>> there = here | {"sources": {"wmt": {"weight": 1.0}}}
+    >>> continued(State(7, {"wmt": Cursor(7)}, there), here, accept=["weights"]).since
+    7
+    """
+    if state.merged:
+        state = rank_state(state, configuration["rank"], configuration["world"])
+    accepted = refuse_difference(state.configuration, configuration, accept=accept)
+    if "weights" in accepted:
+        base = {name: cursor.lines for name, cursor in state.cursors.items()}
+        state = replace(state, since=state.n, base=base)
+    told = tuple(sorted({*state.accepted, *accepted}))
+    return replace(state, configuration=dict(configuration), accepted=told)

@@ -1,0 +1,236 @@
+"""Processes that compute blocks, where transforms are Python code that threads could not run at the same time.
+
+The stream's process sends addresses of blocks to workers and gets the blocks back; a worker waits until its block is
+received. If a worker dies, or takes longer than it may, the run ends with an error at once. If the stream's process
+dies, however it dies, its workers end too: each of them watches a pipe that only that process keeps open.
+
+>>> Processes([], Policy(), n=0).close()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import multiprocessing as mp
+import os
+import pickle
+import select
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, SpawnContext
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from volt import arguments
+from volt.errors import ConfigError, StreamError
+from volt.files.threads import MOST_WORKERS
+from volt.stream.reading.faults import Policy
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.ahead import Done
+from volt.stream.running.blocks import ComputedBlock, compute_block
+from volt.stream.running.chunks import Address
+
+StartMethod = Literal["spawn", "fork"]
+Job = tuple[int, Address]  # source, and which of its blocks
+_OUTSTANDING = 4  # blocks that a worker is asked for at a time: one in work, and some to go on with
+_GRACE = 2.0  # seconds that workers have to end by themselves
+
+
+def check_workers(n_workers: int, start_method: str) -> None:
+    """Raise ConfigError if so many workers cannot be started, or not in this way.
+
+    >>> check_workers(-1, "spawn")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 to 256, and spawn or fork
+    """
+    if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
+        found = f"n_workers={n_workers}, start_method={start_method!r}"
+        raise ConfigError(f"{found}: give 0 to {MOST_WORKERS}, and spawn or fork")
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: Any
+    link: Connection
+    step: Any  # the position of the transform that it is at, in memory that both see
+    asked: deque[Job] = field(default_factory=deque)
+    since: float = 0.0
+
+
+class Processes:
+    """A `Pool` of processes, for sources whose transforms are Python code.
+
+    time_limit: seconds that a block may take; a process that takes longer is ended, and the run with it
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[OpenSource],
+        policy: Policy,
+        *,
+        n: int,
+        start_method: StartMethod = "spawn",
+        time_limit: float | None = None,
+    ) -> None:
+        self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
+        self._workers, self._lifeline = list[_Worker](), -1
+        context = mp.get_context("spawn") if start_method == "spawn" else mp.get_context("fork")
+        try:
+            self._start(context, pickle.dumps((tuple(sources), policy)), n)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            self.close()
+            raise StreamError(f"a source or transform cannot be sent to a worker ({error}); use n_workers=0") from error
+        except AssertionError as error:  # of multiprocessing
+            self.close()
+            raise StreamError(f"this process may not start workers ({error}); use n_workers=0") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, context: SpawnContext | ForkContext, task: bytes, n_workers: int) -> None:
+        watched, self._lifeline = os.pipe()
+        try:
+            for _ in range(n_workers):
+                ours, theirs = context.Pipe()
+                others = [self._lifeline, ours.fileno(), *(worker.link.fileno() for worker in self._workers)]
+                inherited = others if isinstance(context, ForkContext) else []
+                life = Connection(os.dup(watched), writable=False)
+                step = context.RawValue("i", -1)
+                arguments = (task, theirs, life, inherited, os.getpid(), step)
+                process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
+                process.start()
+                theirs.close()
+                life.close()
+                self._workers.append(_Worker(process, ours, step))
+        finally:
+            os.close(watched)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a process would soon have nothing to do."""
+        return any(len(worker.asked) < _OUTSTANDING for worker in self._workers)
+
+    def ask(self, source: int, address: Address) -> None:
+        """Have a block computed, by the process that has the least to do."""
+        worker = min(self._workers, key=lambda worker: len(worker.asked))
+        if not worker.asked:
+            worker.since = time.monotonic()
+        worker.asked.append((source, address))
+        try:
+            worker.link.send((source, address))
+        except OSError:
+            self._raise_death(worker)
+
+    def receive(self, timeout: float) -> Sequence[Done]:
+        """What has been done; if there is nothing, whatever comes within so many seconds."""
+        ready = wait([worker.link for worker in self._workers], timeout)
+        found = [self._taken(worker) for worker in self._workers if worker.link in ready]
+        for worker in self._workers:
+            if worker.asked and time.monotonic() - worker.since > self._limit:
+                self._raise_late(worker)
+        return found
+
+    def _taken(self, worker: _Worker) -> Done:
+        """What a process has done. Each sends a head, then the two arrays of the block."""
+        try:
+            head = pickle.loads(worker.link.recv_bytes())
+            if isinstance(head, str):
+                self.close()
+                raise StreamError(f"a worker failed:\n{head}")
+            data = np.frombuffer(worker.link.recv_bytes(), np.uint8)
+            ends = np.frombuffer(worker.link.recv_bytes(), np.int64)
+        except (EOFError, OSError):
+            self._raise_death(worker)
+        worker.since = time.monotonic()
+        source, address = worker.asked.popleft()
+        return source, address, ComputedBlock(data, ends, **head)
+
+    def _raise_late(self, worker: _Worker) -> NoReturn:
+        """End the run, since a process takes too long; the step that it is at is named."""
+        source, address = worker.asked[0]
+        opened = self._sources[source]
+        names = [transform.name for transform in opened.source.transforms]
+        step = f"transform {names[worker.step.value]!r}" if 0 <= worker.step.value < len(names) else "reading"
+        self.close()
+        epoch, start = address.part[:2]
+        where = f"source {opened.name!r}, epoch {epoch}, lines from {start} on, chunk {address.chunk}"
+        remedy = "mend it, or raise time_limit"
+        raise StreamError(f"{where}: {step} has taken more than {self._limit:g} seconds; {remedy}")
+
+    def _raise_death(self, worker: _Worker) -> NoReturn:
+        worker.process.join(_GRACE)
+        code = worker.process.exitcode
+        self.close()
+        how = f"was killed by {signal.Signals(-code).name}" if (code or 0) < 0 else f"ended with status {code}"
+        hint = "; was memory short? Make blocks smaller" if code == -signal.SIGKILL else ""
+        raise StreamError(f"worker process {worker.process.pid} {how}{hint}") from None
+
+    def close(self) -> None:
+        """Close the pipes, which ends the workers; those that do not end in time are killed."""
+        for worker in self._workers:
+            worker.link.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        deadline = time.monotonic() + _GRACE
+        for worker in self._workers:
+            worker.process.join(max(0, deadline - time.monotonic()))
+            if worker.process.exitcode is None:
+                worker.process.kill()
+                worker.process.join()
+        self._workers.clear()
+
+
+def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[int], parent: int, step: Any) -> None:
+    """A worker's life: compute the blocks that are asked for until the parent closes the pipe."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for handle in inherited:
+        os.close(handle)
+    threading.Thread(target=_die_with, args=(life, parent), daemon=True).start()
+    try:
+        _work(link, task, step)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    except BaseException:
+        _report(link, traceback.format_exc())
+    os._exit(0)  # at once: nothing here needs tidying
+
+
+def _work(link: Connection, task: bytes, step: Any) -> None:
+    sources, policy = pickle.loads(task)
+    gc.freeze()  # what is there stays; no need to look at it again and again
+
+    def note(position: int) -> None:
+        step.value = position
+
+    while True:
+        source, address = link.recv()
+        note(-1)
+        block = compute_block(sources[source], address, policy, note)
+        rest = {name: getattr(block, name) for name in ("n_read", "faults", "error", "fields")}
+        link.send_bytes(pickle.dumps(rest))
+        link.send_bytes(block.data.tobytes())
+        link.send_bytes(block.ends.tobytes())
+
+
+def _report(link: Connection, told: str) -> None:
+    with contextlib.suppress(OSError):
+        link.send_bytes(pickle.dumps(told))
+
+
+def _die_with(life: Connection, parent: int) -> None:
+    """End this process when the parent does: its end of the pipe closes, or another process adopts this one."""
+    while not select.select([life], [], [], 1.0)[0] and os.getppid() == parent:
+        pass
+    os._exit(1)

@@ -1,0 +1,330 @@
+"""`Column`: the values of one field of many lines, as views into a buffer that nobody writes to.
+
+    data      the bytes of text (uint8), or ids (int32)
+    starts    where each value starts in data
+    sizes     how many bytes, or ids, each value has; −1 where a line has no such field
+
+To drop, repeat or permute values moves views alone. What changes values makes a new buffer.
+
+>>> column = Column.of(["a house", None, "ein Haus"])
+>>> column.take([2, 0]).strings(), column.sizes.tolist()
+(['ein Haus', 'a house'], [7, -1, 8])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.display import counted
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Longs = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Chosen = Sequence[int] | Longs | Mask
+_NOTHING = np.zeros(0, np.uint8)
+_END = 0x0A
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """The values of one field of many lines.
+
+    data: (n_bytes,) uint8 of UTF-8 text, or (n_ids,) int32
+    starts: (n,) int64
+    sizes: (n,) int64; −1 for a value that is missing
+    memo: what has been measured of the values, by name of the measure, (n,) int64 each; it goes with them
+
+    >>> Column(np.frombuffer(b"lownew", np.uint8), np.array([3, 0]), np.array([3, 3])).strings()
+    ['new', 'low']
+    """
+
+    data: NDArray[Any]
+    starts: Longs
+    sizes: Longs
+    memo: dict[str, Longs] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.data.flags.writeable:  # so that loops are compiled for one kind of buffer
+            object.__setattr__(self, "data", frozen(self.data))
+
+    def __repr__(self) -> str:
+        return f"<Column: {counted(len(self), 'value')} of {'ids' if self.is_ids else 'text'}>"
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def of(cls, values: Sequence[str | None]) -> Column:
+        """A column of text.
+
+        values: None for one that is missing
+
+        >>> Column.of(["low", None]).sizes.tolist()
+        [3, -1]
+        """
+        found = _texts(values)
+        encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in found]
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        starts = np.cumsum(sizes) - sizes
+        if None in found:
+            sizes = np.where([value is None for value in found], -1, sizes)
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), starts, sizes)
+
+    @classmethod
+    def cut(cls, text: bytes | NDArray[np.uint8]) -> Column:
+        r"""The lines of a text, each of which ends with a line feed.
+
+        text: (n_bytes,) of UTF-8
+
+        >>> Column.cut(b"a\n\nb\n").strings()
+        ['a', '', 'b']
+        """
+        data = np.frombuffer(text, np.uint8)
+        ends = line_ends_of(data)
+        starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+        return cls(data, starts, ends - starts)
+
+    @classmethod
+    def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
+        """A column of ids.
+
+        ids: those of all values, one value after the other
+        offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
+
+        >>> Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])).strings()
+        ['5 6', '7']
+        """
+        return cls(ids, offsets[:-1], np.diff(offsets))
+
+    @classmethod
+    def missing(cls, n: int) -> Column:
+        """A field that no line has.
+
+        n: how many lines there are
+        """
+        return cls(_NOTHING, np.zeros(n, np.int64), np.full(n, -1))
+
+    @classmethod
+    def repeated(cls, value: str, n: int) -> Column:
+        """The same text in every line.
+
+        value: the text
+        n: how many lines there are
+
+        >>> Column.repeated("[BT]", 2).strings()
+        ['[BT]', '[BT]']
+        """
+        data = np.frombuffer(value.encode(), np.uint8)
+        return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
+
+    @property
+    def is_ids(self) -> bool:
+        """Whether values are ids, not text."""
+        return self.data.dtype != np.uint8
+
+    @property
+    def present(self) -> Mask:
+        """(n,) bool, which lines have the field."""
+        return self.sizes >= 0
+
+    def take(self, indices: Chosen) -> Column:
+        """Some of the values.
+
+        indices: of values, repeats allowed, or a boolean mask
+        """
+        chosen = np.asarray(indices)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
+        memo = {name: measured.take(chosen) for name, measured in self.memo.items()}
+        return Column(self.data, self.starts.take(chosen), self.sizes.take(chosen), memo)
+
+    def as_text(self) -> Column:
+        """Ids as numbers with a space between two; text as it is."""
+        if not self.is_ids:
+            return self
+        from volt.kernels.columns import number_sizes, write_numbers
+
+        sizes = np.empty(len(self), np.int64)
+        number_sizes(self.data, self.starts, self.sizes, sizes)
+        ends = np.cumsum(np.maximum(sizes, 0))
+        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        write_numbers(self.data, self.starts, self.sizes, ends, out)
+        return Column(out, ends - np.maximum(sizes, 0), sizes)
+
+    def text(self, *, end: int = _END) -> NDArray[np.uint8]:
+        r"""The values one after the other, with a byte behind each; a missing one is as if empty.
+
+        end: that byte, by default a line feed
+
+        >>> bytes(Column.of(["a", "b"]).text())
+        b'a\nb\n'
+        """
+        return self.packed(end=end)[0]
+
+    def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
+        """What `text` gives, and (n,) int64 where each value ends, the byte behind it included.
+
+        end: that byte, by default a line feed
+        """
+        from volt.kernels.columns import write_values
+
+        column = self.as_text()
+        out = np.empty(int(np.maximum(column.sizes, 0).sum()) + len(column), np.uint8)
+        ends = np.empty(len(column), np.int64)
+        write_values(column.data, column.starts, column.sizes, end, out, ends)
+        return out, ends
+
+    def compact(self) -> Column:
+        """The same values in a buffer that holds nothing else, for a few values of a large one.
+
+        >>> len(Column.of(["a", "b"]).take([1]).compact().data)
+        2
+        """
+        if self.is_ids:
+            held = np.maximum(self.sizes, 0)
+            starts = np.cumsum(held) - held
+            ids = self.data[np.repeat(self.starts - starts, held) + np.arange(held.sum())]
+            return Column(ids, starts, self.sizes)
+        data, ends = self.packed()
+        return Column(data, ends - np.maximum(self.sizes, 0) - 1, self.sizes)
+
+    def strings(self) -> list[str]:
+        """The values as text; a missing one is ''."""
+        text = self.text().tobytes().decode("utf-8", "surrogatepass")
+        if text.count("\n") == len(self):
+            return text.split("\n")[:-1]
+        data, column = self.as_text().data.tobytes(), self.as_text()
+        spans = zip(column.starts.tolist(), np.maximum(column.sizes, 0).tolist(), strict=True)
+        return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
+
+    def replaced(self, indices: Chosen, values: Column) -> Column:
+        """The column with other values at some places, text if either is text.
+
+        indices: the places, or a boolean mask
+        values: as many as there are places
+
+        >>> Column.of(["a", "b", "c"]).replaced([2, 0], Column.of(["x", "y"])).strings()
+        ['y', 'b', 'x']
+        """
+        if self.is_ids != values.is_ids:
+            return self.as_text().replaced(indices, values.as_text())
+        starts, sizes = self.starts.copy(), self.sizes.copy()
+        starts[indices], sizes[indices] = values.starts + len(self.data), values.sizes
+        return Column(np.concatenate([self.data, values.data]), starts, sizes)
+
+    def followed(self, other: Column) -> Column:
+        """The values of this column, then those of another.
+
+        other: text or ids; the result is text if either is
+
+        >>> Column.of(["a"]).followed(Column.of(["b"])).strings()
+        ['a', 'b']
+        """
+        if self.is_ids != other.is_ids:
+            return self.as_text().followed(other.as_text())
+        starts = np.concatenate([self.starts, other.starts + len(self.data)])
+        data = np.concatenate([self.data, other.data])
+        return Column(data, starts, np.concatenate([self.sizes, other.sizes]))
+
+    def to_arrow(self) -> pyarrow.Array:
+        """The column as an Arrow array: large_string, or large_list<int32>; a missing value is null.
+
+        >>> Column.of(["a", None]).to_arrow().to_pylist()
+        ['a', None]
+        """
+        import pyarrow as pa
+
+        sizes, mask = np.maximum(self.sizes, 0), ~self.present
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        valid = None if not mask.any() else pa.py_buffer(np.packbits(~mask, bitorder="little"))
+        if self.is_ids:
+            ids = pa.array(self.compact().data, pa.int32())
+            kind = pa.large_list(pa.int32())
+            return pa.Array.from_buffers(kind, len(self), [valid, pa.py_buffer(offsets)], children=[ids])
+        text, ends = self.packed()
+        kept = np.ones(len(text), bool)
+        kept[ends - 1] = False
+        return pa.Array.from_buffers(
+            pa.large_string(), len(self), [valid, pa.py_buffer(offsets), pa.py_buffer(text[kept])]
+        )
+
+    @classmethod
+    def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
+        """The column of an Arrow array; null is missing.
+
+        array: of strings, or of lists of whole numbers
+
+        >>> import pyarrow as pa
+        >>> Column.from_arrow(pa.array(["a", None])).sizes.tolist()
+        [1, -1]
+        """
+        import pyarrow as pa
+
+        if isinstance(array, pa.ChunkedArray):
+            parts = [cls.from_arrow(chunk) for chunk in array.chunks]
+            return reduce(cls.followed, parts) if parts else cls.missing(0)
+        is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
+        array = array.cast(pa.large_list(pa.int32()) if is_list else pa.large_string())
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+        data = array.values.to_numpy() if is_list else np.frombuffer(array.buffers()[2] or b"", np.uint8)
+        sizes = np.diff(offsets)
+        if array.null_count:
+            sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, -1)
+        return cls(data, offsets[:-1], sizes)
+
+
+def _texts(values: Sequence[str | None]) -> list[str | None]:
+    """The values of a column of text, checked."""
+    found = arguments.several(values, "values", one="did you mean Column.of([value])?")
+    if not set(map(type, found)) <= {str, type(None)}:
+        named = ((f"values[{place}]", value) for place, value in enumerate(found))
+        return [None if value is None else str(arguments.text(value, name)) for name, value in named]
+    return found
+
+
+def frozen(data: NDArray[Any]) -> NDArray[Any]:
+    """The same bytes or ids, as an array that cannot be written to.
+
+    >>> frozen(np.zeros(1)).flags.writeable
+    False
+    """
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
+def line_ends_of(data: NDArray[np.uint8]) -> Longs:
+    r"""(n,) int64, where line feeds stand.
+
+    >>> line_ends_of(np.frombuffer(b"a\n\nb", np.uint8)).tolist()
+    [1, 2]
+    """
+    from volt.kernels.columns import line_ends
+
+    data, ends = frozen(data), np.empty(len(data) // 32 + 16, np.int64)
+    if (n := line_ends(data, ends)) > len(ends):
+        ends = np.empty(n, np.int64)
+        line_ends(data, ends)
+    return ends[:n]
+
+
+def concatenated(columns: Sequence[Column]) -> Column:
+    """The values of several columns, one column after the other; text if any is text.
+
+    >>> concatenated([Column.of(["a"]), Column.of([]), Column.of(["b"])]).strings()
+    ['a', 'b']
+    """
+    if len({column.is_ids for column in columns}) > 1:
+        columns = [column.as_text() for column in columns]
+    before = np.cumsum([0, *(len(column.data) for column in columns)])[:-1].tolist()
+    starts = [column.starts + first for column, first in zip(columns, before, strict=True)]
+    data = np.concatenate([column.data for column in columns])
+    return Column(data, np.concatenate(starts), np.concatenate([column.sizes for column in columns]))

@@ -1,0 +1,293 @@
+"""Segmentations of a SentencePiece model, drawn by the stream's own chance.
+
+The library draws otherwise in every process since version 0.2.2, whatever the seed, so a stream that sampled with it
+would not repeat. What is drawn here has the library's distribution:
+
+    BPE               joins, best score first, each passed over once with probability alpha (Provilkov et al. 2020)
+    unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
+    unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library finds
+
+Text is normalised by the library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError, VocabularyError
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.sentencepiece_spelling import BYTE, NORMAL, UNUSED, USER, Form, Ints, Longs, Piece, Spelling
+
+if TYPE_CHECKING:
+    from volt.kernels.drawing import Joins
+
+Words = NDArray[np.uint64]
+UNIGRAM, BPE = 1, 2
+_N_CODES = 0x110000
+_FIRST_STAND_IN, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text holds
+_UNKNOWN_PENALTY = 10.0  # the library's kUnkPenalty
+_USER_MALUS = 0.1  # what it takes off a user-defined symbol
+
+
+class Drawing(NamedTuple):
+    """How to draw, and what to write: the options of `spm_encode`."""
+
+    alpha: float
+    nbest: int
+    form: Form
+
+
+def sampler_of(processor: Any, proto: Any) -> Sampler:
+    """What draws with this model: (values, 64 random bits for each, how) → a column.
+
+    processor: the library's;  proto: the model as protobuf reads it
+    Raises ConfigError if the model has one segmentation only.
+    """
+    pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
+    spelling = Spelling.of(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
+    if proto.trainer_spec.model_type == BPE:
+        return BpeSampler.of(processor, pieces, spelling)
+    if proto.trainer_spec.model_type != UNIGRAM:
+        raise ConfigError("alpha: a model of words or characters has one encoding of a text; leave alpha out")
+    return UnigramSampler.of(processor, pieces, spelling)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BpeSampler:
+    """Draws with a BPE model: of joins that are passed over.
+
+    symbol_of: code point → symbol: a piece, a character of pieces that is none, or −1 − code
+    codes: of the characters of pieces that are none themselves; their symbols follow the pieces'
+    joins: see volt.kernels.drawing
+    user: finds the user-defined symbols of several characters, which have stand-ins
+    """
+
+    processor: Any
+    spelling: Spelling
+    symbol_of: Ints
+    codes: Ints
+    joins: Joins
+    user: re.Pattern[str] | None
+    stand_ins: dict[str, str]
+
+    @classmethod
+    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> BpeSampler:
+        """The sampler of a model."""
+        ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind in (NORMAL, UNUSED)}
+        user = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == USER}
+        extra = sorted(set(chain.from_iterable(ids)) - ids.keys() - user.keys())
+        symbols = ids | {character: len(pieces) + place for place, character in enumerate(extra)}
+        long = sorted((text for text in user if len(text) > 1), key=len, reverse=True)
+        if len(long) > _MOST_USER:
+            raise VocabularyError(f"{len(long)} user-defined symbols; sampling takes {_MOST_USER:,} at most")
+        stand_ins = {text: chr(_FIRST_STAND_IN + place) for place, text in enumerate(long)}
+        single = {stand_ins.get(text, text): number for text, number in (symbols | user).items()}
+        pattern = re.compile("|".join(map(re.escape, long))) if long else None
+        codes = np.fromiter(map(ord, extra), np.int32, len(extra))
+        joins = _joins(pieces, ids, symbols)
+        return cls(processor, spelling, _symbols_of(single), codes, joins, pattern, stand_ins)
+
+    def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
+        """A column of encodings. words: (n,) 64 random bits for each value"""
+        from volt.kernels.drawing import join_lines
+        from volt.kernels.merging import room_of
+        from volt.kernels.words import longest
+
+        texts = self.processor.normalize(list(values))
+        if self.user:
+            texts = [self.user.sub(lambda found: self.stand_ins[found[0]], text) for text in texts]
+        codes, ends = _codes_of(texts)
+        out, out_ends, parts = np.empty(len(codes), np.int32), np.empty_like(ends), np.full(len(self.joins.kept), -1)
+        states = words.view(np.int64).copy()
+        room = room_of(longest(ends))
+        n = join_lines(self.symbol_of[codes], ends, self.joins, parts, how.alpha, states, room, out, out_ends)
+        return self.spelling.column(self._unknown(out[:n]), out_ends, how.form)
+
+    def _unknown(self, numbers: Ints) -> Ints:
+        """The same, with −1 − code for characters that only occur inside pieces."""
+        n = len(self.spelling.starts) - 1
+        extra = numbers >= n
+        numbers[extra] = -1 - self.codes[numbers[extra] - n]
+        return numbers
+
+
+def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]) -> Joins:
+    """All pairs of symbols that spell a piece. ids: of the pieces that joins make"""
+    from volt.kernels.drawing import Joins
+    from volt.kernels.pair_table import ranked_merges
+
+    orders = {score: order for order, score in enumerate(sorted({-pieces[i].score for i in ids.values()}))}
+    rows = [
+        (symbols[text[:cut]], symbols[text[cut:]], number, orders[-pieces[number].score])
+        for text, number in ids.items()
+        for cut in range(1, len(text))
+        if text[:cut] in symbols and text[cut:] in symbols
+    ]
+    _check_size(len(rows))
+    lefts, rights, results, ranks = np.array(rows, np.int32).reshape(-1, 4).T
+    kept = np.ones(max([len(pieces), *(symbol + 1 for symbol in symbols.values())]), np.uint8)
+    kept[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
+    merges = ranked_merges(lefts, rights, results)
+    return Joins(merges.pairs, merges.results, np.ascontiguousarray(ranks), kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnigramSampler:
+    """Draws with a unigram model: of all paths through the lattice.
+
+    symbol_of: code point → symbol of the trie, or −1 − code
+    steps, ends: of the trie: see volt.kernels.drawing
+    scores: (n_pieces,) float64;  unknown: the score of an unknown character
+    depth: the characters of the longest piece
+    """
+
+    processor: Any
+    spelling: Spelling
+    symbol_of: Ints
+    steps: NDArray[np.uint64]
+    pieces: Ints
+    scores: NDArray[np.float64]
+    unknown: float
+    depth: int
+    best: BestSampler
+
+    @classmethod
+    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> UnigramSampler:
+        """The sampler of a model."""
+        from volt.kernels.pair_table import ranked_merges
+
+        scores = _path_scores(pieces)
+        spelled = {
+            piece.text: number for number, piece in enumerate(pieces) if piece.text in scores and piece.kind != BYTE
+        }
+        symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(spelled))))}
+        steps, ends = dict[tuple[int, int], int](), [-1]
+        for text, number in spelled.items():
+            state = 0
+            for character in text:
+                state = steps.setdefault((state, symbols[character]), len(ends))
+                ends += [-1] * (state == len(ends))
+            ends[state] = number
+        _check_size(len(steps))
+        rows = np.array(list(steps), np.int32).reshape(-1, 2)
+        table = ranked_merges(rows[:, 0], rows[:, 1], np.arange(len(rows)))
+        values = np.array([scores.get(piece.text, 0.0) for piece in pieces])
+        depth = max(map(len, spelled), default=1)
+        made = _symbols_of(symbols), table.pairs, np.array(ends, np.int32), values, unknown_score(pieces), depth
+        return cls(processor, spelling, *made, BestSampler.of(processor, pieces, spelling))
+
+    def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
+        """A column of encodings. words: (n,) 64 random bits for each value"""
+        if how.nbest > 1:
+            return self.best(values, words, how)
+        from volt.kernels.drawing import Lattice, Trie, draw_paths
+        from volt.kernels.words import longest
+
+        codes, ends = _codes_of(self.processor.normalize(list(values)))
+        n, n_nodes = longest(ends), longest(ends) * (self.depth + 1)
+        trie = Trie(self.steps, self.pieces, how.alpha * self.scores, how.alpha * self.unknown)
+        nodes = np.empty((3, n_nodes), np.int32)
+        lattice = Lattice(np.empty(n + 1), np.empty(n + 1, np.int32), nodes[0], nodes[1], nodes[2])
+        out, out_ends, states = np.empty(len(codes), np.int32), np.empty_like(ends), words.view(np.int64).copy()
+        n_out = draw_paths(self.symbol_of[codes], codes, ends, trie, states, lattice, out, out_ends)
+        return self.spelling.column(out[:n_out], out_ends, how.form)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BestSampler:
+    """Draws with a unigram model: of the n best paths, which the library finds.
+
+    scores: of each piece, by its text;  unknown: that of an unknown character
+    """
+
+    processor: Any
+    scores: dict[str, float]
+    unknown: float
+    spelling: Spelling
+    ids: dict[str, int]
+
+    @classmethod
+    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> BestSampler:
+        """The sampler of a model."""
+        scores = _path_scores(pieces)
+        ids = {piece.text: number for number, piece in enumerate(pieces) if piece.text in scores}
+        return cls(processor, scores, unknown_score(pieces), spelling, ids)
+
+    def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
+        """A column of encodings. words: (n,) 64 random bits for each value"""
+        drawn = np.ldexp((words >> np.uint64(11)).astype(np.float64), -53)
+        rows = [self._drawn(value, share, how) for value, share in zip(values, drawn.tolist(), strict=True)]
+        if how.form == "pieces":
+            return Column.of([" ".join(row) for row in rows])
+        ids = np.fromiter((self.ids.get(piece, self.spelling.unknown) for piece in chain(*rows)), np.int32)
+        return Column.of_ids(ids, np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64))
+
+    def _drawn(self, value: str, share: float, how: Drawing) -> list[str]:
+        found: list[list[str]] = self.processor.nbest_encode(value, nbest_size=how.nbest, out_type=str)
+        scores = how.alpha * np.array([self._score(row) for row in found])
+        sums = np.cumsum(np.exp(scores - scores.max()))
+        return found[min(int(np.searchsorted(sums, share * sums[-1], side="right")), len(found) - 1)]
+
+    def _score(self, row: Iterable[str]) -> float:
+        """The logarithm of a path's probability."""
+        known = self.scores
+        return sum(known[piece] if piece in known else self.unknown * len(piece) for piece in row)
+
+
+def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
+    """What each piece adds to a path's score, as the library reckons. The first byte of a character counts for all."""
+    best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
+    unknown, scores = unknown_score(pieces), dict[str, float]()
+    for piece in pieces:
+        if piece.kind == NORMAL:
+            scores[piece.text] = piece.score
+        elif piece.kind == USER:
+            scores[piece.text] = len(piece.text) * best - _USER_MALUS
+        elif piece.kind == BYTE:
+            scores[piece.text] = 0.0 if 0x80 <= int(piece.text[3:5], 16) < 0xC0 else unknown
+    return scores
+
+
+def unknown_score(pieces: Sequence[Piece]) -> float:
+    """What an unknown character adds to a path's score.
+
+    >>> unknown_score([Piece("a", -3.0, 1), Piece("<unk>", 0.0, 2)])
+    -13.0
+    """
+    return min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0) - _UNKNOWN_PENALTY
+
+
+def _symbols_of(symbols: dict[str, int]) -> Ints:
+    """The symbol of every code point: that of these characters, or −1 − code."""
+    found = -1 - np.arange(_N_CODES, dtype=np.int32)
+    single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
+    found[list(single)] = list(single.values())
+    return found
+
+
+def _codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
+    """The code points of texts, and where each text's end.
+
+    >>> codes, ends = _codes_of(["ab", "", "c"])
+    >>> codes.tolist(), ends.tolist()
+    ([97, 98, 99], [2, 2, 3])
+    """
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
+    return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+
+
+def _check_size(n_rows: int) -> None:
+    from volt.kernels.pair_table import MOST
+
+    if n_rows > MOST:
+        raise VocabularyError(f"the model's pieces have {n_rows:,} parts; sampling takes {MOST:,} at most")
+
+
+Sampler = BpeSampler | UnigramSampler

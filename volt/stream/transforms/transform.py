@@ -1,0 +1,145 @@
+"""What a transform is, and what it says of itself: its name, its faults, its signature and its files.
+
+A transform turns a `Batch` into a `Batch` and is pure: the same lines and the same chance give the same result, in any
+process and among whatever other lines. Besides the batch it gets the `Chance` of its step, and no other source of
+random numbers.
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True, slots=True)
+... class Upper:
+...     name: str = "upper"
+...     def __call__(self, batch: Batch, chance: Chance) -> Batch:
+...         return batch.map(str.upper)
+>>> Upper()(Batch.of(["a\\tb", "c"]), Chance(1, 2)).lines
+['A\\tB', 'C']
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from volt import arguments
+from volt.errors import ConfigError, StreamError
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+
+MOST_COPIES = 10_000  # of a line, or of a field
+
+
+@runtime_checkable
+class Transform(Protocol):
+    """What a transform or filter is: a picklable object, by habit a frozen dataclass, with a name and a call.
+
+    It may raise LineFault for the lines that it cannot take; the error policy then raises, skips or quarantines them.
+    It may have a method `signature()`, which returns a JSON-able mapping of all that its result depends on; without
+    one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
+    loaded (volt.stream.transforms.opening); the stream calls it once, and then calls what it returned.
+
+    Three attributes, all False by default, say what a stream may rely on:
+    is_compiled: it runs no Python code line by line, so threads can share the work.
+    joins_lines: a line of its result depends on the lines beside it, so it is given whole blocks.
+    keeps_lines: it gives one line for each, in order.
+
+    >>> from volt.stream.transforms.case import Lower
+    >>> isinstance(Lower(), Transform)
+    True
+    """
+
+    @property
+    def name(self) -> str:
+        """How traces and errors call it."""
+
+    def __call__(self, batch: Batch, chance: Chance, /) -> Batch:
+        """The batch, transformed.
+
+        batch: some lines of one block
+        chance: the only source of random numbers
+        """
+
+
+class LineFault(StreamError):
+    """Some lines of the batch that a transform was given are unfit.
+
+    reasons: index in that batch → what is wrong with the line.
+    made: what became of the other lines, if that is known already.
+    The pipeline takes these lines out, as the error policy says, and calls the transform again without them, unless it
+    has been told what became of the others.
+
+    >>> raise LineFault({3: "2 fields, needs 3"})
+    Traceback (most recent call last):
+        ...
+    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 3: 2 fields, needs 3
+    """
+
+    def __init__(self, reasons: Mapping[int, str], *, made: Batch | None = None) -> None:
+        self.reasons = dict(arguments.mapping(reasons, "reasons", remedy="give a dict, index → what is wrong"))
+        if not self.reasons:
+            raise ConfigError("reasons is empty; say what is wrong with one line at least")
+        self.made, first = made, min(self.reasons)
+        super().__init__(f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}")
+
+    def __reduce__(self) -> tuple[partial[LineFault], tuple[dict[int, str]]]:
+        return partial(LineFault, made=self.made), (self.reasons,)
+
+
+def signature(transform: object) -> object:
+    """All that a transform's result depends on, JSON-able: part of the configuration's fingerprint in a saved state.
+
+    >>> signature(("a", 1, None))
+    ['a', 1, None]
+    """
+    own = getattr(transform, "signature", None)
+    if callable(own):
+        return own()
+    if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
+        named = {field.name: signature(getattr(transform, field.name)) for field in dataclasses.fields(transform)}
+        return {"type": type(transform).__name__, **named}
+    if isinstance(transform, Mapping):
+        return {str(key): signature(value) for key, value in transform.items()}
+    if isinstance(transform, str | int | float | bool | None):
+        return transform
+    if isinstance(transform, Iterable):
+        return [signature(item) for item in transform]
+    return _name_of(transform)
+
+
+def files(transform: object) -> list[Path]:
+    """The files that a transform's result depends on: those that it, or one inside it, names by a Path in a field.
+
+    >>> files((Path("a.volt"), {"model": Path("b.model")}, "text"))
+    [PosixPath('a.volt'), PosixPath('b.model')]
+    """
+    if isinstance(transform, Path):
+        return [transform]
+    if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
+        return files([getattr(transform, field.name) for field in dataclasses.fields(transform)])
+    if isinstance(transform, Mapping):
+        return files(list(transform.values()))
+    if isinstance(transform, list | tuple):
+        return [path for item in transform for path in files(item)]
+    return []
+
+
+def is_compiled(transform: object) -> bool:
+    """Whether it runs no Python code line by line."""
+    return bool(getattr(transform, "is_compiled", False))
+
+
+def joins_lines(transform: object) -> bool:
+    """Whether a line of its result depends on the lines beside it."""
+    return bool(getattr(transform, "joins_lines", False))
+
+
+def keeps_lines(transform: object) -> bool:
+    """Whether it gives one line for each, in order."""
+    return bool(getattr(transform, "keeps_lines", False))
+
+
+def _name_of(value: object) -> str:
+    """A stable name for functions and other objects, without the address that repr() shows."""
+    named = getattr(value, "__qualname__", None)
+    return f"{value.__module__}.{named}" if named else type(value).__qualname__
