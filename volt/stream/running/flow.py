@@ -164,9 +164,8 @@ class Flow:
         if not again and not address.part.is_begun:
             self._tally.charge(n_read=block.n_read, faults=block.faults)
             self._fields.update(block.fields)
-        if (
-            tap.n_empty >= 2 * self.sources[source].n_lines
-        ):  # the last of one epoch and the first of the next may be good
+        waits = 2 * self.sources[source].n_lines  # the first line of one epoch may pass, and the last of the next
+        if tap.n_empty >= waits:
             raise StreamError(f"source {tap.name!r}: no line of an epoch passes its transforms; loosen its filters")
         return True
 
