@@ -12,14 +12,12 @@ process can compute any part.
 
 from __future__ import annotations
 
-import json
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Place = str | int
+from volt.stream.transforms.chance import Place, key
 
 
 class Slice(NamedTuple):
@@ -28,24 +26,6 @@ class Slice(NamedTuple):
     piece: int
     first: int
     n_lines: int
-
-
-def key(*place: Place) -> int:
-    """128 bits that stand for a place in a stream, the same on every machine.
-
-    >>> key(1, "wmt", 0) == key(1, "wmt", 0), key(1, "wmt", 0) == key(1, "wmt", 1)
-    (True, False)
-    """
-    return int.from_bytes(blake2b(json.dumps(place).encode(), digest_size=16).digest(), "little")
-
-
-def generator(*place: Place) -> np.random.Generator:
-    """The random generator that belongs to a place.
-
-    >>> generator(1, "wmt").random() == generator(1, "wmt").random()
-    True
-    """
-    return np.random.Generator(np.random.Philox(key=key(*place)))
 
 
 def permutation(n: int, *place: Place) -> NDArray[np.int64]:

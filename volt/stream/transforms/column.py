@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,20 +219,6 @@ class Column:
         starts[indices], sizes[indices] = values.starts + len(self.data), values.sizes
         return Column(np.concatenate([self.data, values.data]), starts, sizes)
 
-    def followed(self, other: Column) -> Column:
-        """The values of this column, then those of another.
-
-        other: text or ids; the result is text if either is
-
-        >>> Column.of(["a"]).followed(Column.of(["b"])).strings()
-        ['a', 'b']
-        """
-        if self.is_ids != other.is_ids:
-            return self.as_text().followed(other.as_text())
-        starts = np.concatenate([self.starts, other.starts + len(self.data)])
-        data = np.concatenate([self.data, other.data])
-        return Column(data, starts, np.concatenate([self.sizes, other.sizes]))
-
     def to_arrow(self) -> pyarrow.Array:
         """The column as an Arrow array: large_string, or large_list<int32>; a missing value is null.
 
@@ -270,7 +255,7 @@ class Column:
 
         if isinstance(array, pa.ChunkedArray):
             parts = [cls.from_arrow(chunk) for chunk in array.chunks]
-            return reduce(cls.followed, parts) if parts else cls.missing(0)
+            return concatenated(parts) if parts else cls.missing(0)
         is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
         array = array.cast(pa.large_list(pa.int32()) if is_list else pa.large_string())
         offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]

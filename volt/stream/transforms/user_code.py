@@ -93,13 +93,13 @@ class User(ConfiguredTransform):
 
     def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
         """Call it line by line."""
-        lines, drawn = batch.lines, chance.generators(batch.origins) if wants_rng else None
+        lines, drawn = batch.lines, chance.generators(batch.origins)
         given: Iterator[Any] = iter(lines) if self.takes == "line" else (line.split("\t") for line in lines)
-        if drawn is not None:
-            call: Function = lambda one: function(one, rng=next(drawn))  # noqa: E731
-        else:
-            call = function
-        made = _Made()
+
+        def with_rng(one: object) -> object:
+            return function(one, rng=next(drawn))
+
+        call, made = with_rng if wants_rng else function, _Made()
         with printing_to_stderr():
             while made.n_called < len(lines):
                 try:
