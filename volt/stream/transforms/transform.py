@@ -39,6 +39,11 @@ class Transform(Protocol):
     one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
     loaded (volt.stream.transforms.opening); the stream calls it once, and then calls what it returned.
 
+    Two more methods say what it is at validation and translation, where nothing is drawn and no line is lost. Without
+    them it stays as it is, and nothing has to be undone behind the system.
+    `settled()`: the transform that takes its place, such as itself without sampling; None for noise and filters.
+    `undone()`: the transform that turns what a system has answered back into text; None if there is none.
+
     Three attributes, all False by default, say what a stream may rely on:
     is_compiled: it runs no Python code line by line, so threads can share the work.
     joins_lines: a line of its result depends on the lines beside it, so it is given whole blocks.
@@ -137,6 +142,26 @@ def joins_lines(transform: object) -> bool:
 def keeps_lines(transform: object) -> bool:
     """Whether it gives one line for each, in order."""
     return bool(getattr(transform, "keeps_lines", False))
+
+
+def settled(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
+    """Transforms as validation and translation need them: the same for every line, each line kept, nothing drawn.
+
+    >>> settled([])
+    ()
+    """
+    found = [transform.settled() if hasattr(transform, "settled") else transform for transform in transforms]
+    return tuple(transform for transform in found if transform is not None)
+
+
+def undone(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
+    """The transforms that turn what a system has answered back into text: the last one is undone first.
+
+    >>> undone([])
+    ()
+    """
+    found = [transform.undone() for transform in reversed(list(transforms)) if hasattr(transform, "undone")]
+    return tuple(transform for transform in found if transform is not None)
 
 
 def _name_of(value: object) -> str:
