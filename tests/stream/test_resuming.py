@@ -88,6 +88,7 @@ def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_many_epochs_are_the_same_for_any_number_of_workers(make: Make, tmp_path: Path) -> None:
     """Byte for byte, with mixing, filters, one-to-many and many-to-one transforms; resumed at random places too."""
     sources = [

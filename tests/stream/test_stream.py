@@ -7,7 +7,7 @@ import os
 import pickle
 import threading
 from collections import Counter
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,15 @@ from streams import Make, deadline, numbered
 from volt.errors import ConfigError, StreamError
 from volt.stream import Source
 
+FRESH = [  # processes that import everything anew
+    pytest.param("spawn", n, marks=[pytest.mark.slow, pytest.mark.campaign]) for n in (2, 8)
+]
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
-@pytest.mark.parametrize("n_workers", [1, 2, 3, 8])
+
+@pytest.mark.parametrize(
+    ("start_method", "n_workers"),
+    [*product(["fork"], [1, 2, 3, 8]), ("spawn", 1), ("spawn", 3), *FRESH],
+)
 def test_lines_are_the_same_for_any_number_of_workers(make: Make, n_workers: int, start_method: str) -> None:
     """Processes, however started, give byte for byte what one process gives by itself."""
     with deadline(120), make(n_workers=n_workers, start_method=start_method) as stream:
