@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test coverage mutants audit faults faults-load bench report notebooks paper trimming clean
+.PHONY: check lint format demo test campaigns coverage mutants audit faults faults-load bench report notebooks paper trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -25,8 +25,11 @@ format: $(READY)  ## rewrite the code as ruff likes it
 demo: $(READY)  ## the main job on the embedded corpus
 	$(BIN)/volt demo
 
-test: $(READY)  ## all tests; with VOLT_DATA=FOLDER also those on real corpora
-	$(BIN)/pytest $(WORKERS)
+test: $(READY)  ## all tests but campaigns; with VOLT_DATA=FOLDER also those on real corpora
+	$(BIN)/pytest $(WORKERS) -m "not campaign"
+
+campaigns: $(READY)  ## laws of quick tests at a size that takes minutes: streams that are stopped, killed and run long
+	$(BIN)/pytest $(WORKERS) -m campaign
 
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from volt.stream import Stream
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.transform import LineFault
+
+Make = Callable[..., Stream]  # a small stream, with other options
 
 
 @contextmanager

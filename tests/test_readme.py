@@ -74,7 +74,7 @@ def test_it_works_from_top_to_bottom(
 ) -> None:
     """Each command ends with status 0 and prints what is shown below it; each Python session is a doctest.
 
-    Pictures are drawn by the tests of charts; here they are empty.
+    Pictures are drawn by the tests of charts; here they are empty. Speed is measured for a moment.
     """
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda chart, **options: b"")
     told = list[bytes]()
@@ -90,7 +90,7 @@ def test_it_works_from_top_to_bottom(
     for kind, text in BLOCKS:
         for example in examples(text) if kind == "console" else []:
             told.clear()
-            out = run_line(example.line, volt).decode()
+            out = run_line(example.line.replace("stream plan ", "stream plan --seconds 0.5 "), volt).decode()
             assert not example.shown or agrees(example.shown, b"".join(told).decode(), out), (example, out)
         if kind == "python":
             names = session(text, names)

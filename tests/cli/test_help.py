@@ -83,6 +83,8 @@ def test_the_examples_run(
 
     for example in chain.from_iterable(EXAMPLES.values()):
         line = example.replace("--demand 900", "--demand 1")  # this machine may be busy
+        line = line.replace(" 1000000 ", " 1000 ")  # whose lines are all computed
+        line = line.replace("stream plan ", "stream plan --seconds 0.2 ")
         if "| head" in line:  # of a stream without end
             subprocess.run(line.replace("volt ", f"{' '.join(VOLT)} ", 1), shell=True, timeout=60, check=True)
         else:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import json
 import os
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import Run
+from numba import typeof
 
+import volt
 from volt.kernels import caching
-from volt.kernels.ready import JOBS, missing
+from volt.kernels.ready import JOBS, compile_kernels, missing
+from volt.stream.running.stream import Stream
+from volt.stream.transforms.registry import TRANSFORMS
 
 compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
 
@@ -44,3 +56,99 @@ def test_warmup_fails_where_nothing_can_be_kept(run: Run, monkeypatch: pytest.Mo
     """The status is 1, and the message names the setting that helps."""
     monkeypatch.setattr(caching, "_keeping", lambda: caching.Keeping(False))
     assert b"NUMBA_CACHE_DIR" in run("warmup", status=1).stderr
+
+
+def test_every_loop_is_compiled_by_warmup() -> None:
+    """No loop that Python calls is left out of all jobs."""
+    places = {loop.place for loops in JOBS.values() for loop in loops}
+    for path in Path(volt.__file__).parent.glob("kernels/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and {"loop", "releasing"} & set(map(ast.unparse, node.decorator_list)):
+                assert f"{path.stem}.{node.name}" in places
+
+
+# A stream with every step
+
+STEPS = """
+- tag: <x>
+- append: new
+- {copy: {from: 1, to: 4}}
+- repeat: 2
+- choice: [{weight: 1, transforms: [lower]}, {weight: 1, transforms: [upper: {if_cased: 1}]}, {weight: 1}]
+- title
+- typos
+- punctuation
+- skip_blank
+- bitext
+- {match: {pattern: "q", fields: [1, 2]}}
+- {regex: "QQ"}
+- {length: {max: 99, unit: characters}}
+- {length: 99}
+- {ratio: 9}
+- {where: "f1 <> 'q'"}
+- {encode: {vocabulary: c.volt, dropout: 0.1, to: ids, fields: [1]}}
+- {documents: {id_field: 3, max_tokens: 20}}
+- {decode: {vocabulary: c.volt, fields: [1]}}
+- {spm_encode: {model: unigram.model, alpha: 0.5, fields: [1]}}
+- {spm_decode: {model: unigram.model, fields: [1]}}
+- {spm_encode: {model: bpe.model, alpha: 0.5, fields: [2], to: ids}}
+- {documents: {id_field: 3, separator: ""}}
+- {user: {file: mine.py, function: same}}
+- {multiply: 2}
+- keep_fields: [1, 2]
+"""
+
+
+def train(kind: str) -> None:
+    """Write a small SentencePiece model of this kind."""
+    spm, made = pytest.importorskip("sentencepiece"), io.BytesIO()
+    text = [f"the cat {word} sat on {word} mats" for word in ("low", "lower", "newest", "widest")] * 20
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(text), model_writer=made, minloglevel=2, vocab_size=60, hard_vocab_limit=False,
+        model_type=kind,
+    )  # fmt: skip
+    Path(f"{kind}.model").write_bytes(made.getvalue())
+
+
+def seen(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dict[str, set[tuple[Any, ...]]]:
+    """The types of what each loop of streams was called with during an act."""
+    found = defaultdict[str, set[tuple[Any, ...]]](set)
+
+    def watched(place: str, kernel: Any) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            found[place].add(tuple(map(typeof, arguments)))
+            return kernel(*arguments)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for loop in {*JOBS["stream"], *JOBS["steps"]}:
+            module, name = loop.place.split(".")
+            patch.setattr(import_module(f"volt.kernels.{module}"), name, watched(loop.place, loop.kernel))
+        act()
+    return found
+
+
+def test_after_warmup_no_step_of_a_stream_compiles(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever steps a stream has, its loops are called with the types that they have been compiled for."""
+    run("search", "corpus.txt", "-o", "c.volt", "--candidates", "10")
+    for kind in ("unigram", "bpe"):
+        train(kind)
+    Path("mine.py").write_text("def same(fields):\n    return fields\n")
+    Path("a.tsv").write_text("Low low.\tthe cat\tx\nlower 1\tA hat!\tx\n" * 40)
+    Path("few.tsv").write_text("a\tb\tx\n")
+    rows = [{"src": "low", "tgt": "the cat", "id": "x"}, {"src": "É", "tgt": "q", "id": "y"}]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("stream.yaml").write_text(f"""\
+sources:
+  many: {{path: a.tsv, epochs: 2}}
+  few: {{path: few.tsv, epochs: 2}}
+  table: {{path: a.jsonl, columns: {{src: src, tgt: tgt, id: id}}, epochs: 2}}
+ends: drop
+transforms:{STEPS}""")
+    used = seen(monkeypatch, lambda: list(Stream.from_config("stream.yaml")))
+    ready = seen(monkeypatch, lambda: compile_kernels("stream", "steps"))
+    assert set(TRANSFORMS) <= set(re.findall(r"\w+", STEPS))
+    assert {loop.place for loop in JOBS["steps"]} <= set(used)
+    for place, types in used.items():
+        assert types <= ready[place], place

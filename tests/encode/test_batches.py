@@ -21,7 +21,7 @@ from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines)
 def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> None:
     """Whatever the text, pre-tokeniser, normaliser, pruning and special tokens: the same ids; also when met again."""
@@ -44,7 +44,7 @@ def test_a_private_character_stands_alone_at_byte_level() -> None:
         assert encoder.encode_bytes(line.encode())[0].tolist() == encoder.encode_ids(line).tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)  # each makes an encoder
 @given(
     which=st.integers(0, len(ENCODERS) - 1),
     lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12),
@@ -69,7 +69,7 @@ def test_runs_of_spaces_are_cut_where_the_pattern_cuts(pretokenizer: str, lines:
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, n_slots=st.sampled_from([8, 16, 32]))
 def test_tables_may_fill_at_any_unit(
     monkeypatch: pytest.MonkeyPatch, which: int, lines: list[str], n_slots: int

@@ -108,7 +108,7 @@ def end(run: Run, way: str) -> tuple[bytes, int]:
     return rest, status
 
 
-@pytest.mark.parametrize("n_stops", [4, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_stops", [4, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.campaign])])
 def test_stopped_at_chance_places_in_every_way_it_is_one_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_stops: int
 ) -> None:

@@ -1,7 +1,7 @@
 """Says which compiled loops are ready, and makes others so. They are compiled once per machine and version.
 
 A job is what a command does; each needs some of the loops. A loop is compiled, or loaded from disk, by a call with next
-to no data, whose arrays are of the types that the callers of the loop give it.
+to no data (`volt.kernels.samples`, `volt.kernels.column_samples`).
 
 >>> compile_kernels("learn")
 >>> missing("learn")
@@ -10,14 +10,12 @@ to no data, whose arrays are of the types that the callers of the loop give it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
+from volt.kernels import column_samples, samples
 
-Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream"]
+Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps"]
 
 
 class Loop(NamedTuple):
@@ -61,6 +59,15 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("columns.write_values", 0.3), Loop("columns.put_values", 0.3), Loop("columns.scatter", 0.2),
         Loop("columns.shuffle", 0.1), Loop("columns.permuted", 0.2), Loop("columns.draw", 0.2),
     ),
+    "steps": (
+        _FILL, Loop("columns.number_sizes", 0.2), Loop("columns.write_numbers", 0.2),
+        Loop("column_measures.count_words", 0.4), Loop("column_measures.find_blank", 0.1),
+        Loop("column_measures.count_within", 0.2), Loop("column_measures.find_any", 0.1),
+        Loop("column_changes.surround", 0.3), Loop("column_changes.change_case", 0.6),
+        Loop("column_changes.find_case", 0.2), Loop("noise.misspell", 1.1), Loop("noise.change_marks", 0.8),
+        Loop("documents.find_starts", 0.4), Loop("documents.write_runs", 0.3), Loop("drawing.join_lines", 0.7),
+        Loop("drawing.draw_paths", 0.7),
+    ),
 }  # fmt: skip
 
 
@@ -81,218 +88,8 @@ def compile_kernels(*jobs: Job) -> None:
 
 def compile_loop(place: str) -> None:
     """Compile the loop at this place, or load it from the disk."""
-    _SAMPLES[place]()
+    (samples.SAMPLES | column_samples.SAMPLES)[place]()
 
 
 def _loops(*jobs: Job) -> list[Loop]:
     return list(dict.fromkeys(loop for job in jobs for loop in JOBS[job]))
-
-
-def _ints(*numbers: int) -> Any:
-    return np.array(numbers, np.int32)
-
-
-def _longs(*numbers: int) -> Any:
-    return np.array(numbers, np.int64)
-
-
-def _bytes(n: int) -> Any:
-    return np.zeros(n, np.uint8)
-
-
-@cache
-def _merges() -> Any:
-    from volt.kernels.pair_table import ranked_merges
-
-    return ranked_merges(_ints(0), _ints(1), _ints(2))
-
-
-def _learn() -> None:
-    from volt.kernels.arrays import Words
-    from volt.kernels.learn import Until, learn
-    from volt.kernels.texts import Texts
-
-    texts = Texts(_ints(97, 98), _longs(0, 1, 2, 0, 0))
-    learn(Words(_ints(0, 1), _longs(2), _longs(2)), texts, _bytes(2), _ints(), Until(1, 2, 1, 1), _longs(0, 0))
-
-
-def _learn_parity() -> None:
-    from volt.kernels.arrays import Words
-    from volt.kernels.learn_parity import learn_parity
-    from volt.kernels.texts import Texts
-
-    texts = Texts(_ints(97, 98), _longs(0, 1, 2, 0, 0))
-    words = Words(_ints(0, 1), _longs(2), _longs(2))
-    learn_parity(words, texts, _bytes(2), _ints(), _longs(2), _longs(4), 1, 2, _longs(0, 0))
-
-
-def _trace() -> None:
-    from volt.kernels.arrays import Words
-    from volt.kernels.words import trace
-
-    trace(Words(_ints(0, 1), _longs(2), _longs(2)), _merges(), _longs(0, 0))
-
-
-def _encode_words() -> None:
-    from volt.kernels.words import encode_words
-
-    encode_words(_ints(0, 1), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.0, _longs(0))
-
-
-def _sample() -> None:
-    from volt.kernels.words import encode_sampled
-
-    encode_sampled(_ints(0, 3), _longs(2), _merges(), _bytes(3), _longs(-1, -1, 1), 0.1, 0, _longs(0))
-
-
-def _start_line() -> None:
-    from volt.kernels.merging import line_state
-
-    line_state(0, 0)
-
-
-def _expand() -> None:
-    from volt.kernels.expand import expand
-
-    for values in (_ints(7), _bytes(1)):
-        expand(_ints(0), _longs(1), _longs(0, 1), values, np.zeros(2, values.dtype), _longs(0), values.itemsize == 1)
-
-
-@cache
-def _table() -> Any:
-    from volt.kernels.unit_rows import UnitRows
-
-    return UnitRows(np.zeros(32, np.uint64), _bytes(8), _longs(0, 0), _bytes(8), _longs(0, 0), _bytes(8), _longs(0, 0))
-
-
-def _text(n: int) -> Any:
-    text = np.full(n, 32, np.uint8)
-    text.flags.writeable = False
-    return text
-
-
-def _encode_units() -> None:
-    """By numbering the units of no text."""
-    from volt.kernels.memory import PADDING
-    from volt.kernels.unit_loop import LINES, RING, ROOM, Rule, encode_units
-    from volt.kernels.unit_state import LoopState
-    from volt.kernels.unit_values import numbering
-
-    rule, ring = Rule(10, False, 1 << 32, False, False, False), np.zeros(RING, np.uint64)
-    line_ends, left_lines = np.zeros(LINES, np.int64), np.zeros((LINES, 2), np.int64)
-    state, out = LoopState().slots(), _bytes(ROOM)
-    encode_units(_text(PADDING), 0, rule, _table(), numbering(), out, line_ends, left_lines, ring, state)
-
-
-def _encode_pending() -> None:
-    from volt.kernels.unit_loop import encode_pending
-    from volt.kernels.unit_values import numbering
-
-    encode_pending(_text(8), _table(), numbering(), _longs(), _longs(), 0)
-
-
-def _complete() -> None:
-    from volt.kernels.unit_rows import complete
-
-    complete(_table(), _longs(), _longs())
-
-
-def _rebuild() -> None:
-    from volt.kernels.unit_rows import rebuild
-
-    rebuild(np.zeros(64, np.uint64), _table().rows)
-
-
-def _expand_lines() -> None:
-    from volt.kernels.decode import NO_SPACE, TextTable, expand_lines
-    from volt.kernels.memory import PADDING
-
-    texts = TextTable(np.zeros(2, np.uint64), _longs(0, 0), _bytes(PADDING))
-    expand_lines(_ints(0), _longs(0, 1), 0, texts, NO_SPACE, _bytes(2 * PADDING), _longs(0))
-
-
-def _parse_ids() -> None:
-    from volt.kernels.decode import parse_ids
-
-    parse_ids(np.frombuffer(b"0\n", np.uint8), 1, _ints(0, 0), _longs(0, 0))
-
-
-def _apportion() -> None:
-    from volt.kernels.apportion import apportion
-
-    apportion(_longs(0), np.ones((1, 1), np.int64), _longs(1), _longs(0), 1)
-
-
-def _line_ends() -> None:
-    from volt.kernels.columns import line_ends
-
-    line_ends(_text(1), _longs(0))
-
-
-def _cut() -> None:
-    from volt.kernels.columns import cut
-
-    cut(_text(1), _longs(0), _longs(1), np.zeros((2, 1), np.int64), np.zeros((2, 1), np.int64))
-
-
-def _write_values() -> None:
-    from volt.kernels.columns import write_values
-
-    write_values(_text(1), _longs(0), _longs(1), 10, _bytes(2), _longs(0))
-
-
-def _put_values() -> None:
-    from volt.kernels.columns import put_values
-
-    put_values(_text(1), _longs(0), _longs(1), True, _bytes(2), _longs(0))
-
-
-def _scatter() -> None:
-    from volt.kernels.columns import scatter
-
-    scatter(_text(1), _longs(0), _longs(1), _longs(0), _bytes(1))
-
-
-def _shuffle() -> None:
-    from volt.kernels.columns import shuffle
-
-    shuffle(np.zeros(1, np.uint64), _longs(0))
-
-
-def _permuted() -> None:
-    from volt.kernels.columns import permuted
-
-    permuted(_longs(0), _longs(0), _longs(0), _longs(0, 0), _longs(0))
-
-
-def _draw() -> None:
-    from volt.kernels.columns import draw
-
-    draw(np.uint64(0), np.uint64(0), _longs(0), np.zeros(1, np.uint64))
-
-
-_SAMPLES: dict[str, Callable[[], object]] = {
-    "pair_table.fill": _merges,
-    "learn.learn_merges": _learn,
-    "learn_parity.learn_parity_merges": _learn_parity,
-    "words.trace_each": _trace,
-    "words.encode_each": _encode_words,
-    "words.sample_each": _sample,
-    "merging.start_line": _start_line,
-    "expand.expand": _expand,
-    "unit_loop.encode_units": _encode_units,
-    "unit_loop.encode_pending": _encode_pending,
-    "unit_rows.complete": _complete,
-    "unit_rows.rebuild": _rebuild,
-    "decode.expand_lines": _expand_lines,
-    "decode.parse_ids": _parse_ids,
-    "apportion.apportion": _apportion,
-    "columns.line_ends": _line_ends,
-    "columns.cut": _cut,
-    "columns.write_values": _write_values,
-    "columns.put_values": _put_values,
-    "columns.scatter": _scatter,
-    "columns.shuffle": _shuffle,
-    "columns.permuted": _permuted,
-    "columns.draw": _draw,
-}

@@ -56,7 +56,7 @@ class TableShard(FileShard):
         import pyarrow as pa
 
         batch = pa.ipc.open_stream(self.pieces.read(piece)).read_next_batch()
-        return tuple(_writable(Column.from_arrow(column)) for column in batch.columns)
+        return tuple(Column.from_arrow(column) for column in batch.columns)
 
 
 def open_table(
@@ -125,11 +125,6 @@ class _Look:
         for column, (values, sizes) in zip(columns, self.hashes, strict=True):
             values.update(column.text().data)
             sizes.update(column.sizes.tobytes())
-
-
-def _writable(column: Column) -> Column:
-    """The column with starts that may be written to, as all have; for others, loops would be compiled anew."""
-    return Column(column.data, column.starts.copy(), column.sizes)
 
 
 def _bytes_of(column: Column) -> NDArray[np.int64]:

@@ -258,7 +258,8 @@ class Column:
             return concatenated(parts) if parts else cls.missing(0)
         is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
         array = array.cast(pa.large_list(pa.int32()) if is_list else pa.large_string())
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+        first, last = array.offset, array.offset + len(array) + 1
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[first:last].copy()  # writable, as starts of others are
         data = array.values.to_numpy() if is_list else np.frombuffer(array.buffers()[2] or b"", np.uint8)
         sizes = np.diff(offsets)
         if array.null_count:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.stream.transforms.column import Column, Longs, Mask
+from volt.stream.transforms.column import Column, Longs, Mask, frozen
 
 Unit = Literal["words", "characters", "bytes"]
 _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character starts
@@ -92,4 +92,4 @@ def _padded(data: NDArray[Any]) -> NDArray[Any]:
     """The bytes, with zeros behind them where there are fewer than the loops look at."""
     from volt.kernels.column_measures import BLOCK
 
-    return data if len(data) >= BLOCK else np.concatenate([data, np.zeros(BLOCK - len(data), np.uint8)])
+    return data if len(data) >= BLOCK else frozen(np.concatenate([data, np.zeros(BLOCK - len(data), np.uint8)]))

@@ -1,0 +1,32 @@
+"""What tests of shards share: a text, ways to pack it, and the lines of a shard."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+
+import zstandard
+
+from volt.stream.reading.shard import Shard
+from volt.stream.transforms.column import Column
+
+LINES = [f"line {i}\tZeile {i}" for i in range(100)]
+TEXT = "".join(line + "\n" for line in LINES).encode()
+PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.ZstdCompressor().compress}
+
+
+def read_lines(shard: Shard, piece: int) -> list[bytes]:
+    """The lines of a piece of a text shard."""
+    (column,) = shard.read(piece)
+    return column_lines(column)
+
+
+def column_lines(column: Column) -> list[bytes]:
+    """The values of a column as they are in its buffer."""
+    spans = zip(column.starts.tolist(), column.sizes.tolist(), strict=True)
+    return [column.data[start : start + size].tobytes() for start, size in spans]
+
+
+def all_lines(shard: Shard) -> list[bytes]:
+    """The lines of a text shard."""
+    return [line for piece in range(len(shard.counts)) for line in read_lines(shard, piece)]

@@ -1,0 +1,107 @@
+"""choice: each line goes through one variant, in its place, whatever the others do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import RAGGED, ROWS, apply
+
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.case import Lower, Upper
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.noise import Typos
+from volt.stream.transforms.tags_and_fields import Append, Repeat, Tag
+from volt.stream.transforms.transform import LineFault
+
+
+@given(ROWS, st.integers(0, 1 << 32))
+def test_choice_sends_each_line_through_one_variant(rows: list[list[str]], seed: int) -> None:
+    """Each line becomes what one of the variants makes of it, in its place."""
+    choice = Choice((Variant(1.0), Variant(1.0, (Tag(text="A"), Tag(text="B"))), Variant(2.0, (Tag(text="C"),))))
+    for row, done in zip(rows, apply(choice, rows, seed=seed), strict=True):
+        assert done[0] in (row[0], f"B A {row[0]}", f"C {row[0]}")
+        assert done[1:] == row[1:]
+
+
+def test_choice_follows_its_weights() -> None:
+    """Of 40,000 lines, each variant gets its share within five standard deviations; a weight of 0 gets none."""
+    shares = {"a": 0.95, "b": 0.04, "c": 0.01, "d": 0.0}
+    choice = Choice(tuple(Variant(100 * share, (Append(text=tag),)) for tag, share in shares.items()))
+    tags = [row[1] for row in apply(choice, [["x"]] * 40_000)]
+    for tag, share in shares.items():
+        assert abs(tags.count(tag) - 40_000 * share) <= 5 * (40_000 * share * (1 - share)) ** 0.5
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(0, 1 << 32))
+def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[int], seed: int) -> None:
+    """With variants that drop, repeat and keep lines, origins never fall, and repeats stand together."""
+    from volt.stream.transforms.filters import Regex
+
+    choice = Choice((Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),))))
+    batch = Batch.of_rows([[str(number)] for number in numbers], np.arange(len(numbers)) + 100)
+    done = choice(batch, Chance.of("test", seed))
+    assert done.origins.tolist() == sorted(done.origins.tolist())
+    assert done.lines == [str(numbers[origin - 100]) for origin in done.origins.tolist()]
+    assert {done.origins.tolist().count(origin) for origin in done.origins.tolist()} <= {1, 3}
+
+
+def test_a_fault_inside_a_choice_names_the_line_of_the_whole_batch() -> None:
+    """LineFault of a nested transform is told by the index in the batch that the choice was given."""
+    choice = Choice((Variant(1.0, (Repeat(n=2), Lower(fields=(2,)))),))
+    with pytest.raises(LineFault) as fault:
+        apply(choice, [["a", "b"], ["c"], ["d", "e"]])
+    assert list(fault.value.reasons) == [1]
+
+
+@given(RAGGED, st.integers(0, 1 << 32), st.data())
+def test_what_a_choice_makes_of_a_line_depends_on_no_other(
+    rows: list[list[str]], seed: int, data: st.DataObject
+) -> None:
+    """Some lines of a batch alone become what they became among the others, inside choices in choices too."""
+    inner = Choice((Variant(1.0, (Typos(rate=0.5),)), Variant(1.0, (Repeat(n=2), Typos(rate=0.5), Append(text="x")))))
+    choice = Choice((Variant(1.0), Variant(1.0, (Tag(text="A"), inner)), Variant(1.0, (inner, inner))))
+    batch, chance = Batch.of(["\t".join(row) for row in rows]), Chance.of("test", seed)
+    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool)
+    among, alone = choice(batch, chance), choice(batch.take(chosen), chance)
+    assert among.take(np.isin(among.origins, np.flatnonzero(chosen))).lines == alone.lines
+    assert alone.origins.tolist() == [origin for origin in among.origins.tolist() if chosen[origin]]
+
+
+def test_copies_draw_for_themselves() -> None:
+    """Of 1,000 copies of a line, each draws its variant and what that does; copies made inside a variant too."""
+    copies = Repeat(n=1000)(Batch.of(["abcdefghijklmnopqrst"]), Chance(1, 2))
+    thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(copies, Chance(3, 4))
+    tags = thirds.column(2).strings()
+    assert all(abs(tags.count(tag) - 1000 / 3) < 5 * (1000 * 2 / 9) ** 0.5 for tag in "abc")
+    noisy = Choice((Variant(1.0, (Repeat(n=2), Typos(rate=1.0))),))(copies, Chance(3, 4))
+    assert len(set(noisy.lines)) == len(noisy) == 2000
+
+
+def test_a_choice_is_what_its_variants_are() -> None:
+    """It is compiled, and keeps lines, if all steps are and do; it joins lines if one does."""
+    plain, user = Choice((Variant(1.0, (Lower(),)), Variant(1.0))), Choice((Variant(1.0, (Lower(), Careless())),))
+    assert (plain.is_compiled, plain.keeps_lines, plain.joins_lines) == (True, True, False)
+    assert (user.is_compiled, user.keeps_lines, user.joins_lines) == (False, False, True)
+    assert not Choice((Variant(1.0, (Repeat(),)), Variant(1.0))).keeps_lines
+
+
+class Careless:
+    """A transform that says only that it joins lines."""
+
+    name = "careless"
+    joins_lines = True
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return batch
+
+
+def test_a_choice_copies_no_field_that_no_variant_changed() -> None:
+    """Fields that stay are views into the buffer that they were, and the others share one."""
+    batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
+    done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(batch, Chance(1, 2))
+    assert done.columns[2].data is batch.columns[2].data
+    assert done.columns[0].data is done.columns[1].data
+    assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, Chance(1, 2)) is batch

@@ -1,0 +1,57 @@
+"""The schema of configurations: it says every key, and takes what the program takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from configurations import FULL
+
+from volt.stream.config.schema import MOST_WORKERS, first_option, json_schema, transform_schema
+from volt.stream.config.schema_text import as_text
+from volt.stream.config.yaml import parse
+from volt.stream.examples.recipes import RECIPES, write_recipe
+from volt.stream.transforms.registry import TRANSFORMS
+from volt_cli import options
+
+
+def test_the_command_line_knows_the_limit_of_workers() -> None:
+    """Its constant is the library's."""
+    assert options.MOST_WORKERS == MOST_WORKERS
+
+
+def test_every_key_is_documented() -> None:
+    """No key of a configuration or transform lacks a description, in the JSON schema and in the text."""
+    schema, text = json_schema(), as_text()
+    models = {"(the file)": schema, **schema["$defs"]}
+    for name, model in models.items():
+        for key, option in model.get("properties", {}).items():
+            assert option.get("description"), (name, key)
+            assert f"\n  {key}: " in text
+    assert set(TRANSFORMS) <= set(models)
+    for name in TRANSFORMS:
+        assert f"\n{name} — " in text
+        assert transform_schema(name)["description"]
+        assert first_option(name) in transform_schema(name)["properties"]
+
+
+def _validator() -> Callable[[Any], None]:
+    jsonschema = pytest.importorskip("jsonschema")
+    return jsonschema.Draft202012Validator(json_schema()).validate  # type: ignore[no-any-return]
+
+
+def test_the_json_schema_takes_what_the_program_takes(tmp_path: Path) -> None:
+    """All examples fit the JSON schema, and a misspelt key does not."""
+    jsonschema, validate = pytest.importorskip("jsonschema"), _validator()
+    documents = [parse(FULL, path="f").value]
+    for name in RECIPES:
+        path, *_ = write_recipe(name, tmp_path / name)
+        documents.append(parse(path.read_text(), path="f").value)
+    for document in documents:
+        validate(json.loads(json.dumps(document)))
+    documents[0]["sources"]["wmt"]["transforms"][1]["choice"][1]["transforms"][0]["lower"]["feilds"] = [1]
+    with pytest.raises(jsonschema.ValidationError):
+        validate(documents[0])

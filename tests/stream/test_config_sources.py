@@ -1,0 +1,142 @@
+"""Sources as configurations name them: pairs, patterns, tables, homes and variables become files and fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from configurations import WMT
+
+from volt.errors import ConfigError
+from volt.stream.config.build import load_config, parse_config
+from volt.stream.mixing.schedule import Schedule
+from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.running.stream import Stream
+from volt.stream.transforms.case import Lower, Title, Upper
+from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.tags_and_fields import Copy, Tag
+from volt.stream.transforms.where import Where
+
+
+def test_a_pair_names_its_fields(tmp_path: Path) -> None:
+    """Files of a pair are found, and options of transforms name fields instead of numbering them, also common ones."""
+    for name in ("a.de", "a.en", "b.tsv"):
+        (tmp_path / name).write_text("x\n")
+    (tmp_path / "stream.yaml").write_text(
+        """\
+sources:
+  wmt:
+    pair: {src: a.de, tgt: a.en}
+    transforms: [lower: [tgt], copy: {from: tgt, to: src}, choice: [{weight: 1, transforms: [title: {if_cased: src}]}]]
+  same:
+    pair: {tgt: a.en, src: a.de}
+transforms:
+  - upper: {fields: [src]}
+""".replace(
+            "[lower: [tgt], copy: {from: tgt, to: src}, choice:", "[lower: [tgt], {copy: {from: tgt, to: src}}, choice:"
+        )
+    )
+    wmt, same = load_config(tmp_path / "stream.yaml").sources
+    assert (wmt.paths, wmt.names) == ((str(tmp_path / "a.de"), str(tmp_path / "a.en")), ("src", "tgt"))
+    titled = Choice((Variant(1.0, (Title(if_cased=1),)),))
+    assert wmt.transforms == (Lower(fields=(2,)), Copy(from_=2, to=1), titled, Upper(fields=(1,)))
+    assert same.transforms == (Upper(fields=(2,)),)
+    document = """sources: {wmt: {pair: {src: a.de, tgt: a.en}, transforms: [where: "src <> ''"]}}"""
+    (tmp_path / "where.yaml").write_text(document)
+    assert load_config(tmp_path / "where.yaml").sources[0].transforms == (Where("src <> ''", ("src", "tgt")),)
+    (tmp_path / "a.en").unlink()
+    with pytest.raises(ConfigError, match=r"stream.yaml:3: sources.wmt.pair.tgt: .*a.en: no such file"):
+        load_config(tmp_path / "stream.yaml")
+
+
+def test_each_makes_a_source_of_every_file(tmp_path: Path) -> None:
+    """Sources are called what * stands for, which {name} is too; weights are the lines' shares at the temperature."""
+    for name, n in (("de", 1600), ("no", 100), ("x.y", 1)):
+        (tmp_path / f"mono.{name}.tsv").write_text("x\n" * n)
+        (tmp_path / f"{name}.src").write_text("x\n" * n)
+        (tmp_path / f"{name}.tgt").write_text("x\n" * n)
+    (tmp_path / "stream.yaml").write_text("""\
+sources: {first: {path: de.src}}
+each: {path: mono.*.tsv, temperature: 2, weight: 3, epochs: 1, transforms: [tag: "<2{name}>"]}
+""")
+    first, *found = load_config(tmp_path / "stream.yaml").sources
+    assert first.weight == 1
+    assert [source.name for source in found] == ["de", "no", "x.y"]
+    assert [source.paths for source in found] == [(str(tmp_path / f"mono.{s.name}.tsv"),) for s in found]
+    assert [source.weight for source in found] == pytest.approx([3 * 40 / 51, 3 * 10 / 51, 3 * 1 / 51])
+    assert [source.transforms for source in found] == [(Tag(text=f"<2{source.name}>"),) for source in found]
+    assert {source.epochs for source in found} == {1}
+    (tmp_path / "stream.yaml").write_text(
+        "each: {pair: {a: '*.src', b: '*.tgt'}, weight: {points: [[0, 1], [9, 2]]}, transforms: [lower: [b]]}"
+    )
+    de, no, _ = load_config(tmp_path / "stream.yaml").sources
+    assert (de.paths, no.names) == ((str(tmp_path / "de.src"), str(tmp_path / "de.tgt")), ("a", "b"))
+    assert isinstance(no.weight, Schedule)
+    assert no.weight.points == ((0, pytest.approx(100 / 1701)), (9, pytest.approx(200 / 1701)))
+    assert no.transforms == (Lower(fields=(2,)),)
+    (tmp_path / "de.tgt").unlink()
+    with pytest.raises(ConfigError, match=r"stream.yaml:1: each.pair.b: .*de.tgt: no such file"):
+        load_config(tmp_path / "stream.yaml")
+    (tmp_path / "stream.yaml").write_text("sources: {de: {path: de.src}}\neach: {path: '*.src'}")
+    with pytest.raises(ConfigError, match=r"stream.yaml:2: each: the source 'de' is among sources, too"):
+        load_config(tmp_path / "stream.yaml")
+
+
+def test_home_and_variables_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` and `$NAME` stand for folders in every path that a configuration names."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CORPORA_1", str(tmp_path))
+    (tmp_path / "a.tsv").write_text("x\n")
+    (tmp_path / "f.py").write_text("def f(fields): return fields\n")
+    text = """\
+sources: {a: {path: ~/a.tsv, transforms: [user: {file: $CORPORA_1/f.py, function: f}]}, b: {path: "${CORPORA_1}/*.tsv"}}
+cache: ~/cache
+errors: {on_fault: quarantine, quarantine: $CORPORA_1/bad}
+"""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "stream.yaml").write_text(text)
+    found = load_config(tmp_path / "inside" / "stream.yaml")
+    assert [source.paths for source in found.sources] == [(str(tmp_path / "a.tsv"),), (str(tmp_path / "*.tsv"),)]
+    assert (found.cache, found.policy.quarantine) == (tmp_path / "cache", str(tmp_path / "bad"))
+    for unset in ("cache: $NOWHERE_1", "errors: {on_fault: quarantine, quarantine: $NOWHERE_1/x}"):
+        with pytest.raises(ConfigError, match=r"stream.yaml:4: .*the variable NOWHERE_1 is not set; set it"):
+            parse_config(WMT + unset)
+
+
+@pytest.mark.parametrize(
+    ("paths", "pairs"),
+    [
+        (["a.no", "a.sl"], [("a.no", "a.sl")]),
+        (["x/train_en.txt.gz", "x/train_de.txt.gz"], [("x/train_en.txt.gz", "x/train_de.txt.gz")]),
+        (["f.deu_Latn", "f.eng_Latn"], [("f.deu_Latn", "f.eng_Latn")]),
+        (["a.en", "b.de"], []),
+        (["en/a.txt", "de/a.txt"], [("en/a.txt", "de/a.txt")]),
+        (["a.gz", "a.xz"], []),
+        (["a.01.gz", "a.02.gz"], []),
+        (["a.dev.tsv", "a.old.tsv"], []),
+    ],
+)
+def test_files_of_a_pair_that_are_mixed_are_warned_of(
+    paths: list[str], pairs: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """Where names in one list differ in the language alone, a warning says how to write a pair; a pair has none."""
+    assert probable_pairs(paths) == pairs
+    warnings = parse_config(f"sources: {{wmt: {{path: {json.dumps(paths)}}}}}").warnings
+    assert len(warnings) == len(pairs)
+    for warning, pair in zip(warnings, pairs, strict=True):
+        assert f"write pair: {{src: {pair[0]}, tgt: {pair[1]}}}" in warning
+    assert parse_config("sources: {wmt: {pair: {src: a.no, tgt: a.sl}}}").warnings == ()
+
+
+def test_tables_have_columns(tmp_path: Path) -> None:
+    """`columns` names the fields of JSON lines; transforms may name them too, and lines are those of the keys."""
+    (tmp_path / "a.jsonl").write_text('{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n')
+    told = (
+        "sources: {a: {path: a.jsonl, epochs: 1, columns: {src: de, tgt: to.en}, transforms: [upper: {fields: [tgt]}]}}"
+    )
+    (tmp_path / "stream.yaml").write_text(told)
+    assert sorted(Stream.from_config(tmp_path / "stream.yaml")) == ["Haus\tHOUSE", "Tier\tANIMAL"]
+    (tmp_path / "stream.yaml").write_text("sources: {a: {path: a.jsonl, columns: {}}}")
+    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: goes with path, and names one field"):
+        Stream.from_config(tmp_path / "stream.yaml")

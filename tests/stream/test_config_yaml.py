@@ -1,0 +1,66 @@
+"""What is read of YAML: the values of safe_load, each with its line, but keys and what looks like text stay text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from configurations import WMT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError
+from volt.stream.config.build import parse_config
+from volt.stream.config.yaml import parse
+from volt.stream.transforms.case import Lower
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 9999, "- " * 9999, "{" * 9999, "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500))]
+)
+def test_values_within_values_have_an_end(text: str) -> None:
+    """A file that is nested deeper than anybody writes is refused in words, with the line where it is too deep."""
+    line = 50 if text.startswith("a:") else 1
+    with pytest.raises(
+        ConfigError, match=rf"stream\.yaml:{line}: values within values, more than 50 deep; write it flat"
+    ):
+        parse_config(text)
+
+
+def test_names_that_yaml_takes_for_something_else_stay_text() -> None:
+    """Keys are text whatever they look like; quoted values are too, and numbers may have underscores."""
+    text = """sources: {no: {path: 'no'}, 1_0: {path: "010"}, on: {path: '1:30', block_lines: 1_000, weight: 0.5}}"""
+    no, ten, on = parse_config(text).sources
+    assert [source.name for source in (no, ten, on)] == ["no", "1_0", "on"]
+    assert (no.paths, ten.paths, on.paths, on.block_lines) == (("no",), ("010",), ("1:30",), 1000)
+
+
+def test_merge_keys_and_anchors() -> None:
+    """YAML's anchors and merge keys serve to write a common part once."""
+    text = WMT + "    transforms: &common\n      - lower\n  other:\n    path: b.tsv\n    transforms: *common\n"
+    first, second = parse_config(text).sources
+    assert first.transforms == second.transforms == (Lower(),)
+    merged = parse("a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  y: 3\n", path="f")
+    assert merged.value["b"] == {"x": 1, "y": 3}
+    assert (merged.line(("b", "x")), merged.line(("b", "y"))) == (1, 4)
+
+
+SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), st.text(max_size=8), st.floats(allow_nan=False))
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_values_are_those_of_safe_load(value: Any) -> None:
+    """What is read is what yaml.safe_load reads (but keys are text, and dates stay text), and all has a line."""
+    import yaml
+
+    text = yaml.safe_dump(value, allow_unicode=True)
+    if yaml.safe_load(text) is None:
+        return
+    document = parse(text, path="f")
+    assert document.value == yaml.safe_load(text)
+    assert all(1 <= line <= text.count("\n") + 1 for line in document.lines.values())

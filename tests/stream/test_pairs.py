@@ -1,0 +1,115 @@
+"""Files side by side: line i of a pair is line i of each, and what would shift fields is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from shard_lines import PACKERS, column_lines
+from streams import write_lines
+
+from volt.errors import ConfigError, StreamError
+from volt.stream.reading.faults import Policy
+from volt.stream.reading.pair_shard import PairShard, open_pair
+from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.reading.shard import shifting_lines
+from volt.stream.reading.shares import Part
+from volt.stream.reading.source import Source, open_source
+from volt.stream.running.blocks import compute_block
+from volt.stream.running.chunks import Address
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5)
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(texts, texts), max_size=15), st.lists(texts, max_size=1), st.integers(1, 7),
+    st.sampled_from(list(PACKERS)), st.booleans(),
+)  # fmt: skip
+def test_a_pair_is_its_files_side_by_side(
+    tmp_path: Path, both: list[tuple[str, str]], more: list[str], piece: int, packer: str, ends: bool
+) -> None:
+    """Line i of a pair is line i of each file, however they are packed; files of other lengths are refused by both."""
+    some, others = [a for a, _ in both], [b for _, b in both] + more
+    paths = {"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"}
+    paths["src"].write_bytes("".join(line + "\n" for line in some).encode())
+    whole = "".join(line + "\r\n" for line in others).encode()
+    paths["tgt"].write_bytes(PACKERS[packer](whole if ends or others[-1:] == [""] else whole.removesuffix(b"\r\n")))
+    pair = {name: str(path) for name, path in paths.items()}
+    if len(some) != len(others):
+        told = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair need equally many"
+        with pytest.raises(StreamError, match=told):
+            open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
+        return
+    shard = open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
+    rows = [
+        row for number in range(len(shard.counts)) for row in zip(*map(column_lines, shard.read(number)), strict=True)
+    ]
+    assert [(a.decode(), b.decode()) for a, b in rows] == list(zip(some, others, strict=True))
+    assert shard.digest == open_pair(pair, split_lines=None, cache=tmp_path / "cache").digest
+    assert (shard.names, shard.n_lines) == (("src", "tgt"), len(some))
+
+
+def test_a_pair_is_all_its_files(tmp_path: Path) -> None:
+    """Its digest depends on the lines of each file and on the names; a change in any file is told; places are those
+    of the first."""
+    pair = {name: write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(9)]) for name in ("de", "en")}
+    shard, turned = open_pair(pair, split_lines=4), open_pair(dict(reversed(pair.items())), split_lines=4)
+    renamed = open_pair({"src": pair["de"], "tgt": pair["en"]}, split_lines=4)
+    write_lines(tmp_path / "a.en", [f"EN {i}" for i in range(9)])
+    edited = open_pair(pair, split_lines=4)
+    assert len({shard.digest, turned.digest, renamed.digest, edited.digest}) == 4
+    assert (shard.place(1, 3), shard.paths) == ((pair["de"], 8), tuple(pair.values()))
+    for look in (PairShard.check_unchanged, lambda shard: shard.read(0)):
+        with pytest.raises(StreamError, match=r"a\.en: changed while the stream was running"):
+            look(shard)
+
+
+def test_a_pair_tells_its_tabs_and_has_two_files(tmp_path: Path) -> None:
+    """A tab in any file is found when its line is read, and the shard knows that there is one; one file is no pair."""
+    pair = {name: write_lines(tmp_path / f"a.{name}", [f"{i}" for i in range(9)]) for name in ("de", "en")}
+    assert open_pair(pair, split_lines=2).is_clean
+    write_lines(tmp_path / "a.en", ["0", "1", "2", "3", "4", "5", "6\t6", "7", "8"])
+    shard = open_pair(pair, split_lines=2)
+    assert not shard.is_clean
+    found = [shifting_lines(shard.read(piece)) for piece in range(5)]
+    assert found == [{}, {}, {}, {0: "fields: field 2 holds a tab"}, {}]
+    with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
+        open_pair({"src": pair["de"]}, split_lines=2)
+
+
+@given(st.permutations(["a.en", "a.de.gz", "b-fr.txt", "b-sl.txt.xz", "en/c", "deu_Latn/c", "d.txt", "d.log", "e.de"]))
+def test_probable_pairs_are_found_in_any_order(paths: list[str]) -> None:
+    """Two paths that differ in a language code alone, the earlier first; names that differ otherwise are no pair."""
+    expected = {
+        frozenset(("a.en", "a.de.gz")),
+        frozenset(("b-fr.txt", "b-sl.txt.xz")),
+        frozenset(("en/c", "deu_Latn/c")),
+    }
+    found = probable_pairs(paths)
+    assert set(map(frozenset, found)) == expected
+    assert all(paths.index(one) < paths.index(other) for one, other in found)
+
+
+def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
+    """The policy decides about a tab in a pair or a line feed in a table, as about any unfit line."""
+    pair = tuple(write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(5)]) for name in ("de", "en"))
+    write_lines(tmp_path / "a.en", ["en 0", "en\t1", "en 2", "en 3", "en 4"])
+    table = write_lines(
+        tmp_path / "a.jsonl", [json.dumps({"a": f"x{i}" + "\n" * (i == 3), "b": "y"}) for i in range(5)]
+    )
+    names = ("src", "tgt")
+    sources = {
+        "a.de:2 fields: field 2 holds a tab": Source("a", pair, names=names, shuffle="none"),
+        "a.jsonl:4 fields: field 1 holds a line feed": Source(
+            "a", (table,), names=names, keys=("a", "b"), shuffle="none"
+        ),
+    }
+    for told, declared in sources.items():
+        source = open_source(declared, seed=1, cache=tmp_path / "cache")
+        block = compute_block(source, Address(Part(0, 0, 5), 0), Policy("skip"))
+        assert [f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults] == [told]
+        assert (block.n_lines, bytes(block.data).count(b"\t"), bytes(block.data).count(b"\n")) == (4, 4, 4)

@@ -1,0 +1,111 @@
+"""A state of other sources, settings or versions, or one that no stream wrote, is refused, and what differs is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streams import Drop, Make, numbered, write_lines
+
+from volt.errors import StreamError
+from volt.stream import Source
+from volt.stream.running.state import checksum
+from volt.stream.running.state_file import load_state
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": 8}, "seed: 7 in the state, 8 here"),
+        ({"world": 2}, "world: 1 in the state, 2 here"),
+        ({"ends": "drop"}, "ends: stop in the state, drop here"),
+    ],
+)
+def test_a_state_of_another_configuration_is_refused(make: Make, change: dict[str, Any], told: str) -> None:
+    """What differs is named."""
+    with pytest.raises(StreamError, match=told):
+        make(**change).restore(make().state())
+
+
+def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None:
+    """Other lines, block sizes, weights or transforms are told, by source; another path to the same lines is not."""
+    source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
+    state = make([source]).state()
+    moved = Source("d", (write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)]),), block_lines=4)
+    make([moved]).restore(state)
+    changes: dict[str, Source] = {
+        "sources.d.lines": replace(source, paths=numbered(tmp_path, "e", 9)),
+        "sources.d.block_lines: 4 in the state, 3 here": replace(source, block_lines=3),
+        "sources.d.weight": replace(source, weight=2.0),
+        "sources.d.transforms: .*drop": replace(source, transforms=(Drop(0.1),)),
+        "sources.e": replace(source, name="e"),
+    }
+    for told, other in changes.items():
+        with pytest.raises(StreamError, match=told):
+            make([other]).restore(state)
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 99_999, "[]", '{"format": "other", "version": 1}', '{"n": 3}'])
+def test_what_is_no_state_is_refused(make: Make, tmp_path: Path, text: str) -> None:
+    """A file with anything else is told as such."""
+    path = tmp_path / "state.json"
+    path.write_text(text)
+    with pytest.raises(StreamError, match=r"state|JSON"):
+        make().restore(load_state(path))
+
+
+@pytest.mark.parametrize("name", ["n", "sources", "configuration", "format"])
+def test_a_state_that_lacks_something_is_refused(make: Make, name: str) -> None:
+    """What it lacks is named, and what to do."""
+    state = {key: value for key, value in make().state().items() if key != name}
+    with pytest.raises(StreamError, match=f"the state has no '{name}'; take one that a stream has written, or start"):
+        make().restore(state)
+
+
+@pytest.mark.parametrize("place", [{"offset": 50_000}, {"start": 99, "offset": 0}, {"start": 1, "offset": 0}])
+def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) -> None:
+    """A place that a source does not have is refused, when a stream is restored or when the block is read."""
+    stream = make()
+    list(islice(stream, 1))
+    state = stream.state()
+    source = next(name for name, cursor in state["sources"].items() if cursor["lines"])
+    other = make()
+    damaged = state | {"sources": {**state["sources"], source: state["sources"][source] | place}}
+    damaged["checksum"] = checksum(damaged)
+    with pytest.raises(StreamError, match=f"the state's sources.{source}.* take one that a stream has written"):
+        other.restore(damaged) or list(islice(other, 1000))
+
+
+@pytest.mark.parametrize("value", [-5, 1.5, "3", None, True, 1 << 62])
+def test_a_state_counts_from_0_up(make: Make, value: object) -> None:
+    """A number that no stream would write is refused by its name, the stream's as a source's."""
+    state = make().state()
+    with pytest.raises(StreamError, match=f"the state's n is {value!r}, no whole number from 0 up; take one"):
+        make().restore(state | {"n": value})
+    with pytest.raises(StreamError, match=r"the state's n, 7, is not the sum of its sources' lines; take one"):
+        make().restore(state | {"n": 7})
+    source, cursor = next(iter(state["sources"].items()))
+    for counted in ("base", "reasons"):
+        with pytest.raises(StreamError, match=f"the state's {counted}.{source} is {value!r}, no whole number"):
+            make().restore(state | {counted: {source: value}})
+    with pytest.raises(StreamError, match=f"the state's sources.{source}.lines is {value!r}, no whole number"):
+        make().restore(state | {"sources": {**state["sources"], source: cursor | {"lines": value}}})
+
+
+def test_a_state_from_when_fields_counted_from_0_is_refused(make: Make) -> None:
+    """Version 1 of a state may name other fields by the same numbers, so it is refused, and why is told."""
+    stream = make()
+    state = stream.state() | {"version": 1}
+    with pytest.raises(StreamError, match=r"configuration differs: .*fields counted from 0"):
+        stream.restore(state)
+
+
+def test_a_state_of_another_version_is_refused(make: Make) -> None:
+    """A state of a format that is to come is told as such, and not read as if it were ours."""
+    state = make().state()
+    for version in (state["version"] + 1, None):
+        with pytest.raises(StreamError, match=f"a state of 'volt.stream', version {version}, cannot be continued"):
+            make().restore({**state, "version": version})

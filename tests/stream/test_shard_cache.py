@@ -1,0 +1,177 @@
+"""The cache of indices and copies: made once, made again when damaged, swept when nobody uses it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+from contextlib import ExitStack
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from shard_lines import TEXT, all_lines
+from streams import write_lines
+
+from volt.errors import StreamError
+from volt.stream.reading.shard_cache import VERSION, cache_size, locked, prune
+from volt.stream.reading.shards import open_shard
+from volt.stream.reading.text_shard import SMALL, open_text, split_lines
+
+
+def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second opening reads the index from the cache and not the file; a changed file is indexed anew."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    path.write_bytes(gzip.compress(TEXT))
+    first = open_shard(str(path), split_lines=10, cache=cache)
+    monkeypatch.setattr("volt.stream.reading.text_shard.read_raw", None)  # what reads the file
+    assert open_shard(str(path), split_lines=10, cache=cache) == first
+    monkeypatch.undo()
+    path.write_bytes(gzip.compress(TEXT + b"more\n"))
+    assert open_shard(str(path), split_lines=10, cache=cache).n_lines == 101
+
+
+def test_a_cut_off_copy_is_never_used(tmp_path: Path) -> None:
+    """A split copy that lost its end, or an index that did, is made again."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    path.write_bytes(gzip.compress(TEXT))
+    first = open_text(str(path), split_lines=10, cache=cache)
+    for found in (Path(first.pieces.data_path), next(cache.glob("*.json"))):
+        os.truncate(found, found.stat().st_size // 2)
+        again = open_shard(str(path), split_lines=10, cache=cache)
+        assert all_lines(again) == split_lines(TEXT)
+
+
+@pytest.mark.parametrize(("version", "is_right"), [(0, True), (VERSION, False)])
+def test_an_index_of_another_version_is_made_again(tmp_path: Path, version: int, is_right: bool) -> None:
+    """What another version wrote is not read, whatever it says, and neither is what its checksum does not fit."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    path.write_bytes(gzip.compress(TEXT))
+    first = open_shard(str(path), split_lines=10, cache=cache)
+    [index] = cache.glob("*.json")
+    stored = json.loads(index.read_text())
+    stored["record"]["facts"]["digest"] = "other"
+    check = blake2b(json.dumps(stored["record"]).encode(), digest_size=8).hexdigest()
+    index.write_text(json.dumps({**stored, "version": version, **({"check": check} if is_right else {})}))
+    assert open_shard(str(path), split_lines=10, cache=cache).digest == first.digest
+
+
+def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
+    """A truncated gzip file leaves no copy and no index in the cache, and the error says where it ends."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    path.write_bytes(gzip.compress(TEXT)[:-20])
+    with pytest.raises(StreamError, match=r"a\.tsv\.gz: truncated after line \d+; copy or compress it again"):
+        open_shard(str(path), split_lines=10, cache=cache)
+    assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
+
+
+def test_a_large_plain_file_is_indexed_in_the_cache(tmp_path: Path) -> None:
+    """Plain files are never copied; the index of a large one is kept."""
+    path = write_lines(tmp_path / "a.tsv", ["x" * 99] * (SMALL // 100 + 1))
+    shard = open_text(path, split_lines=1000, cache=tmp_path / "cache")
+    assert shard.pieces.data_path == path
+    assert open_shard(path, split_lines=1000, cache=tmp_path / "cache") == shard
+    assert len(list((tmp_path / "cache").glob("*.json"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """Where no index can be kept the error says so and what to do."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
+    (tmp_path / "cache").write_bytes(b"")
+    with pytest.raises(StreamError, match=r"no index can be kept .*; name another cache folder"):
+        open_shard(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
+
+
+def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
+    """A byte of a copy that turned is told with the file and what was done; the next opening copies anew."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    path.write_bytes(gzip.compress(TEXT))
+    shard = open_text(str(path), split_lines=10, cache=cache)
+    copy, stamp = Path(shard.pieces.data_path), shard.pieces.stamp
+    data = bytearray(copy.read_bytes())
+    data[-10] ^= 1
+    copy.write_bytes(data)
+    os.utime(copy, ns=(0, stamp[1]))
+    with pytest.raises(StreamError, match=r"a\.tsv\.gz: its copy .* is damaged in piece 9 .* was deleted; start the"):
+        all_lines(shard)
+    assert all_lines(open_text(str(path), split_lines=10, cache=cache)) == split_lines(TEXT)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> None:
+    """Whichever byte of an index turns, what is opened is as if the index were whole, or not there."""
+    path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
+    if not path.exists():
+        path.write_bytes(gzip.compress(TEXT))
+    first = open_shard(str(path), split_lines=30, cache=cache)
+    [index] = cache.glob("*.json")
+    garbled = bytearray(index.read_bytes())
+    garbled[data.draw(st.integers(0, len(garbled) - 1))] = data.draw(st.integers(0, 255))
+    index.write_bytes(garbled)
+    again = open_shard(str(path), split_lines=30, cache=cache)
+    assert (again.counts, again.digest, again.n_bytes) == (first.counts, first.digest, first.n_bytes)
+    assert all_lines(again) == split_lines(TEXT)
+
+
+def fill(folder: Path) -> tuple[Path, list[Path], list[int]]:
+    """A cache with the entries of three files, the files, and the bytes that each entry takes."""
+    cache, sizes = folder / "cache", list[int]()
+    paths = [folder / name for name in ("a.gz", "b.gz", "c.gz")]
+    for path in paths:
+        path.write_bytes(gzip.compress(TEXT + path.name.encode()))
+        open_shard(str(path), split_lines=10, cache=cache)
+        sizes.append(cache_size(cache) - sum(sizes))
+    (cache / "notes.json").write_text("{}")
+    return cache, paths, sizes
+
+
+def test_what_is_used_stays_in_the_cache(tmp_path: Path) -> None:
+    """An entry goes when neither its index was opened nor its copy read for so many days; what it took is free then."""
+    cache, paths, sizes = fill(tmp_path)
+    assert prune(cache, days=30) == 0
+    shard = open_text(str(paths[1]), split_lines=10, cache=cache)
+    made = {path: path.stat().st_mtime_ns for path in cache.glob("*.lz4")}
+    for path in cache.iterdir():
+        os.utime(path, ns=(path.stat().st_atime_ns - 40 * 86_400 * 10**9, made.get(path, 0)))
+    open_shard(str(paths[0]), split_lines=10, cache=cache)
+    copy = Path(shard.pieces.data_path)
+    os.utime(copy, ns=(time.time_ns(), made[copy]))
+    assert prune(cache, days=30) == sizes[2]
+    assert cache_size(cache) == sizes[0] + sizes[1]
+    assert all_lines(shard)[:100] == split_lines(TEXT)
+    assert prune(cache, days=0) == sizes[0] + sizes[1]
+    assert [path.name for path in cache.iterdir()] == ["notes.json"]
+
+
+def test_what_leads_nowhere_goes_from_the_cache(tmp_path: Path) -> None:
+    """An entry goes when its file is gone or has changed, or its index is damaged; parts of the dead go too."""
+    cache, paths, sizes = fill(tmp_path)
+    paths[0].unlink()
+    paths[1].write_bytes(gzip.compress(TEXT))
+    (cache / ".0123456789abcdef01234567.json.00000000.part").write_text("{")
+    (cache / "0123456789abcdef01234567.lines.zst").write_text("of an old version")
+    assert prune(cache) == sizes[0] + sizes[1] + len("of an old version")
+    (index,) = cache.glob("?" * 24 + ".json")
+    index.write_text("{")
+    left = cache_size(cache)
+    assert left < sizes[2]
+    assert prune(cache) == left
+    assert [path.name for path in cache.iterdir()] == ["notes.json"]
+
+
+def test_what_is_being_made_stays_in_the_cache(tmp_path: Path) -> None:
+    """An entry that another process makes is left alone; whoever waited for a lock that was swept takes a new one."""
+    cache, paths, _ = fill(tmp_path)
+    paths[0].unlink()
+    locks = sorted(cache.glob("*.lock"))
+    with ExitStack() as held:
+        for lock in locks:
+            assert held.enter_context(locked(lock))
+        assert prune(cache, days=0) == 0
+        with locked(locks[0], waits=False) as is_held:
+            assert not is_held
+    assert prune(cache, days=0) > 0

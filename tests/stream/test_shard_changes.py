@@ -1,0 +1,86 @@
+"""A file that changes after or while it is indexed is told, not read."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from shard_lines import PACKERS, TEXT, all_lines, read_lines
+
+from volt.errors import StreamError
+from volt.files.blocks import read_raw
+from volt.stream.reading.shards import open_shard
+from volt.stream.reading.text_shard import TextShard, open_text, split_lines
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("piece", [5, None])
+def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, piece: int | None) -> None:
+    """A data file that changes after it was indexed is told, not read."""
+    path = tmp_path / "a.tsv"
+    path.write_bytes(PACKERS[packer](TEXT))
+    shard = open_text(str(path), split_lines=piece, cache=tmp_path / "cache")
+    with open(shard.pieces.data_path, "ab") as file:
+        file.write(b"more\n")
+    with pytest.raises(StreamError, match="changed while the stream was running; start the stream anew"):
+        read_lines(shard, 0)
+    os.unlink(shard.pieces.data_path)
+    with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed: restore it"):
+        read_lines(shard, 0)
+
+
+def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> None:
+    """Also when as many bytes and lines are there as before: it is the time of change that tells."""
+    path = tmp_path / "a.tsv"
+    path.write_bytes(TEXT)
+    shard = open_text(str(path), split_lines=5)
+    shard.check_unchanged()
+    path.write_bytes(TEXT.replace(b"Zeile", b"zeile"))
+    os.utime(path, ns=(0, shard.pieces.stamp[1] + 1))
+    for look in (TextShard.check_unchanged, lambda shard: shard.read(0)):
+        with pytest.raises(StreamError, match="changed while the stream was running"):
+            look(shard)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_a_file_that_changes_while_it_is_indexed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packer: str
+) -> None:
+    """A file that is still being written when it is indexed is told, and no index of it is kept."""
+    path, cache = tmp_path / "a.tsv", tmp_path / "cache"
+    path.write_bytes(PACKERS[packer](TEXT))
+
+    def grows(name: str, **options: int) -> Iterator[bytes]:
+        yield from read_raw(name, **options)
+        with path.open("ab") as file:
+            file.write(b"more\n")
+
+    monkeypatch.setattr("volt.stream.reading.text_shard.read_raw", grows)
+    monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
+    with pytest.raises(StreamError, match="changed while it was being indexed; wait until it is complete"):
+        open_shard(str(path), split_lines=5, cache=cache)
+    assert not list(cache.glob("*.json"))
+
+
+@pytest.mark.parametrize("packer", ["plain", "gz"])
+def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
+    """As many bytes and the old time of change do not hide an edit: the piece that was edited is told, others are
+    read, and whoever opens the file anew gets its lines."""
+    path, edited, cache = tmp_path / "a.tsv", TEXT.replace(b"line 57\t", b"linE 57\t"), tmp_path / "cache"
+    split = 10 if packer == "plain" else None
+    pack = (lambda text: gzip.compress(text, 0, mtime=0)) if packer == "gz" else bytes
+    path.write_bytes(pack(TEXT))
+    shard = open_text(str(path), split_lines=split, cache=cache)
+    path.write_bytes(pack(edited))
+    os.utime(path, ns=(0, shard.pieces.stamp[1]))
+    shard.check_unchanged()
+    bad = len(shard.counts) // 2
+    told = "lines 51 to 60" if split else "lines 1 to 100"
+    with pytest.raises(StreamError, match=rf"a\.tsv: {told} are not what was indexed, .*; touch the file, and start"):
+        shard.read(bad)
+    if split:
+        assert read_lines(shard, 0) == split_lines(TEXT)[:10]
+    assert all_lines(open_shard(str(path), split_lines=split, cache=cache)) == split_lines(edited)
