@@ -288,8 +288,8 @@ class _Made:
         """The lines, looked at all at once where they are good. Those that cannot be written are bad."""
         text = "\n".join([*self.rows, ""])
         is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
-        if is_cut and is_writable(text):
-            return Column.cut(text.encode())
+        if is_cut and (written := encoded(text)) is not None:
+            return Column.cut(written)
         for place in reversed(range(len(self.rows))):
             try:
                 _check_row(self.rows[place], self.widths[place])
@@ -299,16 +299,16 @@ class _Made:
         return Column.of(self.rows)
 
 
-def is_writable(text: str) -> bool:
-    """Whether a text can be written as UTF-8: no lone surrogate is in it.
+def encoded(text: str) -> bytes | None:
+    """A text as UTF-8; None where it holds a lone surrogate, which cannot be written.
 
-    >>> is_writable("é"), is_writable("\\ud800")
-    (True, False)
+    >>> encoded("é"), encoded("\\ud800")
+    (b'\\xc3\\xa9', None)
     """
     try:
-        return text.isascii() or bool(text.encode())
+        return text.encode()
     except UnicodeEncodeError:
-        return False
+        return None
 
 
 def _check_row(line: str, width: int) -> None:
