@@ -86,6 +86,11 @@ def test_commands_are_there_before_anything_heavy_is() -> None:
     assert not loaded("-c", "import volt_cli.__main__") & (HEAVY | {"rich", "pydantic"})
 
 
+def test_a_worker_of_the_script_loads_no_commands() -> None:
+    """A worker that is spawned imports the script `volt` anew: that loads the standard library alone, and no command."""
+    assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.__main__", "volt_cli.commands"}
+
+
 @pytest.mark.parametrize("command", ["--version", "--help", *(f"{command} --help" for command in commands())])
 def test_help_comes_without_the_libraries_that_work(command: str) -> None:
     """The version, and the help of VOLT and of every command, load nothing that only a run of the command needs."""

@@ -8,7 +8,7 @@ stream_rows.py does. Typos cost a random number for each line and three for each
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sotastream.augmentors import Mixer, SPMEncoder, Tagger, UTF8File
 from sotastream.data import Line
 from sotastream.filters import SkipBlanks
 from sotastream.pipelines import Pipeline, pipeline
-from user_steps import tidy
+from user_steps import recased, tidy
 
 Lines = Iterator[Line]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -78,10 +78,10 @@ def _with_typos(text: str, n: int) -> str:
     return text
 
 
-def tidied(stream: Lines) -> Lines:
-    """The user's function."""
+def user(stream: Lines, function: Callable[[list[str]], list[str]]) -> Lines:
+    """A function of the user's."""
     for line in stream:
-        line.fields = tidy(line.fields)
+        line.fields = function(line.fields)
         yield line
 
 
@@ -97,9 +97,9 @@ def read_tagged(path: str, tag: str) -> Iterable[Line]:
     return Tagger(UTF8File(path), f"{tag} ")
 
 
-def read_tidied(path: str) -> Iterable[Line]:
-    """A shard through the user's function."""
-    return tidied(UTF8File(path))
+def read_changed(path: str, function: Callable[[list[str]], list[str]]) -> Iterable[Line]:
+    """A shard through a function of the user's."""
+    return user(UTF8File(path), function)
 
 
 class OneSource(Pipeline):
@@ -173,4 +173,13 @@ class User(OneSource):
 
     def __init__(self, data: str, **options: Any) -> None:
         super().__init__(**options)
-        self.stream = self.create_data_stream(data, processor=read_tidied)
+        self.stream = self.create_data_stream(data, processor=partial(read_changed, function=tidy))
+
+
+@pipeline("user-light")
+class LightUser(OneSource):
+    """A function that does next to nothing, for each line."""
+
+    def __init__(self, data: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.stream = self.create_data_stream(data, processor=partial(read_changed, function=recased))

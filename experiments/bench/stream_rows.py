@@ -9,9 +9,10 @@ r"""The pipelines of stream.py: their configurations, the data that they read, a
 | p2-documents | lines of one document joined up to 250 words, then ids | – |
 | p3-languages | five sources, each with the tag of its language, weights at temperature 5 | own |
 | p4-ids | both sides to ids, with BPE-dropout on the source side | own, which fails |
-| user | a Python function for each line | own |
+| user | a Python function for each line, which takes most of the time itself | own |
+| user-light | a light Python function for each line | own |
 
-"own" stands in sotastream_pipelines.py, and what `user` calls in user_steps.py.
+"own" stands in sotastream_pipelines.py, and what `user` and `user-light` call in user_steps.py.
 
 >>> print(languages_config({"1-en-de": 32, "2-en-fr": 1}))
 sources:
@@ -31,14 +32,18 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, cycle, islice
 from pathlib import Path
 
+import user_steps
+
 SHARD_LINES = 100_000
 N_LANGUAGES, TEMPERATURE = 5, 5
 DOCUMENT_LINES, DOCUMENT_WORDS = 20, 250
+N_TIMED = 20_000  # lines for which a user's function is timed
 HERE = Path(__file__).parent
 _CASES = """choice:
           - {weight: 0.95}
@@ -90,7 +95,9 @@ CONFIGS = {
         "encode: {vocabulary: vocab.volt, to: ids, fields: [2]}",
     ),
     "user": _one("user: {file: user_steps.py, function: tidy}"),
+    "user-light": _one("user: {file: user_steps.py, function: recased}"),
 }
+FUNCTIONS = {"user": user_steps.tidy, "user-light": user_steps.recased}
 PEERS = {  # sotastream's name for a pipeline, and the folders that it is told
     "default": ("default", ["shards"]),
     "case-noise": ("example", ["shards", "shards"]),
@@ -98,6 +105,7 @@ PEERS = {  # sotastream's name for a pipeline, and the folders that it is told
     "p3-languages": ("p3-languages", ["languages/*"]),
     "p4-ids": ("p4-ids", ["shards"]),
     "user": ("user", ["shards"]),
+    "user-light": ("user-light", ["shards"]),
 }
 
 
@@ -108,11 +116,13 @@ class Data:
     folder: holds shards/, and what else the pipelines need
     n_languages: lines of each source of `p3-languages`, by name
     lines_each: lines that were read for one that is written, by pipeline, where that is not one
+    own_seconds: processor seconds that the user's function takes for a line, by pipeline, where there is one
     """
 
     folder: Path
     n_languages: Mapping[str, int]
     lines_each: Mapping[str, float]
+    own_seconds: Mapping[str, float]
 
 
 def make_data(
@@ -138,7 +148,19 @@ def make_data(
     for name in names:
         config = languages_config(sizes) if name == "p3-languages" else CONFIGS[name]
         (folder / f"{name}.yaml").write_text(config)
-    return Data(folder, sizes, lines_each)
+    return Data(folder, sizes, lines_each, {name: _seconds_each(FUNCTIONS[name], rows) for name in FUNCTIONS})
+
+
+def _seconds_each(function: Callable[[list[str]], list[str]], rows: Sequence[tuple[str, ...]]) -> float:
+    """Processor seconds that a function takes for a row, the least of three times."""
+    found = []
+    for _ in range(3):
+        given = [list(row) for row in rows[:N_TIMED]]
+        start = time.process_time()
+        for row in given:
+            function(row)
+        found.append((time.process_time() - start) / len(given))
+    return min(found)
 
 
 def read_rows(sources: Sequence[Path]) -> list[tuple[str, ...]]:

@@ -42,9 +42,9 @@ class Keeping(NamedTuple):
 
 @contextmanager
 def kept() -> Iterator[bool]:
-    """Functions that are decorated inside are kept in the folder of this digest. Says whether they can be kept at all.
+    """What numba is told to keep inside is kept in the folder of this digest. Says whether it can be kept at all.
 
-    numba chooses a function's folder when it is decorated, and NUMBA_CACHE_DIR, a documented setting, goes first.
+    numba chooses a function's folder when it is told to keep it, and NUMBA_CACHE_DIR, a documented setting, goes first.
     """
     settings = vars(config)
     with _deciding:

@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 from numba import config, njit
 
 from volt.kernels.caching import kept
+from volt.kernels.loading import keep
 from volt.kernels.parts import PARTS_DIFFER, part
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,9 +39,11 @@ def _loop(**options: Any) -> Decorator:
     """numba's decorator with these options, for code that is kept on disk."""
 
     def decorate(function: F) -> F:
-        with kept() as cache:
-            settings: dict[str, Any] = {"cache": cache, "no_cfunc_wrapper": True, "nogil": True, **options}
-            decorated: F = njit(**settings)(function)
+        settings: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, **options}
+        decorated: F = njit(**settings)(function)
+        with kept() as can_be_kept:
+            if can_be_kept:
+                keep(decorated, allocates=options.get("_nrt", True))
         return decorated
 
     return decorate

@@ -18,12 +18,9 @@ from typing import Any, cast
 from volt.errors import VoltError
 from volt.stream.config.problems import Notes, near
 from volt.stream.config.yaml import Place
-from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.transform import Transform
-from volt.stream.transforms.user_code import User
-from volt.stream.transforms.where import Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class Steps:
             self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
             return None
         here = (*place, name) if isinstance(item, dict) else place
-        if TRANSFORMS[name] is User and not self.user_code:
+        if name == "user" and not self.user_code:
             file = options.get("file") if isinstance(options, dict) else options
             shown = self.folder / file if isinstance(file, str) else "its file"
             self.notes.add(here, f"would run the code in {shown}; read it, then say user_code=True")
@@ -90,7 +87,7 @@ class Steps:
         """The options with the numbers of fields in place of their names; a condition knows the names."""
         from volt.stream.config.schema import field_options
 
-        if self.names and TRANSFORMS[name] is Where:
+        if self.names and name == "where":
             options = {"names": list(self.names)} | options
         found = {key: options[key] for key in field_options(name) if key in options}
         return options | {key: self._numbers(value, (*place, key)) for key, value in found.items()}
@@ -112,6 +109,8 @@ class Steps:
 
     def _choice(self, options: Any, place: Place) -> Transform | None:
         """The variants of a choice, which hold transforms in their turn."""
+        from volt.stream.transforms.choice import Choice, Variant
+
         within = (*place, "variants") if (*place, "variants") in self.notes.document.lines else place
         variants = [
             self.notes.made(

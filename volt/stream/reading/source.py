@@ -40,7 +40,7 @@ from volt.stream.transforms.transform import files as files_of
 BLOCK_LINES = 1 << 17
 BLOCK_BYTES = 64 << 20
 SPLIT_LINES = 1 << 13
-CHUNK_LINES = 1 << 8  # that are handed to Python code at a time
+CHUNK_LINES = 1 << 10  # that are handed to Python code at a time, which costs as much as a hundred light calls
 
 T = TypeVar("T")
 Shuffle = Literal["lines", "outputs", "none"]
@@ -237,6 +237,7 @@ class OpenSource:
             "epochs": source.epochs,
             "weight": signature(source.weight),
             "checks": signature(source.checks),
+            **({"chunk_lines": self.chunk_lines} if self.chunk_lines < self.block_lines else {}),
             "transforms": signature(self.transforms),
         }
 

@@ -172,13 +172,25 @@ class Column:
         """What `text` gives, and (n,) int64 where each value ends, the byte behind it included.
 
         end: that byte, by default a line feed
+        The bytes are the column's own where they lie so already, as those of a text that was cut; else a copy.
         """
+        column = self.as_text()
+        return column._lying(end) or column._copied(end)
+
+    def _lying(self, end: int) -> tuple[NDArray[np.uint8], Longs] | None:
+        """What `packed` gives, where the values lie so in the buffer; None if they do not."""
+        ends = self.starts + self.sizes + 1
+        if not len(ends) or self.sizes.min() < 0 or ends[-1] > len(self.data) or (self.starts[1:] != ends[:-1]).any():
+            return None
+        first = int(self.starts[0])
+        return (self.data[first : ends[-1]], ends - first) if (self.data[ends - 1] == end).all() else None
+
+    def _copied(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
         from volt.kernels.columns import write_values
 
-        column = self.as_text()
-        out = np.empty(int(np.maximum(column.sizes, 0).sum()) + len(column), np.uint8)
-        ends = np.empty(len(column), np.int64)
-        write_values(column.data, column.starts, column.sizes, end, out, ends)
+        out = np.empty(int(np.maximum(self.sizes, 0).sum()) + len(self), np.uint8)
+        ends = np.empty(len(self), np.int64)
+        write_values(self.data, self.starts, self.sizes, end, out, ends)
         return out, ends
 
     def compact(self) -> Column:
@@ -192,7 +204,7 @@ class Column:
             starts = np.cumsum(held) - held
             ids = self.data[np.repeat(self.starts - starts, held) + np.arange(held.sum())]
             return Column(ids, starts, self.sizes)
-        data, ends = self.packed()
+        data, ends = self._copied(_END)
         return Column(data, ends - np.maximum(self.sizes, 0) - 1, self.sizes)
 
     def strings(self) -> list[str]:

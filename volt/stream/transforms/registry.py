@@ -1,4 +1,4 @@
-"""Every transform that a configuration can name.
+"""Every transform that a configuration can name. A transform's module is imported when the transform is asked for.
 
 >>> sorted(TRANSFORMS)[:4], TRANSFORMS["lower"](fields=(1,))
 (['append', 'bitext', 'choice', 'copy'], Lower(fields=(1,), if_cased=None))
@@ -6,42 +6,56 @@
 
 from __future__ import annotations
 
-from volt.stream.transforms.case import Lower, Title, Upper
-from volt.stream.transforms.choice import Choice
-from volt.stream.transforms.documents import Documents
-from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
-from volt.stream.transforms.noise import Punctuation, Typos
-from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
-from volt.stream.transforms.subwords import Decode, Encode
-from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
-from volt.stream.transforms.transform import Transform
-from volt.stream.transforms.user_code import User
-from volt.stream.transforms.where import Where
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-TRANSFORMS: dict[str, type[Transform]] = {
-    "append": Append,
-    "lower": Lower,
-    "upper": Upper,
-    "title": Title,
-    "tag": Tag,
-    "copy": Copy,
-    "multiply": Multiply,
-    "repeat": Repeat,
-    "keep_fields": KeepFields,
-    "skip_blank": SkipBlank,
-    "bitext": Bitext,
-    "match": Match,
-    "regex": Regex,
-    "length": Length,
-    "ratio": Ratio,
-    "where": Where,
-    "choice": Choice,
-    "typos": Typos,
-    "punctuation": Punctuation,
-    "documents": Documents,
-    "encode": Encode,
-    "decode": Decode,
-    "spm_encode": SpmEncode,
-    "spm_decode": SpmDecode,
-    "user": User,
+from volt.stream.transforms.transform import Transform
+
+_HOMES = {
+    "append": "tags_and_fields.Append",
+    "lower": "case.Lower",
+    "upper": "case.Upper",
+    "title": "case.Title",
+    "tag": "tags_and_fields.Tag",
+    "copy": "tags_and_fields.Copy",
+    "multiply": "tags_and_fields.Multiply",
+    "repeat": "tags_and_fields.Repeat",
+    "keep_fields": "tags_and_fields.KeepFields",
+    "skip_blank": "filters.SkipBlank",
+    "bitext": "filters.Bitext",
+    "match": "filters.Match",
+    "regex": "filters.Regex",
+    "length": "filters.Length",
+    "ratio": "filters.Ratio",
+    "where": "where.Where",
+    "choice": "choice.Choice",
+    "typos": "noise.Typos",
+    "punctuation": "noise.Punctuation",
+    "documents": "documents.Documents",
+    "encode": "subwords.Encode",
+    "decode": "subwords.Decode",
+    "spm_encode": "sentencepiece.SpmEncode",
+    "spm_decode": "sentencepiece.SpmDecode",
+    "user": "user_code.User",
 }
+
+
+class _Transforms(Mapping[str, type[Transform]]):
+    """Name → class."""
+
+    def __getitem__(self, name: str) -> type[Transform]:
+        module, _, kind = _HOMES[name].partition(".")
+        found: type[Transform] = getattr(import_module(f"volt.stream.transforms.{module}"), kind)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+TRANSFORMS = _Transforms()

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -94,7 +95,7 @@ class User(ConfiguredTransform):
     def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
         """Call it line by line."""
         lines, drawn = batch.lines, chance.generators(batch.origins)
-        given: Iterator[Any] = iter(lines) if self.takes == "line" else (line.split("\t") for line in lines)
+        given: Iterator[Any] = iter(lines) if self.takes == "line" else map(str.split, lines, repeat("\t"))
 
         def with_rng(one: object) -> object:
             return function(one, rng=next(drawn))
@@ -108,21 +109,30 @@ class User(ConfiguredTransform):
                     pass_signal_on(error)
                     made.bad[made.n_called] = self._fault(error)
                     made.n_called += 1
-        made.check(self._fault)
-        return _batch_of(batch, made.rows, made.origins, made.bad)
+        column = made.column(self._fault)
+        return _batch_of(batch, column, made.origins, made.bad)
 
     def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: _Made) -> None:
         """Call it for line after line until it raises an error. What it returns may change with the next call."""
-        is_usual = self.takes == "fields" and not self.append
-        for one in given:
+        fields, whole = (self.takes == kind and not self.append for kind in ("fields", "line"))
+        add, add_width, add_origin, join = made.rows.append, made.widths.append, made.origins.append, "\t".join
+        for place, one in enumerate(given, made.n_called):
+            made.n_called = place
             result = call(one)
-            if is_usual and type(result) is list and result and type(result[0]) is str:
-                made.rows.append(_joined(result))
-                made.widths.append(len(result))
-                made.origins.append(made.n_called)
+            if fields and type(result) is list and result and type(result[0]) is str:
+                try:
+                    add(join(result))
+                except TypeError:
+                    add(_row(result))  # which says what is no string
+                add_width(len(result))
+                add_origin(place)
+            elif whole and type(result) is str:
+                add(result)
+                add_width(result.count("\t") + 1)
+                add_origin(place)
             else:
-                made.add(self._made(lines[made.n_called], result))
-            made.n_called += 1
+                made.add(self._made(lines[place], result))
+        made.n_called = len(lines)
 
     def _made(self, line: str, result: object) -> list[str]:
         """The lines that a result stands for. Raises TypeError if it is none of what the documentation allows."""
@@ -158,7 +168,7 @@ class User(ConfiguredTransform):
                         del rows[-1], origins[-1]
                 else:
                     break
-        return _batch_of(batch, rows, origins, bad)
+        return _batch_of(batch, Column.of(rows), origins, bad)
 
     def _batched(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
         """Call it once, with all lines as a record batch."""
@@ -201,9 +211,9 @@ class _Given:
             yield self.rows[self.place - 1]
 
 
-def _batch_of(batch: Batch, rows: list[str], origins: list[int], bad: Mapping[int, str]) -> Batch:
+def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int, str]) -> Batch:
     """The lines as a batch. Raises LineFault if some lines are bad, with what became of the others."""
-    made = Batch((), Column.of(rows), batch.origins[np.array(origins, np.int64)])
+    made = Batch((), lines, batch.origins[np.array(origins, np.int64)])
     if bad:
         raise LineFault(bad, made=made)
     return made
@@ -258,7 +268,7 @@ class _Made:
 
     n_called: how many those are
     rows, origins: the lines that it made, and from which line each
-    widths: how many fields each of them was made of; 0 where it has been looked at already
+    widths: how many fields each of them was made of
     bad: what is wrong with lines
     """
 
@@ -269,49 +279,41 @@ class _Made:
     bad: dict[int, str] = field(default_factory=dict)
 
     def add(self, rows: list[str]) -> None:
-        """Note lines that have been looked at."""
+        """Note lines of the function's last call, which have been looked at."""
         self.rows += rows
-        self.widths += [0] * len(rows)
+        self.widths += [row.count("\t") + 1 for row in rows]
         self.origins += [self.n_called] * len(rows)
 
-    def check(self, fault: Callable[[BaseException], str]) -> None:
-        """Look at the others, all at once where they are good. Those that cannot be written are bad."""
-        looked_at = sum(row.count("\t") for row, width in zip(self.rows, self.widths, strict=True) if not width)
-        n_tabs = sum(width - 1 for width in self.widths if width) + looked_at
-        text = "\n".join(self.rows)
-        if text.count("\t") == n_tabs and text.count("\n") == max(0, len(self.rows) - 1) and is_writable(text):
-            return
+    def column(self, fault: Callable[[BaseException], str]) -> Column:
+        """The lines, looked at all at once where they are good. Those that cannot be written are bad."""
+        text = "\n".join([*self.rows, ""])
+        is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
+        if is_cut and (written := encoded(text)) is not None:
+            return Column.cut(written)
         for place in reversed(range(len(self.rows))):
             try:
                 _check_row(self.rows[place], self.widths[place])
             except (ValueError, TypeError) as error:
                 self.bad[self.origins[place]] = fault(error)
                 del self.rows[place], self.origins[place], self.widths[place]
+        return Column.of(self.rows)
 
 
-def is_writable(text: str) -> bool:
-    """Whether a text can be written as UTF-8: no lone surrogate is in it.
+def encoded(text: str) -> bytes | None:
+    """A text as UTF-8; None where it holds a lone surrogate, which cannot be written.
 
-    >>> is_writable("é"), is_writable("\\ud800")
-    (True, False)
+    >>> encoded("é"), encoded("\\ud800")
+    (b'\\xc3\\xa9', None)
     """
     try:
-        return text.isascii() or bool(text.encode())
+        return text.encode()
     except UnicodeEncodeError:
-        return False
-
-
-def _joined(fields: list[str]) -> str:
-    """A line of its fields. Raises TypeError that says which is no string."""
-    try:
-        return "\t".join(fields)
-    except TypeError:
-        return _row(fields)
+        return None
 
 
 def _check_row(line: str, width: int) -> None:
-    """Raise ValueError unless a line can be written, and has so many fields; 0 for any number."""
-    if width and line.count("\t") != width - 1:
+    """Raise ValueError unless a line can be written, and has so many fields."""
+    if line.count("\t") != width - 1:
         raise ValueError(f"returned a field with a tab inside: {line!r}")
     _line(line)
 

@@ -1,0 +1,12 @@
+"""What the script `volt` imports. A worker imports the script anew and runs nothing of it, so it is to import next to
+nothing; a worker's first line comes sooner by what the commands take to import.
+"""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run a command."""
+    from volt_cli.__main__ import main as run
+
+    run()
