@@ -309,7 +309,9 @@ class _Builder:
         found = shares(sizes, temperature=each.temperature)
         if 0.0 in found:
             path = shown_path(paths[found.index(0.0)])
-            self._notes.add(("each", "temperature"), f"{each.temperature:g} leaves nothing to {path}; give a higher one")
+            self._notes.add(
+                ("each", "temperature"), f"{each.temperature:g} leaves nothing to {path}; give a higher one"
+            )
         return found
 
     def _one(self, each: EachOptions, name: str, share: float) -> SourceOptions:

@@ -30,7 +30,9 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
     if name not in table.schema.names:
         raise StreamError(f"no column {quoted(name)}; there are {listed(table.schema.names)}")
     if table.schema.names.count(name) > 1:
-        raise StreamError(f"column {quoted(name)} comes {table.schema.names.count(name)} times; write the table with one")
+        raise StreamError(
+            f"column {quoted(name)} comes {table.schema.names.count(name)} times; write the table with one"
+        )
     found = table.column(name)
     for part in inner:
         if not pa.types.is_struct(found.type) or found.type.get_field_index(part) < 0:

@@ -46,7 +46,9 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         try:
             yield pa.RecordBatch.from_arrays(_columns(data, n_lines, keys, are_ids), names=list(keys))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            number, found = _fault(data, keys, are_ids) or _refused(data, keys, are_ids) or (0, f"no JSON lines ({error})")
+            number, found = (
+                _fault(data, keys, are_ids) or _refused(data, keys, are_ids) or (0, f"no JSON lines ({error})")
+            )
             raise StreamError(f"{shown_path(path)}:{first_line + number}: {found}") from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
