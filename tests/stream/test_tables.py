@@ -135,10 +135,10 @@ def test_parquet_files_are_told_what_is_wrong(tmp_path: Path) -> None:
     rows = {"a": ["x", "y", "z\tz"], "n": [1, 2, 3], "t": [{"de": "x"}] * 3, "l": [[1], [1 << 40], [None]]}
     parquet.write_table(pa.table(rows), path, row_group_size=2)
     for column, told in {
-        "c": r"a\.parquet: no column 'c'; there are 'a', 'n', 't', 'l'; change `fields`",
-        "t.en": r"a\.parquet: no column 't\.en': 't' holds no 'en'; there are 'de'; change `fields`",
+        "c": r"a\.parquet: no column 'c'; there are 'a', 'n', 't', 'l'; name other columns",
+        "t.en": r"a\.parquet: no column 't\.en': 't' holds no 'en'; there are 'de'; name other columns",
         "n": r"a\.parquet: column 'n' is of type int64; name columns of text, or of lists of whole numbers",
-        "l": r"a\.parquet: cannot be read as Parquet \(.*\); write or copy it again",
+        "l": r"a\.parquet:2: column 'l': Integer value 1099511627776 not in range",
     }.items():
         with pytest.raises(StreamError, match=told):
             open_table(path, {"src": column}, split_lines=9, cache=cache)

@@ -3,8 +3,8 @@
 The consumer counts from the very first line of the stream, over all runs, and says how many lines it has used: as a
 number in a file that it replaces, or as lines of numbers on a descriptor.
 
->>> parsed(b"12\\n150\\n"), parsed(b""), parsed(b"x\\n")
-(150, None, None)
+>>> parsed(b"12\\n150\\n"), parsed(b""), parsed(b"x\\n"), parsed(b"line 7\\n")
+(150, None, None, None)
 """
 
 from __future__ import annotations
@@ -13,19 +13,29 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volt.errors import ConfigError, StreamError, unreadable
+from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
 from volt_cli.console import say
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 _READ_SIZE = 1 << 16
+_SHOWN = 100  # bytes of what the consumer wrote
 
 
 def parsed(told: bytes) -> int | None:
-    """The last whole number on a line of its own."""
-    lines = told.split()
-    return int(lines[-1]) if lines and lines[-1].isdigit() else None
+    """The last line, if it is a whole number."""
+    last = told.rstrip().rpartition(b"\n")[2].strip()
+    return int(last) if last.isdigit() else None
+
+
+def _said(told: bytes, path: Path) -> int | None:
+    """The number in the consumer's file, if it has written one. Raises StreamError if it has written something else."""
+    used = parsed(told)
+    if used is None and told.strip():
+        found = quoted(told[:_SHOWN].decode(errors="replace").strip())
+        raise StreamError(f"--ack {shown_path(path)}: {found} is no number of lines; write how many are used")
+    return used
 
 
 class Consumer:
@@ -48,10 +58,11 @@ class Consumer:
     def look(self) -> int | None:
         """How many lines it has used, as far as it has said."""
         if self._path is not None:
+            told = None
             try:
-                told = parsed(self._path.read_bytes())
+                told = _said(self._path.read_bytes(), self._path)
             except FileNotFoundError:
-                told = None
+                pass
             except OSError as error:
                 raise unreadable(self._path, error, kind=StreamError, remedy="mend it, or run without --ack") from None
             self._advance(told)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from volt.errors import ConfigError, OutputError, StreamError, reason
+from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.ending import Ended
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
@@ -102,12 +102,16 @@ def run(
     if sample is not None and log_every is None:
         raise ConfigError("--sample needs --log-every; say which lines it is to hold")
     consumer = Consumer(states.ack)
+    from volt.files.distinct import STDOUT, identity
+
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
+        stdout = identity(STDOUT)
         out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
         stream = stack.enter_context(open_stream(opening, allow="leave --no-user-code out", quiet=quiet, **options))
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
+        _check_stdout(stdout, stream.files)
         positions = _restored(stream, consumer, states)
         _say_what_is_compiled(quiet=quiet)
         running = _Run(
@@ -154,6 +158,15 @@ def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequ
     inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
     check_places(["-", states.state, *written], inputs)
     check_places(["-", *written], [states.from_state])
+
+
+def _check_stdout(stdout: Hashable, read: Iterable[str | Path]) -> None:
+    """Raise ConfigError if stdout is one of these files. stdout: its identity, before `own_stdout` took its number"""
+    from volt.files.distinct import identity
+
+    for path in read if stdout is not None else ():
+        if identity(path) == stdout:
+            raise ConfigError(f"stdout: would be written over {shown_path(path)}, which is read; choose another place")
 
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Positions:

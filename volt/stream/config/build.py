@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from volt.errors import VoltError
+from volt.errors import VoltError, shown_path
 from volt.files.paths import expand
 from volt.stream.config.each import check_pattern, filled, names_of, shares
 from volt.stream.config.problems import Notes, as_error
@@ -304,7 +304,15 @@ class _Builder:
                 self._notes.add(("each", "path" if each.pair is None else "pair"), error)
             else:
                 sizes.append(shard.n_lines)
-        return shares(sizes, temperature=each.temperature) if len(sizes) == len(paths) else [1.0] * len(paths)
+        if len(sizes) < len(paths):
+            return [1.0] * len(paths)
+        found = shares(sizes, temperature=each.temperature)
+        if 0.0 in found:
+            path = shown_path(paths[found.index(0.0)])
+            self._notes.add(
+                ("each", "temperature"), f"{each.temperature:g} leaves nothing to {path}; give a higher one"
+            )
+        return found
 
     def _one(self, each: EachOptions, name: str, share: float) -> SourceOptions:
         """The options of the source with a name."""

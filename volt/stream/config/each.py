@@ -64,5 +64,6 @@ def shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
     >>> shares([8, 1], temperature=3)
     [0.666666666667, 0.333333333333]
     """
-    powers = [size ** (1 / temperature) for size in sizes]
+    largest = max(sizes, default=0) or 1
+    powers = [(size / largest) ** (1 / temperature) for size in sizes]
     return [float(f"{power / (sum(powers) or 1):.12g}") for power in powers]

@@ -28,12 +28,16 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
 
     name, *inner = [path] if path in table.schema.names else path.split(".")
     if name not in table.schema.names:
-        raise StreamError(f"no column {quoted(name)}; there are {_listed(table.schema.names)}")
+        raise StreamError(f"no column {quoted(name)}; there are {listed(table.schema.names)}")
+    if table.schema.names.count(name) > 1:
+        raise StreamError(
+            f"column {quoted(name)} comes {table.schema.names.count(name)} times; write the table with one"
+        )
     found = table.column(name)
     for part in inner:
         if not pa.types.is_struct(found.type) or found.type.get_field_index(part) < 0:
             there = [field.name for field in found.type] if pa.types.is_struct(found.type) else []
-            remedy = f"; there are {_listed(there)}" if there else ""
+            remedy = f"; there are {listed(there)}" if there else ""
             raise StreamError(f"no column {quoted(path)}: {quoted(name)} holds no {quoted(part)}{remedy}")
         name, found = part, pc.struct_field(found, part)
     column = found.combine_chunks().cast(_kind_of(found.type, path))
@@ -58,6 +62,11 @@ def _kind_of(kind: pyarrow.DataType, path: str) -> pyarrow.DataType:
     raise StreamError(f"column {quoted(path)} is of type {shown(kind)}; {remedy}")
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """Names for an error, twenty at most.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(map(quoted, names[:_MOST_NAMED])) + more

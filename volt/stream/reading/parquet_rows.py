@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from volt.errors import StreamError, shown_path
+from volt.errors import StreamError, quoted, shown_path
 from volt.stream.reading.arrow_columns import column_of
 
 if TYPE_CHECKING:
@@ -45,15 +45,55 @@ def parquet_rows(
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             _check(file.schema_arrow, columns)
+            n_rows = 0
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, columns=list(columns), use_threads=False)
-                arrays = [column_of(table, column) for column in columns]
+                table.validate()
+                arrays = [_column(table, column, n_rows) for column in columns]
                 batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+                n_rows += len(batch)
                 yield from (batch.slice(start, n) for start in range(0, len(batch), n or len(batch) or 1))
     except (pa.ArrowException, OSError) as error:
         raise StreamError(f"{shown_path(path)}: cannot be read as Parquet ({error}); write or copy it again") from error
+    except _UnfitRowError as error:
+        raise StreamError(f"{shown_path(path)}:{error}") from error
     except StreamError as error:
-        raise StreamError(f"{shown_path(path)}: {error}; change `fields`") from error
+        raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
+
+
+class _UnfitRowError(Exception):
+    """A row holds what is neither text nor a list of whole numbers."""
+
+
+def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
+    """A column of a row group that has so many rows before it. Raises _UnfitRowError if one of them is unfit."""
+    import pyarrow as pa
+
+    try:
+        return column_of(table, column)
+    except pa.ArrowInvalid as error:
+        row = n_before + _first_unfit(table, column) + 1
+        remedy = "mend the row, or write the table anew"
+        raise _UnfitRowError(f"{row}: column {quoted(column)}: {error}; {remedy}") from error
+
+
+def _first_unfit(table: pyarrow.Table, column: str) -> int:
+    """The index of the first row that is unfit, of a table that has one."""
+    low, high = 0, len(table) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _is_unfit(table.slice(low, middle + 1 - low), column) else (middle + 1, high)
+    return low
+
+
+def _is_unfit(table: pyarrow.Table, column: str) -> bool:
+    import pyarrow as pa
+
+    try:
+        column_of(table, column)
+    except pa.ArrowInvalid:
+        return True
+    return False
 
 
 def _check(schema: pyarrow.Schema, columns: Sequence[str]) -> None:

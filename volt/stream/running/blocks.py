@@ -250,7 +250,8 @@ def _is_mistake(batch: Batch, reasons: dict[int, str]) -> bool:
 def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
     if _is_mistake(batch, reasons):
         first = reasons[min(reasons)]
-        raise StreamError(f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; mend it")
+        remedy = "install the module" if "ModuleNotFoundError: " in first else "mend it"
+        raise StreamError(f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; {remedy}")
 
 
 def _where(run: _Run, transform: Transform) -> str:
