@@ -17,7 +17,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream"]
+from volt.kernels import token_samples
+
+Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "tokens"]
 
 
 class Loop(NamedTuple):
@@ -60,6 +62,11 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("apportion.apportion", 0.6), Loop("columns.line_ends", 0.3), Loop("columns.cut", 0.5),
         Loop("columns.write_values", 0.3), Loop("columns.put_values", 0.3), Loop("columns.scatter", 0.2),
         Loop("columns.shuffle", 0.1), Loop("columns.permuted", 0.2), Loop("columns.draw", 0.2),
+    ),
+    "tokens": (
+        Loop("tokens.count_tokens", 0.3), Loop("tokens.cut_tokens", 0.3), Loop("tokens.write_tokens", 0.4),
+        Loop("token_noise.count_hits", 0.2), Loop("token_noise.hit_tokens", 0.2),
+        Loop("token_noise.reorder_tokens", 0.2), Loop("token_noise.toggle_marks", 0.4),
     ),
 }  # fmt: skip
 
@@ -295,4 +302,5 @@ _SAMPLES: dict[str, Callable[[], object]] = {
     "columns.shuffle": _shuffle,
     "columns.permuted": _permuted,
     "columns.draw": _draw,
+    **token_samples.SAMPLES,
 }

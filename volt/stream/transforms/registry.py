@@ -14,8 +14,11 @@ from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
+from volt.stream.transforms.task_sides import DuplicateMono, FilterTooLong, LangPrefixBoth
+from volt.stream.transforms.token_noise import Drop, Reorder
 from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User
+from volt.stream.transforms.vocabulary_noise import Insertion, Switchout, WbNoise
 from volt.stream.transforms.where import Where
 
 TRANSFORMS: dict[str, type[Transform]] = {
@@ -39,6 +42,14 @@ TRANSFORMS: dict[str, type[Transform]] = {
     "typos": Typos,
     "punctuation": Punctuation,
     "documents": Documents,
+    "duplicate_mono": DuplicateMono,
+    "lang_prefix_both": LangPrefixBoth,
+    "drop": Drop,
+    "reorder": Reorder,
+    "switchout": Switchout,
+    "insertion": Insertion,
+    "wb_noise": WbNoise,
+    "filter_too_long": FilterTooLong,
     "encode": Encode,
     "decode": Decode,
     "spm_encode": SpmEncode,
