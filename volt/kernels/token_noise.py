@@ -22,9 +22,9 @@ MARK = (0xE2, 0x96, 0x81)  # "▁" in UTF-8
 
 
 @inlined
-def below(state: Any, n: int) -> int:
+def below(state: Any, n: int) -> Any:
     """What the generator draws in a state: a whole number from 0 up to, and without, n < 2³²."""
-    return int((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+    return np.int64((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @releasing
