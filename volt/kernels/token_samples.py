@@ -41,7 +41,7 @@ def _cut_tokens() -> None:
 def _write_tokens() -> None:
     from volt.kernels.tokens import write_tokens
 
-    token, out = (_text(), _longs(0), _longs(1)), np.zeros(1, np.uint8)
+    token, out = (_text(), _longs(0), _longs(1)), np.zeros(9, np.uint8)
     write_tokens(*token, *token, _longs(0), _longs(1), out, _longs(0))
 
 

@@ -19,9 +19,10 @@ from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.column_measures import ones
 from volt.kernels.columns import copy_bytes
 from volt.kernels.compiling import inlined, releasing
-from volt.kernels.memory import places_of, trailing_zeros
+from volt.kernels.memory import load64, places_of, store64, trailing_zeros
 
 SPACE = 0x20
+SPARE = 8  # bytes behind what is written that may be overwritten
 _BLOCK = 64  # bytes that are looked at at a time
 
 
@@ -86,6 +87,18 @@ def cut_tokens(
             at += 1
 
 
+@inlined
+def copy_over(data: IntArray, start: int, out: IntArray, at: int, size: int) -> None:
+    """out[at:at + size] = data[start:start + size]; up to seven bytes behind that may be overwritten."""
+    if start + size + 8 > len(data):
+        copy_bytes(data, start, out, at, size)
+        return
+    done = 0
+    while done < size:
+        store64(out, at + done, load64(data, start + done))
+        done += 8
+
+
 @releasing
 def write_tokens(
     data: IntArray, starts: LongArray, sizes: LongArray, others: IntArray, other_starts: LongArray,
@@ -96,7 +109,7 @@ def write_tokens(
     data, starts, sizes: tokens;  others, other_starts, other_sizes: further tokens, in another buffer
     chosen: tokens by their number; −1 is the first of the others, −2 the second, and so on
     ends: (n,) int64, where each value ends in `chosen`
-    out: uint8, is written;  out_ends: (n,) int64, is set to where each value ends in it
+    out: uint8, is written, `SPARE` bytes longer than the values;  out_ends: (n,) int64, where each value ends in it
     """
     at = place = 0
     for i in range(len(ends)):
@@ -107,10 +120,10 @@ def write_tokens(
                 at += 1
             token = chosen[place]
             if token >= 0:
-                copy_bytes(data, starts[token], out, at, sizes[token])
+                copy_over(data, starts[token], out, at, sizes[token])
                 at += sizes[token]
             else:
-                copy_bytes(others, other_starts[-1 - token], out, at, other_sizes[-1 - token])
+                copy_over(others, other_starts[-1 - token], out, at, other_sizes[-1 - token])
                 at += other_sizes[-1 - token]
             place += 1
         out_ends[i] = at

@@ -80,20 +80,20 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
     others: one token a value, text or ids as the tokens are; `NO_OTHERS` where none is chosen
     """
     column, is_own = tokens.column, chosen >= 0
+    own, rest = (chosen, chosen[:0]) if is_own.all() else (chosen[is_own], -1 - chosen[~is_own])
     if column.is_ids:
         ids = np.empty(len(chosen), np.int32)
-        ids[is_own] = column.data[tokens.starts[chosen[is_own]]]
-        ids[~is_own] = others.data[others.starts[-1 - chosen[~is_own]]]
+        ids[is_own], ids[~is_own] = column.data[tokens.starts[own]], others.data[others.starts[rest]]
         return Column.of_ids(ids, np.concatenate([[0], ends]))
-    from volt.kernels.tokens import write_tokens
+    from volt.kernels.tokens import SPARE, write_tokens
 
-    n_bytes = tokens.sizes[chosen[is_own]].sum() + others.sizes[-1 - chosen[~is_own]].sum() + len(chosen)
-    out, out_ends = np.empty(int(n_bytes), np.uint8), np.empty(len(ends), np.int64)
+    n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # and spaces
+    out, out_ends = np.empty(n_bytes + SPARE, np.uint8), np.empty(len(ends), np.int64)
     write_tokens(
         column.data, tokens.starts, tokens.sizes, others.data, others.starts, others.sizes, chosen, ends, out, out_ends
     )
     sizes = np.diff(out_ends, prepend=0)
-    return Column(out, out_ends - sizes, sizes)
+    return Column(out[:n_bytes], out_ends - sizes, sizes)
 
 
 def with_values(column: Column, lines: Longs, made: Column) -> Column:
