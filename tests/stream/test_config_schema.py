@@ -35,7 +35,7 @@ def test_every_key_is_documented() -> None:
     for name in TRANSFORMS:
         assert f"\n{name} — " in text
         assert transform_schema(name)["description"]
-        assert first_option(name) in transform_schema(name)["properties"]
+        assert first_option(name) == next(iter(transform_schema(name)["properties"]), None)
 
 
 def _validator() -> Callable[[Any], None]:

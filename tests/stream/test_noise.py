@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from splitmix import Drawn, mixed
 
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
@@ -20,28 +21,6 @@ VALUES = st.one_of(st.lists(SHORT, max_size=8), st.lists(SHORT.map(lambda text: 
 MARKED = st.lists(st.text(st.sampled_from("ab .,!’'。一 é𐐀"), max_size=10), max_size=8)
 SOME_KINDS = st.lists(st.sampled_from(KINDS), min_size=1, unique=True).map(tuple)
 RATES = st.sampled_from([0.0, 0.003, 0.05, 0.5, 1.0])
-MASK = (1 << 64) - 1
-
-
-class Drawn:
-    """SplitMix64 in whole numbers of Python."""
-
-    def __init__(self, state: int) -> None:
-        self.state = state
-
-    def bits(self) -> int:
-        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
-        return mixed(self.state)
-
-    def fraction(self) -> float:
-        return (self.bits() >> 11) / (1 << 53)
-
-
-def mixed(word: int) -> int:
-    """The finaliser of SplitMix64."""
-    word = ((word ^ word >> 30) * 0xBF58476D1CE4E5B9) & MASK
-    word = ((word ^ word >> 27) * 0x94D049BB133111EB) & MASK
-    return word ^ word >> 31
 
 
 def seeds_of(chance: Chance, n: int) -> list[int]:

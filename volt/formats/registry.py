@@ -119,6 +119,26 @@ def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str 
     return _format(format).read(path, merges=found)
 
 
+def listed_pieces(path: str | Path) -> list[str] | None:
+    """The pieces of a file that lists them without merges, as they are spelled there; None if it is no such list.
+
+    path: of the file
+    Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"7\\tlo\\n3.5\\tw\\n") and file.flush()
+    ...     listed_pieces(file.name)
+    ['lo', 'w']
+    """
+    path = _as_written(Path(arguments.path(path)))
+    head = _head(path)
+    if not head or head.startswith(_OWN):
+        return None
+    rows = getattr(format_module(guess_format(path, head)), "rows", None)
+    return None if rows is None else [row.piece for row in rows(path)]
+
+
 def is_own(path: Path) -> bool:
     """Whether this is a VOLT file. Raises VocabularyError if it cannot be read.
 

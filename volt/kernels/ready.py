@@ -1,7 +1,7 @@
 """Says which compiled loops are ready, and makes others so. They are compiled once per machine and version.
 
 A job is what a command does; each needs some of the loops. A loop is compiled, or loaded from disk, by a call with next
-to no data (`volt.kernels.samples`, `volt.kernels.column_samples`).
+to no data (`volt.kernels.samples`, `column_samples`, `token_samples`).
 
 >>> compile_kernels("learn")
 >>> missing("learn")
@@ -13,9 +13,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-from volt.kernels import column_samples, samples
+from volt.kernels import column_samples, samples, token_samples
 
-Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps"]
+Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens"]
 
 
 class Loop(NamedTuple):
@@ -68,6 +68,11 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("documents.find_starts", 0.4), Loop("documents.write_runs", 0.3), Loop("drawing.join_lines", 0.7),
         Loop("drawing.draw_paths", 0.7),
     ),
+    "tokens": (
+        Loop("tokens.count_tokens", 0.3), Loop("tokens.cut_tokens", 0.3), Loop("tokens.write_tokens", 0.4),
+        Loop("token_noise.count_hits", 0.2), Loop("token_noise.hit_tokens", 0.2),
+        Loop("token_noise.reorder_tokens", 0.2), Loop("token_noise.toggle_marks", 0.4),
+    ),
 }  # fmt: skip
 
 
@@ -88,7 +93,7 @@ def compile_kernels(*jobs: Job) -> None:
 
 def compile_loop(place: str) -> None:
     """Compile the loop at this place, or load it from the disk."""
-    (samples.SAMPLES | column_samples.SAMPLES)[place]()
+    (samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES)[place]()
 
 
 def _loops(*jobs: Job) -> list[Loop]:

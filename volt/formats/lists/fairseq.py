@@ -46,7 +46,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
-    return lists.vocabulary_of(path, _rows(path), merges=merges, joined=True)
+    return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -59,7 +59,8 @@ def recognises(path: Path, head: bytes) -> bool:
     return is_list and not marian.recognises(path, head)
 
 
-def _rows(path: Path) -> Iterator[lists.Row]:
+def rows(path: Path) -> Iterator[lists.Row]:
+    """The listed tokens. Raises VocabularyError, with file and line, for what is none."""
     for number, line in lists.lines_of(path):
         piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not piece:

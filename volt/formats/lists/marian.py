@@ -43,7 +43,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
-    return lists.vocabulary_of(path, _rows(path), merges=merges, joined=True)
+    return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -100,8 +100,8 @@ def _unescaped(escape: str) -> str:
     return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPED[escape]
 
 
-def _rows(path: Path) -> Iterator[lists.Row]:
-    """The tokens by their ids, Marian's own left out."""
+def rows(path: Path) -> Iterator[lists.Row]:
+    """The tokens by their ids, Marian's own left out. Raises VocabularyError, with file and line, for what is none."""
     found = sorted((number, line, piece) for line, piece, number in _entries(path))
     own = {EOS, UNK, *(name for number, _, name in found if _OTHER_NAMES.get(name) == number)}
     for (number, line, _), (following, other, _) in pairwise(found):

@@ -1,7 +1,8 @@
 """OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
 
 The other order, "count<TAB>piece", is read as well, though OpenNMT-py takes its counts for pieces. A list that can be
-read both ways, because all its pieces are numbers, is taken as OpenNMT-py takes it, pieces first.
+read both ways, because all its pieces are numbers, is taken as OpenNMT-py takes it, pieces first. A count may have a
+fraction, as dynamicdata writes those of sampled text, in the other order.
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -24,7 +25,8 @@ from volt.formats.lists import shared as lists
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
-_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(r"\d+\t\S+")
+_FRACTION = re.compile(r"\d{1,99}(\.\d+)?(e\+\d\d)?")
+_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(rf"(\d+|{_FRACTION.pattern})\t\S+")
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -39,7 +41,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
-    return lists.vocabulary_of(path, _rows(path), merges=merges, joined=True)
+    return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -55,7 +57,8 @@ def _matches(row: re.Pattern[str], line: str) -> bool:
     return row.fullmatch(line) is not None
 
 
-def _rows(path: Path) -> Iterator[lists.Row]:
+def rows(path: Path) -> Iterator[lists.Row]:
+    """The listed tokens. Raises VocabularyError, with file and line, for what is none."""
     lines = list(lists.lines_of(path))
     fitting, swapped = (sum(_matches(row, line) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:
@@ -65,7 +68,14 @@ def _rows(path: Path) -> Iterator[lists.Row]:
                 f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; restore it"
             )
         piece, count = reversed(parts) if swapped > fitting else parts
-        yield lists.Row(number, piece, lists.count_of(path, number, count))
+        yield lists.Row(number, piece, _count_of(path, number, count))
+
+
+def _count_of(path: Path, line: int, text: str) -> int:
+    """A count; one with a fraction, as of sampled text, becomes the next whole number, so that none is 0."""
+    if not lists.is_number(text) and _FRACTION.fullmatch(text):
+        return int(float(text)) + 1
+    return lists.count_of(path, line, text)
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:

@@ -10,6 +10,7 @@ tokens that end no word are spelled with its "@@" there, and no token with "</w>
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from volt.formats.lists.shared import (
@@ -40,7 +41,12 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
-    return vocabulary_of(path, (Row(*numbered) for numbered in lines_of(path)), merges=merges)
+    return vocabulary_of(path, rows(path), merges=merges)
+
+
+def rows(path: Path) -> Iterator[Row]:
+    """The listed tokens. Raises VocabularyError if the file cannot be read."""
+    return (Row(*numbered) for numbered in lines_of(path))
 
 
 def recognises(path: Path, head: bytes) -> bool:

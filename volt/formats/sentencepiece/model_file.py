@@ -141,6 +141,15 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     return replace(vocabulary, provenance={"format": "sentencepiece", "lost": lost})
 
 
+def normal_pieces(path: Path) -> dict[str, int]:
+    """The pieces of a model of any kind with their ids there: no control, unknown, user, byte or unused ones.
+
+    Raises VocabularyError if the model is damaged, MissingLibraryError.
+    """
+    model = _load(_existing(path))
+    return {piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL}
+
+
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """The library with that model loaded. sentencepiece reports a run of unknown characters as one; here they are
     counted one by one, as VOLT does."""

@@ -112,9 +112,11 @@ def dotted(place: Place) -> str:
 def near(name: str, known: Sequence[str]) -> str:
     """A hint at the known name that was meant, or at all of them.
 
-    >>> near("wieght", ["weight", "path"]), near("x", ["weight", "path"])
-    ('did you mean weight?', 'choose from weight, path')
+    >>> near("wieght", ["weight", "path"]), near("x", ["weight", "path"]), near("x", [])
+    ('did you mean weight?', 'choose from weight, path', 'there is none here; remove it')
     """
+    if not known:
+        return "there is none here; remove it"
     found = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {found[0]}?" if found else f"choose from {', '.join(known)}"
 

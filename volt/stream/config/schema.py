@@ -166,13 +166,13 @@ def options_of(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(model)
 
 
-def first_option(name: str) -> str:
-    """The option that a transform takes without its name.
+def first_option(name: str) -> str | None:
+    """The option that a transform takes without its name; None for a transform without options.
 
-    >>> first_option("regex"), first_option("copy")
-    ('pattern', 'from')
+    >>> first_option("regex"), first_option("copy"), first_option("duplicate_mono")
+    ('pattern', 'from', None)
     """
-    return str(next(iter(options_of(name).json_schema()["properties"])))
+    return next(iter(options_of(name).json_schema()["properties"]), None)
 
 
 def field_options(name: str) -> list[str]:
@@ -228,7 +228,9 @@ def json_schema() -> dict[str, Any]:
 
 def _step(name: str) -> dict[str, Any]:
     """A step is the name alone, or the name with options or the first option."""
-    options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}, transform_schema(name)["properties"][first_option(name)]]
+    options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}]
+    if (first := first_option(name)) is not None:
+        options.append(transform_schema(name)["properties"][first])
     named = {"type": "object", "properties": {name: {"anyOf": options}}, "required": [name]}
     return {"anyOf": [{"const": name}, {**named, "additionalProperties": False}]}
 

@@ -73,7 +73,7 @@ class Steps:
         from volt.stream.config.schema import first_option, options_of
 
         if not isinstance(options, dict):
-            options = {} if options is None else {first_option(name): options}
+            options = {} if options is None else {first_option(name) or str(options): options}
         n_problems = len(self.notes.found)
         numbered = self._numbered(name, options, place)
         if len(self.notes.found) > n_problems:

@@ -51,6 +51,14 @@ class Tag(ConfiguredTransform):
         after = "" if self.position == "start" else self.separator + self.text
         return map_columns(batch, lambda column: surrounded(column, before, after), fields=self.fields)
 
+    def special_tokens(self) -> tuple[str, ...]:
+        """The tokens that it adds to lines, which a vocabulary of them needs.
+
+        >>> Tag(text="[BT]").special_tokens()
+        ('[BT]',)
+        """
+        return tuple(self.text.split())
+
 
 def surrounded(column: Column, before: str, after: str) -> Column:
     """The values with the same text before, and the same behind, each; a missing one stays so.

@@ -44,6 +44,8 @@ class Transform(Protocol):
     `settled()`: the transform that takes its place, such as itself without sampling; None for noise and filters.
     `undone()`: the transform that turns what a system has answered back into text; None if there is none.
 
+    One that adds tokens of its own, such as tags, names them: `special_tokens()` is a tuple of texts.
+
     Three attributes, all False by default, say what a stream may rely on:
     is_compiled: it runs no Python code line by line, so threads can share the work.
     joins_lines: a line of its result depends on the lines beside it, so it is given whole blocks.

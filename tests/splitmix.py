@@ -1,0 +1,30 @@
+"""The generator of compiled noise in whole numbers of Python, for the naive twins."""
+
+from __future__ import annotations
+
+MASK = (1 << 64) - 1
+
+
+class Drawn:
+    """SplitMix64."""
+
+    def __init__(self, state: int) -> None:
+        self.state = state
+
+    def bits(self) -> int:
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        return mixed(self.state)
+
+    def fraction(self) -> float:
+        return (self.bits() >> 11) / (1 << 53)
+
+    def below(self, n: int) -> int:
+        """A whole number from 0 up to, and without, n."""
+        return (self.bits() >> 32) * n >> 32
+
+
+def mixed(word: int) -> int:
+    """The finaliser of SplitMix64."""
+    word = ((word ^ word >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    word = ((word ^ word >> 27) * 0x94D049BB133111EB) & MASK
+    return word ^ word >> 31

@@ -1,0 +1,80 @@
+"""Calls that compile the loops over tokens, each with next to no data (`volt.kernels.ready`).
+
+>>> sorted(SAMPLES)[-1]
+'tokens.write_tokens'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def _text() -> Any:
+    text = np.full(1, ord("a"), np.uint8)
+    text.flags.writeable = False
+    return text
+
+
+def _longs(*numbers: int) -> Any:
+    return np.array(numbers, np.int64)
+
+
+def _seeds() -> Any:
+    return np.zeros(1, np.uint64)
+
+
+def _count_tokens() -> None:
+    from volt.kernels.tokens import count_tokens
+
+    count_tokens(_text(), _longs(0), _longs(1), _longs(0))
+
+
+def _cut_tokens() -> None:
+    from volt.kernels.tokens import cut_tokens
+
+    cut_tokens(_text(), _longs(0), _longs(1), _longs(0), _longs(0))
+
+
+def _write_tokens() -> None:
+    from volt.kernels.tokens import write_tokens
+
+    token, out = (_text(), _longs(0), _longs(1)), np.zeros(9, np.uint8)
+    write_tokens(*token, *token, _longs(0), _longs(1), out, _longs(0))
+
+
+def _count_hits() -> None:
+    from volt.kernels.token_noise import count_hits
+
+    count_hits(_longs(1), 0.5, _seeds(), _longs(0))
+
+
+def _hit_tokens() -> None:
+    from volt.kernels.token_noise import hit_tokens
+
+    hit_tokens(_longs(1), _longs(1), 1, _seeds(), _longs(0))
+
+
+def _reorder_tokens() -> None:
+    from volt.kernels.token_noise import reorder_tokens
+
+    reorder_tokens(_longs(1), 3.0, _seeds(), np.zeros(1), _longs(0))
+
+
+def _toggle_marks() -> None:
+    from volt.kernels.token_noise import toggle_marks
+
+    toggle_marks(_text(), _longs(0), _longs(1), _longs(0), _text(), _longs(0), _longs(1), 0, 0, _longs(0))
+
+
+SAMPLES: dict[str, Callable[[], object]] = {
+    "tokens.count_tokens": _count_tokens,
+    "tokens.cut_tokens": _cut_tokens,
+    "tokens.write_tokens": _write_tokens,
+    "token_noise.count_hits": _count_hits,
+    "token_noise.hit_tokens": _hit_tokens,
+    "token_noise.reorder_tokens": _reorder_tokens,
+    "token_noise.toggle_marks": _toggle_marks,
+}
