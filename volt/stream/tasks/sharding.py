@@ -124,7 +124,7 @@ class _Tally:
     def add(self, n: int) -> None:
         with self._lock:
             self._done += n
-            if self._progress:
+            if n and self._progress:
                 self._progress(self._step, self._done, self._total)
 
 
