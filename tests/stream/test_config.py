@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError, OutputError
 from volt.stream.config.build import Configuration, load_config, parse_config
-from volt.stream.config.schema import MOST_WORKERS, first_option, json_schema, transform_schema
+from volt.stream.config.models import MOST_WORKERS
+from volt.stream.config.schema import first_option, json_schema, transform_schema
 from volt.stream.config.schema_text import as_text
 from volt.stream.config.yaml import parse
 from volt.stream.examples.recipes import RECIPES, write_recipe

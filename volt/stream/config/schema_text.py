@@ -13,7 +13,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from volt.stream.config.schema import FIELD, STEPS, SourceOptions, json_schema, transform_schema
+from volt.stream.config.models import FIELD, STEPS, SourceOptions
+from volt.stream.config.schema import json_schema, transform_schema
 from volt.stream.transforms.registry import TRANSFORMS
 
 _NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
