@@ -21,8 +21,8 @@ relative to the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -31,21 +31,29 @@ from volt.files.paths import expand
 from volt.stream.config.each import Each
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.sources import Sources
-from volt.stream.config.yaml import Document, Place, parse, read
+from volt.stream.config.splits import Choice, chosen
+from volt.stream.config.tasks import NAMES, Tasks
+from volt.stream.config.templates import parse_template, read
+from volt.stream.config.yaml import Document, Place
 from volt.stream.reading.faults import Policy, check_quarantine
 from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.source import Source
+from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.opening import LoadedFiles
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import StreamOptions
+    from volt.stream.config.stream_models import StreamOptions
 
 Ends = Literal["stop", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a configuration file says: the arguments of a `Stream`, by their names."""
+    """What a configuration file says: the arguments of a `Stream`, by their names, and the tasks.
+
+    tasks: all tasks of the file, of both splits.
+    shards: the folder of their shards, if the file names one.
+    """
 
     sources: tuple[Source, ...]
     seed: int
@@ -55,6 +63,19 @@ class Configuration:
     cache: Path | None
     files: LoadedFiles
     """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
+    tasks: tuple[Task, ...] = ()
+    shards: Path | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of a `Stream`, by their names.
+
+        >>> sorted(parse_config("sources: {wmt: {path: a.tsv}}").options)
+        ['cache', 'ends', 'files', 'n_workers', 'policy', 'seed', 'sources']
+        """
+        return {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("tasks", "shards")
+        }
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -84,18 +105,32 @@ def _found(source: Source) -> Sequence[str]:
         return source.paths
 
 
-def load_config(path: str | Path, *, user_code: bool = True) -> Configuration:
+def load_config(
+    path: str | Path, *, user_code: bool = True, values: Mapping[str, object] | None = None, split: Split = "train",
+    tasks: Sequence[str] | None = None, use_shards: bool = True,
+) -> Configuration:  # fmt: skip
     """Read and check a configuration file. Raises ConfigError that names the line of every fault.
 
     user_code: whether it may name Python files, which are run to be checked; if not, a `user` transform is a fault
+    values: what fills the places of a template, by their keys
+    split: "train" for what is mixed in training; "valid" for the tasks of that split, each line once, without noise
+    tasks: the names of those tasks that are wanted alone; for "valid", they may be of any split
+    use_shards: whether tasks are read from the folder that `shards` names; `volt shard`, which writes it, does not
     """
-    return _Builder(read(path), Path(path).parent, check_files=True, user_code=user_code).configuration()
+    choice = Choice.of(split, tasks)
+    document = read(path, values=values)
+    return _Builder(
+        document, Path(path).parent, choice, check_files=True, user_code=user_code, use_shards=use_shards
+    ).configuration()
 
 
-def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True) -> Configuration:
+def parse_config(
+    text: str, *, path: str = "stream.yaml", user_code: bool = True, values: Mapping[str, object] | None = None,
+    split: Split = "train", tasks: Sequence[str] | None = None,
+) -> Configuration:  # fmt: skip
     """Check a configuration given as text; `path` is what errors call it and relative paths are relative to.
 
-    Source files are not looked for.
+    Files of sources, tasks and shards are not looked for. The options are those of `load_config`.
 
     >>> parse_config("sources: {s: {path: a, transforms: [user: {file: f.py, function: f}]}}", user_code=False)
     Traceback (most recent call last):
@@ -103,7 +138,8 @@ def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True
     volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: would run the code in f.py; read it, then say
     user_code=True
     """
-    return _Builder(parse(text, path=path), Path(path).parent, user_code=user_code).configuration()
+    choice, document = Choice.of(split, tasks), parse_template(text, path=path, values=values)
+    return _Builder(document, Path(path).parent, choice, user_code=user_code).configuration()
 
 
 def built_config(value: dict[str, Any], *, path: str) -> Configuration:
@@ -117,53 +153,58 @@ def built_config(value: dict[str, Any], *, path: str) -> Configuration:
         ...
     volt.errors.ConfigError: default: sources.wmt.path[1]: /nowhere/a.tsv: no such file; check the path
     """
-    return _Builder(Document(path, value, {}), Path(), check_files=True, user_code=False).configuration()
+    return _Builder(Document(path, value, {}), Path(), Choice(), check_files=True, user_code=False).configuration()
 
 
 class _Builder:
     """Builds what a document declares, and collects what is wrong with it."""
 
-    def __init__(self, document: Document, folder: Path, *, check_files: bool = False, user_code: bool = True) -> None:
-        self._document, self._check_files = document, check_files
+    def __init__(
+        self, document: Document, folder: Path, choice: Choice, *, check_files: bool = False, user_code: bool = True,
+        use_shards: bool = True,
+    ) -> None:  # fmt: skip
+        self._document, self._choice, self._check_files, self._use_shards = document, choice, check_files, use_shards
         self._notes, self._files = Notes(document), LoadedFiles()
         self._maker = Sources(self._notes, folder, self._files, check_files=check_files, user_code=user_code)
 
     def configuration(self) -> Configuration:
         """All of it. Raises ConfigError if anything is wrong."""
-        from volt.stream.config.models import StreamOptions
+        from volt.stream.config.stream_models import StreamOptions
 
         options = cast("StreamOptions | None", self._notes.checked(StreamOptions, self._document.value, ()))
         self._check_sources(self._document.value)
         if options is None:
             self._steps_of(self._document.value)
             raise as_error(self._notes.found, self._document)
-        cache = None if options.cache is None else Path(self._maker.file(options.cache, ("cache",)))
-        sources = [*self._listed(options), *Each(self._maker, cache).made(options)]
+        cache, shards = self._folder(options.cache, "cache"), self._folder(options.shards, "shards")
+        others = [*self._listed(options), *Each(self._maker, cache).made(options)]
+        tasks = Tasks(self._maker, options, shards if self._use_shards else None).made()
+        sources = chosen(tasks, [source for source in others if source], self._choice, self._notes)
         policy = self._policy(options)
         if self._notes.found or policy is None:
             raise as_error(self._notes.found, self._document)
-        opened = tuple(source for source in sources if source)
-        return Configuration(opened, options.seed, options.ends, options.workers, policy, cache, self._files)
+        ends: Ends = "drop" if self._choice.split == "valid" else options.ends
+        told = tuple(task for task, _ in tasks)
+        return Configuration(
+            tuple(sources), options.seed, ends, options.workers, policy, cache, self._files, told, shards
+        )
+
+    def _folder(self, told: str | None, key: str) -> Path | None:
+        return None if told is None else Path(self._maker.file(told, (key,)))
 
     def _check_sources(self, value: object) -> None:
-        if isinstance(value, dict) and not value.get("each"):
-            if "sources" not in value:
-                self._notes.add((), "key 'sources' is missing; give it")
-            elif not value["sources"]:
-                self._notes.add(("sources",), "is empty; give at least one")
+        if isinstance(value, dict) and not value.get("each") and not value.get("tasks"):
+            given = next((key for key in ("sources", "tasks") if key in value), None)
+            if given is None:
+                self._notes.add((), "key 'sources' is missing; give it, or tasks")
+            elif not value[given]:
+                self._notes.add((given,), "is empty; give at least one")
 
     def _steps_of(self, value: object) -> None:
         """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
-        if not isinstance(value, dict):
-            return
-        told = value.get("sources")
-        places: dict[Place, object] = (
-            {("sources", name): source for name, source in told.items()} if isinstance(told, dict) else {}
-        )
-        for place, source in {**places, ("each",): value.get("each")}.items():
-            if isinstance(source, dict):
-                named = source.get("pair") or source.get("columns")
-                steps = self._maker.steps(tuple(named) if isinstance(named, dict) else ())
+        if isinstance(value, dict):
+            for place, names, source in _raw_sources(value):
+                steps = self._maker.steps(names)
                 steps.of(source.get("transforms"), (*place, "transforms"))
                 steps.of(value.get("transforms"), ("transforms",))
 
@@ -183,3 +224,14 @@ class _Builder:
         """The sources that have a name of their own."""
         for name, source in options.sources.items():
             yield self._maker.made(name, source, options.transforms, ("sources", name))
+
+
+def _raw_sources(value: dict[str, Any]) -> Iterator[tuple[Place, tuple[str, ...], dict[str, Any]]]:
+    """The sources and tasks of a configuration in which something is wrong, with the names of their fields."""
+    listed = [(key, value[key]) for key in ("sources", "tasks") if isinstance(value.get(key), dict)]
+    found = [((key, name), source) for key, told in listed for name, source in told.items()]
+    for place, source in [*found, (("each",), value.get("each"))]:
+        if isinstance(source, dict):
+            named = source.get("pair") or source.get("columns")
+            names = NAMES if place[0] == "tasks" else tuple(named) if isinstance(named, dict) else ()
+            yield place, names, source

@@ -23,7 +23,8 @@ from volt.stream.reading.shards import open_shard
 from volt.stream.reading.source import Source
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import EachOptions, SourceOptions, StreamOptions
+    from volt.stream.config.models import EachOptions, SourceOptions
+    from volt.stream.config.stream_models import StreamOptions
 
 NAME = "{name}"
 _OTHERS = re.compile(r"[?\[\]]")
@@ -103,22 +104,25 @@ class Each:
 
     def _patterns(self, each: EachOptions) -> list[str]:
         """The pattern of the path, or those of the pair; none if something is wrong with one."""
-        if isinstance(each.path, list):
-            self.maker.notes.add(("each", "path"), "should be one pattern, not a list")
-            return []
         told = each.pair or ({"path": each.path} if each.path else {})
         place: Place = ("each", "pair") if each.pair else ("each",)
         if bool(each.path) == bool(each.pair):
             self.maker.notes.add(("each",), "give a path with one *, or a pair of such")
             return []
         n_problems = len(self.maker.notes.found)
-        patterns = {name: self.maker.file(path, (*place, name)) for name, path in told.items()}
-        for name, pattern in patterns.items():
-            try:
-                check_pattern(pattern)
-            except VoltError as error:
-                self.maker.notes.add((*place, name), error)
+        patterns = {name: self._pattern(path, (*place, name)) for name, path in told.items()}
         return list(patterns.values()) if len(self.maker.notes.found) == n_problems else []
+
+    def _pattern(self, told: str | list[str], place: Place) -> str:
+        if isinstance(told, list):
+            self.maker.notes.add(place, "should be one pattern, not a list")
+            return ""
+        pattern = self.maker.file(told, place)
+        try:
+            check_pattern(pattern)
+        except VoltError as error:
+            self.maker.notes.add(place, error)
+        return pattern
 
     def _weights(self, each: EachOptions, paths: list[str]) -> list[float]:
         """The share of each source, by the lines of its file."""
@@ -141,7 +145,7 @@ class Each:
     def _one(self, each: EachOptions, name: str, share: float) -> SourceOptions:
         """The options of the source with a name."""
         path = None if each.path is None else str(each.path).replace("*", name)
-        pair = None if each.pair is None else {field: file.replace("*", name) for field, file in each.pair.items()}
+        pair = None if each.pair is None else {field: str(file).replace("*", name) for field, file in each.pair.items()}
         weight = each.weight
         if isinstance(weight, float):
             weight = weight * share

@@ -14,17 +14,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from volt.files.long_lines import MAX_LINE
-from volt.files.threads import MOST_WORKERS
 from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 
 STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
 
 
-class _Model(BaseModel):
+class Model(BaseModel):
+    """Knows its keys, and no others."""
+
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class ScheduleOptions(_Model):
+class ScheduleOptions(Model):
     """A weight that changes while the stream runs."""
 
     points: list[tuple[int, float]]
@@ -50,22 +51,9 @@ Paths = Annotated[
 Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
 
 
-class SourceOptions(_Model):
-    """Where lines come from, and what happens to them."""
+class ReadingOptions(Model):
+    """How lines are read, shuffled and checked."""
 
-    path: Paths | None = None
-    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2), folders or globs, relative to the configuration file. `~`
-    and `$NAME` are written out."""
-    pair: dict[str, str] | None = None
-    """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
-    {src: wmt.de, tgt: wmt.en}. Options of transforms may then name fields, too."""
-    columns: dict[str, str] | None = None
-    """Of JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
-    {src: de, tgt: translation.en}; a dot leads into what a key holds."""
-    weight: Weight = 1.0
-    """Its share of the stream, relative to the weights of the other sources."""
-    transforms: Steps = []
-    """What to do with its lines, in this order."""
     shuffle: Literal["lines", "outputs", "none"] = "lines"
     """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as documents need
     it, and permute what comes out; none: read the files in order."""
@@ -89,6 +77,26 @@ class SourceOptions(_Model):
     """false: a line of white space is unfit."""
 
 
+class _SourceOptions(Model):
+    path: Paths | None = None
+    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2), folders or globs, relative to the configuration file. `~`
+    and `$NAME` are written out."""
+    pair: dict[str, Paths] | None = None
+    """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
+    {src: wmt.de, tgt: wmt.en}; or lists of such, equally long. Options of transforms may then name fields, too."""
+    columns: dict[str, str] | None = None
+    """Of JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
+    {src: de, tgt: translation.en}; a dot leads into what a key holds."""
+    weight: Weight = 1.0
+    """Its share of the stream, relative to the weights of the other sources."""
+    transforms: Steps = []
+    """What to do with its lines, in this order."""
+
+
+class SourceOptions(ReadingOptions, _SourceOptions):
+    """Where lines come from, and what happens to them."""
+
+
 class EachOptions(SourceOptions):
     """Sources by pattern: the options of a source, and those below.
     The path, or each file of a pair, holds one `*`. What it matches is the source's name, which {name} in a text among
@@ -102,7 +110,7 @@ class EachOptions(SourceOptions):
     to the lines, 5 brings up the small ones, as is usual for many languages, and a large number makes all equal."""
 
 
-class ErrorOptions(_Model):
+class ErrorOptions(Model):
     """What to do with unfit lines: invalid UTF-8, missing fields, what a transform cannot take."""
 
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
@@ -115,28 +123,7 @@ class ErrorOptions(_Model):
     """Stop when a greater share of the lines read is unfit (judged from 1,000 lines on)."""
 
 
-class StreamOptions(_Model):
-    """A stream: sources, each with its transforms, mixed by weight."""
-
-    sources: dict[str, SourceOptions] = {}
-    """The sources by name; at least one, unless there is `each`."""
-    each: EachOptions | None = None
-    """Sources by pattern: one for each file, or pair of files, that matches."""
-    seed: int = 0
-    """All that is random follows from it."""
-    ends: Literal["stop", "drop"] = "stop"
-    """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
-    workers: int = Field(0, ge=0, le=MOST_WORKERS)
-    """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
-    transforms: Steps = []
-    """What to do with the lines of every source, after its own transforms."""
-    errors: ErrorOptions = ErrorOptions()
-    """What to do with unfit lines."""
-    cache: str | None = None
-    """The folder for line indices and split files; by default in the user's cache folder."""
-
-
-class VariantOptions(_Model):
+class VariantOptions(Model):
     """One of the variants of `choice`."""
 
     weight: float
@@ -145,7 +132,7 @@ class VariantOptions(_Model):
     """What happens to the line; nothing by default."""
 
 
-class ChoiceOptions(_Model):
+class ChoiceOptions(Model):
     """Send each line through one of several variants, drawn by their weights."""
 
     variants: list[VariantOptions] = Field(min_length=1)

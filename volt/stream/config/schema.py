@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from volt.stream.config.models import FIELD, STEPS, ChoiceOptions, StreamOptions
+from volt.stream.config.models import FIELD, STEPS, ChoiceOptions
+from volt.stream.config.stream_models import StreamOptions
 from volt.stream.transforms.registry import TRANSFORMS
 
 FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, where they are numbers
@@ -74,7 +75,7 @@ def json_schema() -> dict[str, Any]:
     """The JSON schema of a whole configuration, for editors and other programs.
 
     >>> json_schema()["properties"]["sources"]["description"]
-    'The sources by name; at least one, unless there is `each`.'
+    'The sources by name; at least one, unless there are `each` or `tasks`.'
     """
     schema = StreamOptions.model_json_schema()
     definitions = schema["$defs"]
@@ -83,6 +84,7 @@ def json_schema() -> dict[str, Any]:
         definitions |= own.pop("$defs", {})
         definitions[name] = own
     definitions["step"] = {"oneOf": [_step(name) for name in TRANSFORMS], "description": "A transform or filter."}
+    schema["properties"]["defaults"]["propertyNames"] = {"enum": list(TRANSFORMS)}
     for steps in _marked(schema):
         del steps["kind"]
         steps["items"] = {"$ref": "#/$defs/step"}
