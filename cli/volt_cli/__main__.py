@@ -1,4 +1,4 @@
-"""The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `demo`, `warmup`, `stream`.
+"""The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `compare`, `shard`, `stream`, …
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
 by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
@@ -15,7 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
-from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, warmup
+from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, shard, warmup
 from volt_cli.console import messages, say
 from volt_cli.ending import Ended, ended_by_signals
 from volt_cli.remedies import in_options
@@ -30,6 +30,7 @@ commands.add(app, "inspect", inspect.inspect)
 commands.add(app, "export", export.export)
 commands.add(app, "import", imports.import_)
 commands.add(app, "compare", compare.compare)
+commands.add(app, "shard", shard.shard)
 commands.add(app, "demo", demo.demo)
 commands.add(app, "warmup", warmup.warmup)
 app.add_typer(stream.app)

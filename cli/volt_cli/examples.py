@@ -76,7 +76,11 @@ EXAMPLES = {
     ),
     "stream example": (
         "volt stream example",
-        "volt stream example mixing -o mixing",
+        "volt stream example tasks -o tasks",
+    ),
+    "shard": (
+        "volt shard tasks/stream.yaml -o shards",
+        "volt shard tasks/stream.yaml -o shards --task de_en --lines 100 --compress gz",
     ),
     "stream cache": (
         "volt stream cache",

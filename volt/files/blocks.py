@@ -109,7 +109,7 @@ def read_blocks(
             text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
             n_lines = n_ends + bool(text and not text.endswith(b"\n"))
             block = Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
-            yield _checked(block, errors) if checked else block
+            yield checked_block(block, errors) if checked else block
             first_line += n_lines
 
 
@@ -259,8 +259,12 @@ def _n_line_ends(data: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
 
 
-def _checked(block: Block, errors: Errors) -> Block:
-    """The block if it is UTF-8; otherwise an error, or the block with its bad lines repaired or dropped."""
+def checked_block(block: Block, errors: Errors) -> Block:
+    """The block if it is UTF-8; otherwise an error, or the block with its bad lines repaired or dropped.
+
+    >>> checked_block(Block("a.txt", 1, 2, b"a\\xff\\nb\\n", 5), "skip").data
+    b'b\\n'
+    """
     if is_utf8(block.data):
         return block
     if errors == "strict":

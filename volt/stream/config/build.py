@@ -21,35 +21,39 @@ relative to the file.
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from volt.errors import VoltError, shown_path
+from volt.errors import VoltError
 from volt.files.paths import expand
-from volt.stream.config.each import check_pattern, filled, names_of, shares
+from volt.stream.config.each import Each
 from volt.stream.config.problems import Notes, as_error
-from volt.stream.config.steps import Steps
-from volt.stream.config.yaml import Document, Place, parse, read
-from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.checks import Checks
+from volt.stream.config.sources import Sources
+from volt.stream.config.splits import Choice, chosen
+from volt.stream.config.tasks import NAMES, Tasks
+from volt.stream.config.templates import parse_template, read
+from volt.stream.config.yaml import Document, Place
 from volt.stream.reading.faults import Policy, check_quarantine
 from volt.stream.reading.probable_pairs import probable_pairs
-from volt.stream.reading.shards import open_shard
 from volt.stream.reading.source import Source
+from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.opening import LoadedFiles
 
 if TYPE_CHECKING:
-    from volt.stream.config.schema import EachOptions, SourceOptions, StreamOptions
+    from volt.stream.config.stream_models import StreamOptions
 
 Ends = Literal["stop", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a configuration file says: the arguments of a `Stream`, by their names."""
+    """What a configuration file says: the arguments of a `Stream`, by their names, and the tasks.
+
+    tasks: all tasks of the file, of both splits.
+    shards: the folder of their shards, if the file names one.
+    """
 
     sources: tuple[Source, ...]
     seed: int
@@ -59,6 +63,19 @@ class Configuration:
     cache: Path | None
     files: LoadedFiles
     """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
+    tasks: tuple[Task, ...] = ()
+    shards: Path | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of a `Stream`, by their names.
+
+        >>> sorted(parse_config("sources: {wmt: {path: a.tsv}}").options)
+        ['cache', 'ends', 'files', 'n_workers', 'policy', 'seed', 'sources']
+        """
+        return {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("tasks", "shards")
+        }
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -88,18 +105,32 @@ def _found(source: Source) -> Sequence[str]:
         return source.paths
 
 
-def load_config(path: str | Path, *, user_code: bool = True) -> Configuration:
+def load_config(
+    path: str | Path, *, user_code: bool = True, values: Mapping[str, object] | None = None, split: Split = "train",
+    tasks: Sequence[str] | None = None, use_shards: bool = True,
+) -> Configuration:  # fmt: skip
     """Read and check a configuration file. Raises ConfigError that names the line of every fault.
 
     user_code: whether it may name Python files, which are run to be checked; if not, a `user` transform is a fault
+    values: what fills the places of a template, by their keys
+    split: "train" for what is mixed in training; "valid" for the tasks of that split, each line once, without noise
+    tasks: the names of those tasks that are wanted alone; for "valid", they may be of any split
+    use_shards: whether tasks are read from the folder that `shards` names; `volt shard`, which writes it, does not
     """
-    return _Builder(read(path), Path(path).parent, check_files=True, user_code=user_code).configuration()
+    choice = Choice.of(split, tasks)
+    document = read(path, values=values)
+    return _Builder(
+        document, Path(path).parent, choice, check_files=True, user_code=user_code, use_shards=use_shards
+    ).configuration()
 
 
-def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True) -> Configuration:
+def parse_config(
+    text: str, *, path: str = "stream.yaml", user_code: bool = True, values: Mapping[str, object] | None = None,
+    split: Split = "train", tasks: Sequence[str] | None = None,
+) -> Configuration:  # fmt: skip
     """Check a configuration given as text; `path` is what errors call it and relative paths are relative to.
 
-    Source files are not looked for.
+    Files of sources, tasks and shards are not looked for. The options are those of `load_config`.
 
     >>> parse_config("sources: {s: {path: a, transforms: [user: {file: f.py, function: f}]}}", user_code=False)
     Traceback (most recent call last):
@@ -107,7 +138,8 @@ def parse_config(text: str, *, path: str = "stream.yaml", user_code: bool = True
     volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: would run the code in f.py; read it, then say
     user_code=True
     """
-    return _Builder(parse(text, path=path), Path(path).parent, user_code=user_code).configuration()
+    choice, document = Choice.of(split, tasks), parse_template(text, path=path, values=values)
+    return _Builder(document, Path(path).parent, choice, user_code=user_code).configuration()
 
 
 def built_config(value: dict[str, Any], *, path: str) -> Configuration:
@@ -121,65 +153,65 @@ def built_config(value: dict[str, Any], *, path: str) -> Configuration:
         ...
     volt.errors.ConfigError: default: sources.wmt.path[1]: /nowhere/a.tsv: no such file; check the path
     """
-    return _Builder(Document(path, value, {}), Path(), check_files=True, user_code=False).configuration()
+    return _Builder(Document(path, value, {}), Path(), Choice(), check_files=True, user_code=False).configuration()
 
 
 class _Builder:
     """Builds what a document declares, and collects what is wrong with it."""
 
-    def __init__(self, document: Document, folder: Path, *, check_files: bool = False, user_code: bool = True) -> None:
-        self._document, self._folder, self._check_files, self._user_code = document, folder, check_files, user_code
+    def __init__(
+        self, document: Document, folder: Path, choice: Choice, *, check_files: bool = False, user_code: bool = True,
+        use_shards: bool = True,
+    ) -> None:  # fmt: skip
+        self._document, self._choice, self._check_files, self._use_shards = document, choice, check_files, use_shards
         self._notes, self._files = Notes(document), LoadedFiles()
+        self._maker = Sources(self._notes, folder, self._files, check_files=check_files, user_code=user_code)
 
     def configuration(self) -> Configuration:
         """All of it. Raises ConfigError if anything is wrong."""
-        from volt.stream.config.schema import StreamOptions
+        from volt.stream.config.stream_models import StreamOptions
 
         options = cast("StreamOptions | None", self._notes.checked(StreamOptions, self._document.value, ()))
         self._check_sources(self._document.value)
         if options is None:
             self._steps_of(self._document.value)
             raise as_error(self._notes.found, self._document)
-        cache = None if options.cache is None else Path(self._file(options.cache, ("cache",)))
-        sources = [*self._listed(options), *self._each(options, cache)]
+        cache, shards = self._folder(options.cache, "cache"), self._folder(options.shards, "shards")
+        others = [*self._listed(options), *Each(self._maker, cache).made(options)]
+        tasks = Tasks(self._maker, options, shards if self._use_shards else None).made()
+        sources = chosen(tasks, [source for source in others if source], self._choice, self._notes)
         policy = self._policy(options)
         if self._notes.found or policy is None:
             raise as_error(self._notes.found, self._document)
-        opened = tuple(source for source in sources if source)
-        return Configuration(opened, options.seed, options.ends, options.workers, policy, cache, self._files)
+        ends: Ends = "drop" if self._choice.split == "valid" else options.ends
+        told = tuple(task for task, _ in tasks)
+        return Configuration(
+            tuple(sources), options.seed, ends, options.workers, policy, cache, self._files, told, shards
+        )
+
+    def _folder(self, told: str | None, key: str) -> Path | None:
+        return None if told is None else Path(self._maker.file(told, (key,)))
 
     def _check_sources(self, value: object) -> None:
-        if isinstance(value, dict) and not value.get("each"):
-            if "sources" not in value:
-                self._notes.add((), "key 'sources' is missing; give it")
-            elif not value["sources"]:
-                self._notes.add(("sources",), "is empty; give at least one")
+        if isinstance(value, dict) and not value.get("each") and not value.get("tasks"):
+            given = next((key for key in ("sources", "tasks") if key in value), None)
+            if given is None:
+                self._notes.add((), "key 'sources' is missing; give it, or tasks")
+            elif not value[given]:
+                self._notes.add((given,), "is empty; give at least one")
 
     def _steps_of(self, value: object) -> None:
         """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
-        if not isinstance(value, dict):
-            return
-        told = value.get("sources")
-        places: dict[Place, object] = (
-            {("sources", name): source for name, source in told.items()} if isinstance(told, dict) else {}
-        )
-        for place, source in {**places, ("each",): value.get("each")}.items():
-            if isinstance(source, dict):
-                named = source.get("pair") or source.get("columns")
-                steps = self._steps(tuple(named) if isinstance(named, dict) else ())
+        if isinstance(value, dict):
+            for place, names, source in _raw_sources(value):
+                steps = self._maker.steps(names)
                 steps.of(source.get("transforms"), (*place, "transforms"))
                 steps.of(value.get("transforms"), ("transforms",))
-
-    def _steps(self, names: tuple[str, ...]) -> Steps:
-        return Steps(self._notes, self._folder, self._files, user_code=self._user_code, names=names)
-
-    def _file(self, told: str, place: Place) -> str:
-        return self._notes.file(self._folder, told, place)
 
     def _policy(self, options: StreamOptions) -> Policy | None:
         told = options.errors.model_dump()
         if told["quarantine"] is not None:
-            told["quarantine"] = self._file(told["quarantine"], ("errors", "quarantine"))
+            told["quarantine"] = self._maker.file(told["quarantine"], ("errors", "quarantine"))
         policy = cast("Policy | None", self._notes.made(Policy, ("errors",), **told))
         if self._check_files and policy is not None and policy.quarantine is not None:
             try:
@@ -188,140 +220,18 @@ class _Builder:
                 self._notes.add(("errors", "quarantine"), error)
         return policy
 
-    # sources
-
     def _listed(self, options: StreamOptions) -> Iterator[Source | None]:
         """The sources that have a name of their own."""
         for name, source in options.sources.items():
-            yield self._source(name, source, options.transforms, ("sources", name))
+            yield self._maker.made(name, source, options.transforms, ("sources", name))
 
-    def _source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
-        told = options.model_dump(exclude={"path", "pair", "columns", "weight", "transforms", "temperature"})
-        checks = {key: told.pop(key) for key in ("min_fields", "max_fields", "max_chars", "blank")}
-        names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
-        steps = self._steps(names)
-        if not isinstance(weight := options.weight, float):
-            points = tuple((sample, value) for sample, value in weight.points)
-            weight = self._notes.made(Schedule, (*place, "weight"), points=points, kind=weight.kind) or 1.0
-        return cast(
-            "Source | None",
-            self._notes.made(
-                Source,
-                place,
-                name=name,
-                paths=self._paths(options, place),
-                weight=weight,
-                transforms=steps.of(options.transforms, (*place, "transforms")) + steps.of(common, ("transforms",)),
-                checks=self._notes.made(Checks, place, **checks) or Checks(),
-                names=names,
-                keys=keys,
-                **told,
-            ),
-        )
 
-    def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
-        """The paths of a source, from here."""
-        if (options.path is None) == (options.pair is None):
-            both = "path and pair are both given; leave one out"
-            self._notes.add(place, both if options.pair else "key 'path' is missing; give it, or pair")
-            return ("",)
-        if options.columns is not None and (options.pair is not None or not options.columns):
-            self._notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")
-        if options.pair is not None:
-            return self._pair(options.pair, (*place, "pair"))
-        named = [options.path] if isinstance(options.path, str) else options.path or []
-        paths = [self._file(path, (*place, "path", index)) for index, path in enumerate(named)]
-        for index, path in enumerate(paths):
-            self._look_for(path, (*place, "path", index))
-        return tuple(paths)
-
-    def _pair(self, told: dict[str, str], place: Place) -> tuple[str, ...]:
-        """The paths of files that belong together, in the order of their fields."""
-        if len(told) < 2:
-            self._notes.add(place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}")
-        paths = {name: self._file(path, (*place, name)) for name, path in told.items()}
-        for name, path in paths.items():
-            if not name.isidentifier():
-                self._notes.add((*place, name), f"{name!r} is no name for a field; give a word, such as src")
-            if glob.has_magic(path) and not Path(path).exists():
-                self._notes.add((*place, name), f"{path}: one file belongs to a field; name it, or use `each` for many")
-            else:
-                self._look_for(path, (*place, name))
-        return tuple(paths.values()) or ("",)
-
-    def _look_for(self, path: str, place: Place) -> None:
-        try:
-            if self._check_files:
-                expand(path)
-        except VoltError as error:
-            self._notes.add(place, error)
-
-    # sources by pattern
-
-    def _each(self, options: StreamOptions, cache: Path | None) -> Iterator[Source | None]:
-        """The sources of the files that match a pattern."""
-        if options.each is None or not (patterns := self._patterns(options.each)):
-            return
-        try:
-            names = names_of(patterns[0])
-        except VoltError as error:
-            self._notes.add(("each", "path" if options.each.pair is None else "pair"), error)
-            return
-        weights = self._weights(options.each, [patterns[0].replace("*", name) for name in names], cache)
-        for name, weight in zip(names, weights, strict=True):
-            if name in options.sources:
-                self._notes.add(("each",), f"the source {name!r} is among sources, too; rename that, or match less")
-            yield self._source(name, self._one(options.each, name, weight), options.transforms, ("each",))
-
-    def _patterns(self, each: EachOptions) -> list[str]:
-        """The pattern of the path, or those of the pair; none if something is wrong with one."""
-        if isinstance(each.path, list):
-            self._notes.add(("each", "path"), "should be one pattern, not a list")
-            return []
-        told = each.pair or ({"path": each.path} if each.path else {})
-        place: Place = ("each", "pair") if each.pair else ("each",)
-        if bool(each.path) == bool(each.pair):
-            self._notes.add(("each",), "give a path with one *, or a pair of such")
-            return []
-        n_problems = len(self._notes.found)
-        patterns = {name: self._file(path, (*place, name)) for name, path in told.items()}
-        for name, pattern in patterns.items():
-            try:
-                check_pattern(pattern)
-            except VoltError as error:
-                self._notes.add((*place, name), error)
-        return list(patterns.values()) if len(self._notes.found) == n_problems else []
-
-    def _weights(self, each: EachOptions, paths: list[str], cache: Path | None) -> list[float]:
-        """The share of each source, by the lines of its file."""
-        sizes = list[int]()
-        for path in paths:
-            try:
-                shard = open_shard(
-                    path, split_lines=each.split_lines, fields=each.columns, cache=cache, max_line=each.max_line or None
-                )
-            except VoltError as error:
-                self._notes.add(("each", "path" if each.pair is None else "pair"), error)
-            else:
-                sizes.append(shard.n_lines)
-        if len(sizes) < len(paths):
-            return [1.0] * len(paths)
-        found = shares(sizes, temperature=each.temperature)
-        if 0.0 in found:
-            path = shown_path(paths[found.index(0.0)])
-            self._notes.add(
-                ("each", "temperature"), f"{each.temperature:g} leaves nothing to {path}; give a higher one"
-            )
-        return found
-
-    def _one(self, each: EachOptions, name: str, share: float) -> SourceOptions:
-        """The options of the source with a name."""
-        path = None if each.path is None else str(each.path).replace("*", name)
-        pair = None if each.pair is None else {field: file.replace("*", name) for field, file in each.pair.items()}
-        weight = each.weight
-        if isinstance(weight, float):
-            weight = weight * share
-        else:
-            weight = weight.model_copy(update={"points": [(sample, value * share) for sample, value in weight.points]})
-        told = {"path": path, "pair": pair, "weight": weight, "transforms": filled(each.transforms, name)}
-        return each.model_copy(update=told)
+def _raw_sources(value: dict[str, Any]) -> Iterator[tuple[Place, tuple[str, ...], dict[str, Any]]]:
+    """The sources and tasks of a configuration in which something is wrong, with the names of their fields."""
+    listed = [(key, value[key]) for key in ("sources", "tasks") if isinstance(value.get(key), dict)]
+    found = [((key, name), source) for key, told in listed for name, source in told.items()]
+    for place, source in [*found, (("each",), value.get("each"))]:
+        if isinstance(source, dict):
+            named = source.get("pair") or source.get("columns")
+            names = NAMES if place[0] == "tasks" else tuple(named) if isinstance(named, dict) else ()
+            yield place, names, source

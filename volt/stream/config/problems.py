@@ -29,10 +29,11 @@ _MOST = 30  # problems that are told
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in a configuration: where it is, and what is wrong."""
+    """A mistake in a configuration: where it is, and what is wrong. is_gap: whether something is missing there."""
 
     place: Place
     message: str
+    is_gap: bool = False
 
 
 class Notes:
@@ -55,18 +56,22 @@ class Notes:
             place, error = (*place, option), type(error)(rest)
         self.add(place, error)
 
-    def checked(self, model: Any, value: object, place: Place) -> Any | None:
-        """A value through pydantic, as JSON and strictly: "3" is no number and true is no 1."""
+    def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
+        """A value through pydantic, as JSON and strictly: "3" is no number and true is no 1.
+
+        is_part: more is to be added to it: what is missing, or does not fit together, is no fault yet
+        """
         from pydantic import TypeAdapter, ValidationError
 
         adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
         try:
             return adapter.validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
-            schema = adapter.json_schema()
-            self.found += problems_of(error, schema, at=place, document=self.document)
+            found = problems_of(error, adapter.json_schema(), at=place, document=self.document)
+            self.found += (problem for problem in found if not (is_part and problem.is_gap))
         except VoltError as error:
-            self.note(error, place)
+            if not is_part:
+                self.note(error, place)
         return None
 
     def made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
@@ -91,7 +96,7 @@ def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
     first = {problem.place: problem for problem in reversed(list(problems))}  # where two are at one place, the first
     listed = sorted(first.values(), key=lambda problem: document.line(problem.place))
     more = [f"and {len(listed) - _MOST:,} more like these"] * (len(listed) > _MOST)
-    return ConfigError("\n".join([*(_told(problem, document) for problem in listed[:_MOST]), *more]))
+    return ConfigError("\n".join([*(_told(problem, document) for problem in listed[:_MOST]), *more]) + document.hint)
 
 
 def _told(problem: Problem, document: Document) -> str:
@@ -132,7 +137,7 @@ def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, do
             hint = near(str(inner[-1]), known_keys(schema, inner[:-1]))
             yield Problem((*at, *_real(inner[:-1], at, document), str(inner[-1])), f"unknown key; {hint}")
         elif found["type"] in ("missing", "missing_argument"):
-            yield Problem(place, f"key {inner[-1]!r} is missing; give it")
+            yield Problem(place, f"key {inner[-1]!r} is missing; give it", is_gap=True)
         elif found["type"] == "too_short":
             yield Problem(place, "is empty; give at least one")
         elif found["type"] in ("model_type", "dataclass_type", "dict_type"):

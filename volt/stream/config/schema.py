@@ -1,8 +1,6 @@
-"""What a configuration may hold: the models that check it, and the documentation that is read off them.
+"""The models of a configuration → their JSON schema, and what is read off it.
 
-The dataclass of a transform is also the model of its options, and its docstrings are their documentation. An item in
-a list of transforms (a step) is a name, or a mapping of the name to the options. Where the options are not a mapping,
-they are the value of the first option: `- multiply: 3` means `- multiply: {n: 3}`.
+The dataclass of a transform is also the model of its options, and its docstrings are their documentation.
 
 >>> transform_schema("multiply")["properties"]["n"]["description"]
 'How many fields hold the text of field 1.'
@@ -14,149 +12,15 @@ import dataclasses
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+from pydantic import TypeAdapter
 
-from volt.files.long_lines import MAX_LINE
-from volt.files.threads import MOST_WORKERS
-from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
+from volt.stream.config.models import FIELD, STEPS, ChoiceOptions
+from volt.stream.config.stream_models import StreamOptions
 from volt.stream.transforms.registry import TRANSFORMS
 
-STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
 FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, where they are numbers
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-
-class ScheduleOptions(_Model):
-    """A weight that changes while the stream runs."""
-
-    points: list[tuple[int, float]]
-    """[sample, weight] pairs with rising samples, the first 0; after the last point the weight stays."""
-    kind: Literal["steps", "linear"] = "steps"
-    """steps: hold a weight until the next point; linear: move towards it."""
-
-
-def _is_mapping(value: object) -> str:
-    return "schedule" if isinstance(value, dict) else "number"
-
-
-def _is_list(value: object) -> str:
-    return "list" if isinstance(value, list) else "path"
-
-
-Weight = Annotated[
-    Annotated[float, Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")], Discriminator(_is_mapping)
-]
-Paths = Annotated[
-    Annotated[str, Tag("path")] | Annotated[list[str], Field(min_length=1), Tag("list")], Discriminator(_is_list)
-]
-Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
-
-
-class SourceOptions(_Model):
-    """Where lines come from, and what happens to them."""
-
-    path: Paths | None = None
-    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2), folders or globs, relative to the configuration file. `~`
-    and `$NAME` are written out."""
-    pair: dict[str, str] | None = None
-    """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
-    {src: wmt.de, tgt: wmt.en}. Options of transforms may then name fields, too."""
-    columns: dict[str, str] | None = None
-    """Of JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
-    {src: de, tgt: translation.en}; a dot leads into what a key holds."""
-    weight: Weight = 1.0
-    """Its share of the stream, relative to the weights of the other sources."""
-    transforms: Steps = []
-    """What to do with its lines, in this order."""
-    shuffle: Literal["lines", "outputs", "none"] = "lines"
-    """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as documents need
-    it, and permute what comes out; none: read the files in order."""
-    epochs: int | None = None
-    """How often to read it before it ends; for ever by default."""
-    block_lines: int = BLOCK_LINES
-    """The most lines of a block, the unit of work and of shuffling; what memory is needed grows with it."""
-    block_bytes: int = BLOCK_BYTES
-    """The most bytes of a block, on the average."""
-    split_lines: int | None = SPLIT_LINES
-    """Lines per piece, the unit that an epoch permutes; null keeps files whole."""
-    min_fields: int = 0
-    """A line with fewer fields is unfit."""
-    max_fields: int | None = None
-    """A line with more fields is unfit."""
-    max_chars: int | None = None
-    """A longer line is unfit."""
-    max_line: int | None = MAX_LINE
-    """The most bytes of a line; a file with a longer one is unreadable, for memory's sake. null allows any length."""
-    blank: bool = True
-    """false: a line of white space is unfit."""
-
-
-class EachOptions(SourceOptions):
-    """Sources by pattern: the options of a source, and those below.
-    The path, or each file of a pair, holds one `*`. What it matches is the source's name, which {name} in a text among
-    the transforms stands for. A pair's first file says which names there are.
-    """
-
-    weight: Weight = 1.0
-    """The share of all of them together, relative to the weights of the other sources."""
-    temperature: float = Field(1.0, gt=0)
-    """Each gets a share of that weight in proportion to (its number of lines) ^ (1 / temperature): 1 is in proportion
-    to the lines, 5 brings up the small ones, as is usual for many languages, and a large number makes all equal."""
-
-
-class ErrorOptions(_Model):
-    """What to do with unfit lines: invalid UTF-8, missing fields, what a transform cannot take."""
-
-    on_fault: Literal["raise", "skip", "quarantine"] = "raise"
-    """raise: stop with the line's place; skip: leave it out and count; quarantine: also write it to a file."""
-    quarantine: str | None = None
-    """The file for quarantined lines, as JSON lines with place and reason."""
-    max_faults: int | None = None
-    """Stop when more lines are unfit."""
-    max_share: float | None = None
-    """Stop when a greater share of the lines read is unfit (judged from 1,000 lines on)."""
-
-
-class StreamOptions(_Model):
-    """A stream: sources, each with its transforms, mixed by weight."""
-
-    sources: dict[str, SourceOptions] = {}
-    """The sources by name; at least one, unless there is `each`."""
-    each: EachOptions | None = None
-    """Sources by pattern: one for each file, or pair of files, that matches."""
-    seed: int = 0
-    """All that is random follows from it."""
-    ends: Literal["stop", "drop"] = "stop"
-    """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
-    workers: int = Field(0, ge=0, le=MOST_WORKERS)
-    """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
-    transforms: Steps = []
-    """What to do with the lines of every source, after its own transforms."""
-    errors: ErrorOptions = ErrorOptions()
-    """What to do with unfit lines."""
-    cache: str | None = None
-    """The folder for line indices and split files; by default in the user's cache folder."""
-
-
-class VariantOptions(_Model):
-    """One of the variants of `choice`."""
-
-    weight: float
-    """How often, relative to the other variants."""
-    transforms: Steps = []
-    """What happens to the line; nothing by default."""
-
-
-class ChoiceOptions(_Model):
-    """Send each line through one of several variants, drawn by their weights."""
-
-    variants: list[VariantOptions] = Field(min_length=1)
-    """The variants, each with a weight and its transforms."""
 
 
 @cache  # of what the code declares, which does not change
@@ -211,7 +75,7 @@ def json_schema() -> dict[str, Any]:
     """The JSON schema of a whole configuration, for editors and other programs.
 
     >>> json_schema()["properties"]["sources"]["description"]
-    'The sources by name; at least one, unless there is `each`.'
+    'The sources by name; at least one, unless there are `each` or `tasks`.'
     """
     schema = StreamOptions.model_json_schema()
     definitions = schema["$defs"]
@@ -220,6 +84,7 @@ def json_schema() -> dict[str, Any]:
         definitions |= own.pop("$defs", {})
         definitions[name] = own
     definitions["step"] = {"oneOf": [_step(name) for name in TRANSFORMS], "description": "A transform or filter."}
+    schema["properties"]["defaults"]["propertyNames"] = {"enum": list(TRANSFORMS)}
     for steps in _marked(schema):
         del steps["kind"]
         steps["items"] = {"$ref": "#/$defs/step"}

@@ -13,11 +13,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from volt.stream.config.schema import FIELD, STEPS, SourceOptions, json_schema, transform_schema
+from volt.stream.config.models import FIELD, STEPS, SourceOptions
+from volt.stream.config.schema import json_schema, transform_schema
 from volt.stream.transforms.registry import TRANSFORMS
 
 _NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
-_REFERENCES = {"step": "transform", "ErrorOptions": "mapping", "EachOptions": "mapping"}
+_REFERENCES = {
+    "step": "transform", "ErrorOptions": "mapping", "EachOptions": "mapping", "InputOptions": "input",
+    "TaskScheduleOptions": "mapping",
+}  # fmt: skip
 
 
 def as_text(names: Sequence[str] = ()) -> str:
@@ -30,13 +34,18 @@ def as_text(names: Sequence[str] = ()) -> str:
 def _everything() -> Iterator[str]:
     schema = json_schema()
     definitions = schema["$defs"]
-    definitions["EachOptions"] = _beyond(definitions["EachOptions"], definitions["SourceOptions"])
+    for name, options in list(definitions.items()):
+        if name in ("EachOptions", "TaskOptions"):
+            definitions[name] = _beyond(options, definitions["SourceOptions"])
     yield "A configuration is one YAML file. Relative paths are relative to it. Keys:\n"
     yield from _section("(the file)", schema)
     for title, name in [
         ("sources.NAME", "SourceOptions"),
         ("each", "EachOptions"),
         ("weight", "ScheduleOptions"),
+        ("tasks.NAME", "TaskOptions"),
+        ("tasks.NAME.inputs.NAME", "InputOptions"),
+        ("schedule", "TaskScheduleOptions"),
         ("errors", "ErrorOptions"),
     ]:
         yield from _section(title, definitions[name])

@@ -10,8 +10,8 @@ A step is `name`, or `name: options`. Where a source names its fields, an option
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +32,8 @@ class Steps:
     files: what the transforms' files hold.
     user_code: whether a transform may name a Python file to run.
     names: of the source's fields.
+    task: what a task says of itself, for transforms that want to know it: src_lang, tgt_lang, extra_prefix.
+    defaults: options of transforms, by the transform's name, where a step does not say otherwise.
     """
 
     notes: Notes
@@ -39,6 +41,8 @@ class Steps:
     files: LoadedFiles
     user_code: bool = True
     names: tuple[str, ...] = ()
+    task: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, value: object, place: Place) -> tuple[Transform, ...]:
         """The transforms of a list."""
@@ -69,13 +73,26 @@ class Steps:
             return None
         return self._transform(name, options, here)
 
-    def _transform(self, name: str, options: object, place: Place) -> Transform | None:
-        from volt.stream.config.schema import first_option, options_of
+    def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
+        """Options that steps of a transform may leave out; {} if something is wrong with them."""
+        from volt.stream.config.schema import options_of
 
-        if not isinstance(options, dict):
-            options = {} if options is None else {first_option(name) or str(options): options}
+        if name not in TRANSFORMS:
+            self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
+            return {}
         n_problems = len(self.notes.found)
-        numbered = self._numbered(name, options, place)
+        told = _named(name, options)
+        self.notes.checked(options_of(name), self._numbered(name, told, place), place, is_part=True)
+        return told if len(self.notes.found) == n_problems else {}
+
+    def _transform(self, name: str, options: object, place: Place) -> Transform | None:
+        from volt.stream.config.schema import options_of
+
+        wanted = getattr(TRANSFORMS[name], "from_task", ())
+        known = {key: value for key, value in self.task.items() if key in wanted}
+        told = {**self.defaults.get(name, {}), **known, **_named(name, options)}
+        n_problems = len(self.notes.found)
+        numbered = self._numbered(name, told, place)
         if len(self.notes.found) > n_problems:
             return None
         made = self.notes.checked(options_of(name), numbered, place)
@@ -143,6 +160,19 @@ class Steps:
 
 def _paths(made: Any) -> Iterator[tuple[str, Path]]:
     """The options of a transform that name files."""
-    for field in fields(made):
-        if isinstance(value := getattr(made, field.name), Path):
-            yield field.name, value
+    for option in fields(made):
+        if isinstance(value := getattr(made, option.name), Path):
+            yield option.name, value
+
+
+def _named(name: str, options: object) -> dict[str, Any]:
+    """The options of a transform by their names; what is no mapping is the value of the first.
+
+    >>> _named("multiply", 3)
+    {'n': 3}
+    """
+    from volt.stream.config.schema import first_option
+
+    if isinstance(options, dict):
+        return options
+    return {} if options is None else {first_option(name) or str(options): options}

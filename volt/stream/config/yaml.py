@@ -12,15 +12,13 @@ refused: `no` is false and text, `010` is 8 and 10, `1:30` is 90 and text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from volt.errors import ConfigError
-from volt.files.whole import read_text
 
 Place = tuple[str | int, ...]
 _MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become a large one
@@ -66,11 +64,13 @@ class Document:
     path: as errors name it.
     value: what it holds, JSON-able.
     lines: the line, from 1, of each key and item, by its place.
+    hint: what errors say at their end.
     """
 
     path: str
     value: Any
     lines: dict[Place, int]
+    hint: str = ""
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest thing around it that the file holds.
@@ -83,29 +83,31 @@ class Document:
         return self.lines.get(place, 1)
 
 
-def read(path: str | Path) -> Document:
-    """Parse a configuration file. Raises ConfigError if it cannot be read or is no YAML."""
-    text = read_text(path, kind=ConfigError)
-    return parse(text.removeprefix("\ufeff"), path=str(path))
+def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
+    """Parse a configuration. Raises ConfigError with the line of what is no YAML, or repeats.
 
-
-def parse(text: str, *, path: str) -> Document:
-    """Parse a configuration. Raises ConfigError with the line of what is no YAML, or repeats."""
+    lines: for each line of the text, the one that errors name instead
+    """
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
-        lines: dict[Place, int] = {}
+        walker = _Walker(path, loader, lines)
         if root is None:
             raise ConfigError(f"{path}:1: the file is empty; `volt stream example` writes one to start from")
-        return Document(path, _Walker(path, loader, lines).value(root, (), ()), lines)
+        return Document(path, walker.value(root, (), ()), walker.places)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: {_explained(error)}") from None
+        raise ConfigError(f"{path}:{_line(lines, mark.line if mark else 0)}: {_explained(error)}") from None
     except RecursionError:  # of merge keys, which may lead from one to the next
         raise ConfigError(f"{path}:1: merge keys within merge keys, deeper than can be read; write it out") from None
     except yaml.YAMLError as error:  # characters that YAML forbids
-        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+        line = _line(lines, text.count("\n", 0, getattr(error, "position", 0)))
         raise ConfigError(f"{path}:{line}: no YAML: {getattr(error, 'reason', error)}") from None
+
+
+def _line(lines: Sequence[int], index: int) -> int:
+    """The number, as errors name it, of a line with this index."""
+    return lines[min(index, len(lines) - 1)] if lines else index + 1
 
 
 def _explained(error: yaml.MarkedYAMLError) -> str:
@@ -124,15 +126,20 @@ class _Walker:
 
     path: str
     loader: yaml.SafeLoader
-    lines: dict[Place, int]
+    lines: Sequence[int]
+    places: dict[Place, int] = field(default_factory=dict)
     n_nodes: int = 0
+
+    def line(self, node: yaml.Node) -> int:
+        """The line of a node, as errors name it."""
+        return _line(self.lines, node.start_mark.line)
 
     def value(self, node: yaml.Node, place: Place, above: tuple[int, ...]) -> Any:
         """The value of a node. above: the nodes around it, to notice one that holds itself."""
         self.n_nodes += 1
         if id(node) in above or len(above) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
             raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
-        self.lines.setdefault(place, node.start_mark.line + 1)
+        self.places.setdefault(place, self.line(node))
         around = (*above, id(node))
         if isinstance(node, yaml.MappingNode):
             return {key: self.value(item, (*place, key), around) for key, item in self._items(node, place)}
@@ -150,14 +157,12 @@ class _Walker:
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self._refusal(key_node, "a key must be text")
             if key in own:
-                raise self._refusal(
-                    key_node, f"key {key!r} is given twice; first in line {own[key].start_mark.line + 1}"
-                )
+                raise self._refusal(key_node, f"key {key!r} is given twice; first in line {self.line(own[key])}")
             own[key] = key_node
         self.loader.flatten_mapping(node)  # merge keys (<<) give what the mapping itself has not
         merged = {key_node.value: (key_node, item) for key_node, item in node.value}
         for key, (key_node, item) in merged.items():
-            self.lines.setdefault((*place, key), key_node.start_mark.line + 1)
+            self.places.setdefault((*place, key), self.line(key_node))
             yield key, item
 
     def _scalar(self, node: yaml.Node) -> Any:
@@ -184,4 +189,4 @@ class _Walker:
             raise self._refusal(node, f"{text} starts with 0: octal or not; write the number without it, {quoted}")
 
     def _refusal(self, node: yaml.Node, message: str) -> ConfigError:
-        return ConfigError(f"{self.path}:{node.start_mark.line + 1}: {message}")
+        return ConfigError(f"{self.path}:{self.line(node)}: {message}")

@@ -168,6 +168,25 @@ sources:
       - tag: "[BT]"
 """
 
+_TASKS = """\
+# Tasks: inputs that are treated in the same way. They are read as they are, or from shards, made once:
+#   volt shard stream.yaml -o shards
+# and read where the configuration says `shards: shards/`.
+seed: 1
+tasks:
+  de_en:
+    type: para
+    inputs:
+      sentences: {src: train.de, tgt: train.en}
+    weight: 2
+  auto_en:
+    type: mono
+    inputs:
+      english: {mono: train.en}
+    transforms:
+      - copy: {from: 1, to: 2}
+"""
+
 _BOTH: dict[str, Callable[[], bytes]] = {
     "parallel.tsv.gz": data.parallel,
     "backtranslated.tsv.gz": data.backtranslated,
@@ -188,6 +207,10 @@ RECIPES = {
     "alignments": Recipe(
         "word alignments as a field, from a Python function",
         {"stream.yaml": _ALIGNMENTS, "align.py": _ALIGN, "parallel.tsv.gz": data.parallel},
+    ),
+    "tasks": Recipe(
+        "tasks with inputs of two sides and of one, for `volt shard`",
+        {"stream.yaml": _TASKS, "train.de": lambda: data.side(0), "train.en": lambda: data.side(1)},
     ),
     "offline": Recipe("a training file instead of a stream", {"stream.yaml": _OFFLINE, **_BOTH}),
 }

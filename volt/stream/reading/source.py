@@ -64,8 +64,8 @@ class Source:
     epochs: how often it is read before it ends; None means for ever.
     checks: what makes a line unfit.
     max_line: the most bytes of a line, beyond which a file is unreadable; None for no limit.
-    names: of the fields. With them, paths are files that belong together line by line, one for each field; or, with
-        `keys`, tables (JSON lines or Parquet).
+    names: of the fields. With them, paths are files that belong together line by line, one for each field, and behind
+        them those of further pairs, whose lines follow; or, with `keys`, tables (JSON lines or Parquet).
     keys: for each name, the key or column of the tables that holds the field.
 
     >>> Source("wmt", ("train.tsv.gz",), epochs=0)
@@ -112,9 +112,9 @@ class Source:
         if most_copies(steps) > MOST_COPIES:
             found = f"its transforms make more than {MOST_COPIES:,} lines of one"
             raise ConfigError(f"source {self.name!r}: {found}; leave some of repeat out")
-        if self.names and not self.keys and len(self.names) != len(paths):
+        if self.names and not self.keys and len(paths) % len(self.names):
             found = f"{len(self.names)} names and {len(paths)} paths"
-            raise ConfigError(f"source {self.name!r}: {found}; give a file for each field, or keys of tables")
+            raise ConfigError(f"source {self.name!r}: {found}; give files for each field, or keys of tables")
         if self.keys and len(self.keys) != len(self.names):
             raise ConfigError(f"source {self.name!r}: {len(self.names)} names and {len(self.keys)} keys; give as many")
         arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
@@ -310,33 +310,44 @@ def open_source(
     files: what the stream's transforms have loaded already.
     Raises StreamError if there are none, or no lines in them, or one cannot be read and the policy is to raise.
     """
-    try:
-        is_pair = bool(source.names) and not source.keys
-        paths = [source.paths[0]] if is_pair else expand(source.paths)
-    except CorpusError as error:
-        raise StreamError(f"source {source.name!r}: {error}") from error
     shards, faults = list[Shard](), list[Fault]()
-    for path in paths:
+    for paths in groups_of(source):
         try:
-            shards.append(_shard(source, path, cache))
+            shards.append(_shard(source, paths, cache))
         except StreamError as error:
             if policy is None or policy.on_fault == "raise":
                 raise StreamError(f"source {source.name!r}: {error}") from error
-            faults.append(Fault(path, 0, f"unreadable shard: {error}"))
+            faults.append(Fault(paths[0], 0, f"unreadable shard: {error}"))
     filled = tuple(shard for shard in shards if shard.n_lines)
     if not filled:
         why = f"; {faults[0].reason}" if faults else ""
-        held = paths[0] if len(paths) == 1 else f"{paths[0]} and {counted(len(paths) - 1, 'other file')}"
+        first, *others = [group[0] for group in groups_of(source)]
+        held = f"{first} and {counted(len(others), 'other file')}" if others else first
         raise StreamError(f"source {source.name!r}: no line in {held}{why}; name others")
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
     return OpenSource(source, filled, seed, tuple(faults), stamps, files)
 
 
-def _shard(source: Source, path: str, cache: Path | None) -> Shard:
-    """The shard at a path; for a pair, that of all its files."""
+def groups_of(source: Source) -> list[tuple[str, ...]]:
+    """The paths of each shard of a source: those of a pair, or one. Raises StreamError if a path leads to no file.
+
+    >>> groups_of(Source("wmt", ("a.de", "a.en", "b.de", "b.en"), names=("src", "tgt")))
+    [('a.de', 'a.en'), ('b.de', 'b.en')]
+    """
+    if source.names and not source.keys:
+        size = len(source.names)
+        return [source.paths[first : first + size] for first in range(0, len(source.paths), size)]
+    try:
+        return [(path,) for path in expand(source.paths)]
+    except CorpusError as error:
+        raise StreamError(f"source {source.name!r}: {error}") from error
+
+
+def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
+    """The shard of a path; for a pair, that of all its files."""
     options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
     if not source.names:
-        return open_shard(path, **options)
+        return open_shard(paths[0], **options)
     if source.keys:
-        return open_shard(path, fields=dict(zip(source.names, source.keys, strict=True)), **options)
-    return open_pair(dict(zip(source.names, source.paths, strict=True)), **options)
+        return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)), **options)
+    return open_pair(dict(zip(source.names, paths, strict=True)), **options)

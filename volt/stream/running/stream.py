@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -42,6 +41,7 @@ from volt.stream.running.state import State
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import mixed
+from volt.stream.tasks.task import Split
 from volt.stream.transforms.opening import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two looks at the workers
@@ -135,11 +135,17 @@ class Stream(Flow):
         super().__init__(self.sources, ends=ends, policy=policy, recall=recall, supply=supply, configuration=told)
 
     @classmethod
-    def from_config(cls, path: str | os.PathLike[str], *, user_code: bool = True, **options: Any) -> Self:
+    def from_config(
+        cls, path: str | os.PathLike[str], *, user_code: bool = True, values: Mapping[str, object] | None = None,
+        split: Split = "train", tasks: Sequence[str] | None = None, **options: Any,
+    ) -> Self:  # fmt: skip
         """The stream that a YAML file describes.
 
         path: of the file
         user_code: whether the file may name Python files to run; for configurations of others say False
+        values: what fills the places of a template, by their keys
+        split: "train", or "valid" for the lines of the tasks of that split, each once, without noise
+        tasks: the names of those tasks that are wanted alone
         options: those of `Stream`, which override what the file says
 
         Raises ConfigError, with the line of each fault, if the file describes no stream.
@@ -154,8 +160,9 @@ class Stream(Flow):
         """
         from volt.stream.config.build import load_config
 
-        told: Any = load_config(Path(arguments.path(path, remedy="give the path of a YAML file")), user_code=user_code)
-        options = {**{field.name: getattr(told, field.name) for field in fields(told)}, **options}
+        where = Path(arguments.path(path, remedy="give the path of a YAML file"))
+        told = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
+        options = {**told.options, **options}
         return cls(options.pop("sources"), **options)
 
     def __repr__(self) -> str:

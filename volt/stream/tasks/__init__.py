@@ -1,1 +1,1 @@
-"""Tasks: lines that are all treated in the same way, such as those of one pair of languages, and what becomes of them."""
+"""Tasks: lines that are treated in the same way, such as those of a pair of languages, and the shards made of them."""

@@ -1,0 +1,98 @@
+"""`volt shard`: the inputs of a configuration's tasks → shards, in which they are evenly mixed, with their words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from volt.display import counted
+from volt.errors import ConfigError, shown_path
+from volt_cli.console import Phases, loading, prepare_kernels, say
+from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust
+from volt_cli.places import is_stdout
+from volt_cli.stream.choosing import Settings, values_of
+
+if TYPE_CHECKING:
+    from volt.stream.config.build import Configuration
+    from volt.stream.tasks.shard_folder import Manifest
+
+
+def shard(
+    config: Config,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Where to write; default: `shards` of CONFIG."),
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="This task alone; repeatable. Default: all.")
+    ] = None,
+    lines: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Most lines of a shard, where a task has no n_shards.")
+    ] = 100_000,
+    compress: Annotated[Literal["zstd", "gz", "none"], typer.Option(help="How shards are packed.")] = "zstd",
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=MOST_WORKERS, help="How many threads; default: one for each core."),
+    ] = None,
+    settings: Settings = None,
+    max_line: MaxLine = MAX_LINE,
+    trust: Trust = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the inputs of each task as shards, in which all of them are evenly mixed, and count their words.
+
+    FOLDER/TASK holds 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and last of
+    all manifest.json. A run that was stopped goes on where it ended; shards that are there as they are to be are kept.
+    A configuration that names FOLDER as `shards` reads its tasks there.
+    """
+    with loading():
+        from volt.files.long_lines import parse_max_line
+        from volt.stream.tasks.sharding import shard
+
+    most, phases = parse_max_line(max_line), Phases(quiet=quiet)
+    found = _configuration(config, settings, trust=trust)
+    folder = _folder(config, found, out)
+    prepare_kernels(phases, "stream")
+    with phases.phase("count lines", unit="lines") as counting, phases.phase("shard", unit="lines") as sharding:
+        bars = {"count lines": counting, "shard": sharding}
+        made = shard(
+            found.tasks, folder, lines=lines, compress=compress, names=task or (), workers=workers, max_line=most,
+            progress=lambda step, done, total: bars[step](done, total),
+        )  # fmt: skip
+    for manifest in () if quiet else made:
+        _tell(manifest)
+
+
+def _configuration(config: Path, settings: list[str] | None, *, trust: bool) -> Configuration:
+    """The configuration. Raises ConfigError if it has no tasks."""
+    from volt.stream.config.build import load_config
+
+    try:
+        found = load_config(config, user_code=trust, values=values_of(settings), use_shards=False)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("say user_code=True", "say --trust")) from None
+    if not found.tasks:
+        raise ConfigError(
+            f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"
+        )
+    return found
+
+
+def _folder(config: Path, found: Configuration, out: Path | None) -> Path:
+    """Where to write. Raises ConfigError if nobody says so, or it is stdout."""
+    folder = out or found.shards
+    if folder is None:
+        raise ConfigError(f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER")
+    if is_stdout(folder):
+        raise ConfigError("-o -: shards are many files, and stdout takes one; name a folder")
+    return folder
+
+
+def _tell(made: Manifest) -> None:
+    """Say what there is now."""
+    say(f"{shown_path(made.folder)}: {counted(len(made.shards), 'shard')}, {counted(made.n_lines, 'line')}")
+    if made.n_bad_lines:
+        told = f"{counted(made.n_bad_lines, 'line')} of task {made.task!r} are not UTF-8"
+        say(f"{told}; they are in the shards as they are, and their words are not counted", mark="note")

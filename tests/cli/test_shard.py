@@ -1,0 +1,79 @@
+"""`volt shard`: the tasks of a configuration are written as shards, which the same configuration can read."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from commands import Done, Run, listed
+from sharding import lines_of, numbered, write
+
+import volt
+from volt.errors import ConfigError
+
+CONFIG = """\
+seed: 1
+shards: shards
+tasks:
+  de_en: {type: para, inputs: {a: {src: a.src, tgt: a.tgt}, b: {src: "{{b}}.src", tgt: b.tgt}}}
+  auto_en: {type: mono, inputs: {a: {mono: a.tgt}}, n_shards: 2}
+  other: {type: mono, share_inputs: auto_en}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, the current one, with a configuration and its inputs."""
+    monkeypatch.chdir(tmp_path)
+    for name, n in (("a", 30), ("b", 5)):
+        for side in ("src", "tgt"):
+            write(tmp_path / f"{name}.{side}", numbered(f"{name} {side}", n))
+    (tmp_path / "stream.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
+    """To the folder that the configuration names, which it reads from then on; what is there is told."""
+    done = run("shard", "stream.yaml", "--set", "b=b", "--lines", 10, "--workers", 1)
+    told = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
+    assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", told)
+    assert listed(folder / "shards") == ["auto_en", "de_en"]
+    assert "00003.tgt.zst" in listed(folder / "shards/de_en")
+    with volt.Stream.from_config("stream.yaml", values={"b": "b"}, tasks=["de_en"]) as stream:
+        read = sorted(line.split("\t")[0] for line in islice(stream, 35))
+    assert read == sorted(line for number in range(4) for line in lines_of(f"shards/de_en/0000{number}.src.zst"))
+    assert run("shard", "stream.yaml", "--set", "b=b", "--lines", 10, "-q") == Done(b"", b"")
+
+
+def test_options_say_what_is_made(folder: Path, run: Run) -> None:
+    """Of one task, elsewhere, packed otherwise, with lines that are not UTF-8; its words are a table for a search."""
+    write(folder / "a.tgt", b"low \xff\n" + numbered("a", 29))
+    done = run("shard", "stream.yaml", "--set", "b=b", "-o", "out", "--task", "other", "--compress", "gz")
+    assert listed(folder / "out") == ["auto_en"]
+    assert listed(folder / "out/auto_en") == ["00000.mono.gz", "00001.mono.gz", "manifest.json", "words.mono.tsv"]
+    assert b"note 1 line of task 'auto_en' are not UTF-8; they are in the shards as they are" in done.stderr
+    words = volt.count_words("out/auto_en/words.mono.tsv", word_counts=True)
+    assert dict(words.table.rows())["line"] == 29
+
+
+def test_what_is_wrong_is_told(folder: Path, run: Run) -> None:
+    """Wrong usage is status 2, bad inputs 1; the words are those of the command line, and nothing is written."""
+    (folder / "sources.yaml").write_text("sources: {a: {path: a.src}}")
+    (folder / "here.yaml").write_text(CONFIG.replace("shards: shards\n", ""))
+    (folder / "a.tgt").write_bytes(numbered("a", 29))
+    given = ["shard", "stream.yaml", "--set", "b=b"]
+    for arguments, status, told in (
+        (["shard", "sources.yaml"], 2, "sources.yaml: has no tasks; only tasks are sharded"),
+        (["shard", "here.yaml", "--set", "b=b"], 2, "has no `shards`, the folder to write to; give -o FOLDER"),
+        ([*given, "-o", "-"], 2, "-o -: shards are many files, and stdout takes one"),
+        ([*given, "--task", "nowhere"], 2, "no task 'nowhere'; there are de_en, auto_en, other"),
+        ([*given, "--compress", "xz"], 2, "--compress"),
+        (["shard", "stream.yaml"], 2, "stream.yaml:4: {{b}} has no value; give "),
+        ([*given, "--task", "de_en"], 1, "a.src has 30 lines, a.tgt has 29 lines; source and target need equally many"),
+        ([*given, "--max-line", "5", "--task", "auto_en"], 1, "pass a larger --max-line N"),
+    ):  # fmt: skip
+        assert told in run(*arguments, status=status).stderr.decode()
+    assert not (folder / "shards").exists()
+    with pytest.raises(ConfigError, match=r"no shards of task 'de_en'; make them: volt shard CONFIG -o shards"):
+        volt.Stream.from_config("stream.yaml", values={"b": "b"})

@@ -1,0 +1,56 @@
+"""What tests of shards share: tasks of made files, and what their shards hold."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from volt.stream.reading.shards import open_shard
+from volt.stream.tasks.shard_folder import Manifest
+from volt.stream.tasks.task import Input, Task
+
+
+def write(path: Path, text: bytes) -> str:
+    """A file, packed if its name says so."""
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    return str(path)
+
+
+def numbered(name: str, n: int) -> bytes:
+    """Lines that tell where they come from."""
+    return b"".join(b"%s line %d\n" % (name.encode(), line) for line in range(n))
+
+
+def mono_task(folder: Path, texts: Mapping[str, bytes], *, name: str = "auto_en", **options: Any) -> Task:
+    """A task with an input for each text."""
+    inputs = tuple(Input(one, (("mono", write(folder / one, text)),)) for one, text in texts.items())
+    return Task(name, "mono", inputs, **options)
+
+
+def pair_task(folder: Path, sizes: Mapping[str, int], *, name: str = "de_en", **options: Any) -> Task:
+    """A task with an input of so many pairs for each name."""
+    inputs = []
+    for one, n in sizes.items():
+        sides = ((side, write(folder / f"{one}.{side}", numbered(f"{one} {side}", n))) for side in ("src", "tgt"))
+        inputs.append(Input(one, tuple(sides)))
+    return Task(name, "para", tuple(inputs), **options)
+
+
+def lines_of(path: str) -> list[str]:
+    """The lines of a shard, as a stream reads them."""
+    shard = open_shard(path, split_lines=None)
+    return [line for piece in range(len(shard.counts)) for line in shard.read(piece)[0].strings()]
+
+
+def shards_of(manifest: Manifest) -> list[tuple[list[str], ...]]:
+    """The lines of each side of each shard."""
+    n = len(manifest.sides)
+    read = [lines_of(path) for path in manifest.paths]
+    return [tuple(read[at : at + n]) for at in range(0, len(read), n)]
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its name, but for the manifests' times."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,0 +1,45 @@
+"""What a whole configuration may hold: the model that checks it.
+
+>>> StreamOptions().ends
+'stop'
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from volt.files.threads import MOST_WORKERS
+from volt.stream.config.models import EachOptions, ErrorOptions, Model, SourceOptions, Steps
+from volt.stream.config.task_models import TaskOptions, TaskScheduleOptions
+
+
+class StreamOptions(Model):
+    """A stream: sources, each with its transforms, mixed by weight."""
+
+    sources: dict[str, SourceOptions] = Field({})
+    """The sources by name; at least one, unless there are `each` or `tasks`."""
+    each: EachOptions | None = None
+    """Sources by pattern: one for each file, or pair of files, that matches."""
+    tasks: dict[str, TaskOptions] = Field({})
+    """The tasks by name, each of which is a source of that name; beside sources, or instead of them."""
+    schedule: TaskScheduleOptions | None = None
+    """When the weights of tasks change."""
+    defaults: dict[str, Any] = Field({})
+    """Options of transforms, by the transform's name, for every task whose steps do not say otherwise."""
+    shards: str | None = None
+    """The folder that tasks are read from, once `volt shard` has written it; without it, tasks are read from their
+    inputs."""
+    seed: int = 0
+    """All that is random follows from it."""
+    ends: Literal["stop", "drop"] = "stop"
+    """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
+    workers: int = Field(0, ge=0, le=MOST_WORKERS)
+    """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
+    transforms: Steps = Field([])
+    """What to do with the lines of every source, after its own transforms."""
+    errors: ErrorOptions = ErrorOptions()
+    """What to do with unfit lines."""
+    cache: str | None = None
+    """The folder for line indices and split files; by default in the user's cache folder."""

@@ -1,0 +1,181 @@
+"""The tasks of a configuration → tasks, each with the source that it is in the stream.
+
+>>> from volt.stream.config.build import parse_config
+>>> text = "tasks: {de_en: {type: para, inputs: {wmt: {src: a.de, tgt: a.en}}, src_lang: de, tgt_lang: en}}"
+>>> told = parse_config(text, path="data/stream.yaml")
+>>> told.tasks[0].src_lang, told.sources[0].paths
+('de', ('data/a.de', 'data/a.en'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volt.errors import VoltError
+from volt.files.paths import expand
+from volt.stream.config.problems import near
+from volt.stream.config.sources import Sources
+from volt.stream.config.task_weights import TaskWeights
+from volt.stream.config.yaml import Place
+from volt.stream.reading.source import Source
+from volt.stream.tasks.task import SIDES, Input, Task
+
+if TYPE_CHECKING:
+    from volt.stream.config.stream_models import StreamOptions
+    from volt.stream.config.task_models import InputOptions, TaskOptions
+
+NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them
+_LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Makes the tasks of a configuration.
+
+    maker: makes their sources.
+    options: of the whole configuration.
+    shards: the folder that tasks are read from; None if they are read from their inputs.
+    """
+
+    maker: Sources
+    options: StreamOptions
+    shards: Path | None = None
+
+    def made(self) -> list[tuple[Task, Source]]:
+        """The tasks with their sources; those that something is wrong with are left out."""
+        defaults = defaults_of(self.options.defaults, self.maker)
+        weights = TaskWeights(self.maker.notes, self.options.schedule)
+        inputs = {name: tuple(self._inputs(name, task)) for name, task in self.options.tasks.items()}
+        found = list[tuple[Task, Source]]()
+        for name, task in self.options.tasks.items():
+            self._check(name, task)
+            source = self._source(name, task, weights, defaults)
+            if source is not None:
+                made = _task(name, task, inputs[name], source)
+                found.append((made, source))
+        shared = {task.name: task.inputs for task, _ in found}
+        read = [(task, self._reading(task, shared.get(task.shares or task.name, ()), source)) for task, source in found]
+        return [(task, source) for task, source in read if source is not None]
+
+    # what a task says
+
+    def _check(self, name: str, task: TaskOptions) -> None:
+        """Note what does not go together."""
+        place: Place = ("tasks", name)
+        if name in self.options.sources:
+            self.maker.notes.add(place, "a source has the same name; rename one of them")
+        if task.share_inputs is not None:
+            self._check_sharing(name, task, task.share_inputs)
+        elif not task.inputs:
+            sides = ", ".join(f"{side}: FILE" for side in SIDES[task.type])
+            self.maker.notes.add(place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
+        if task.split == "valid" and "weight" in task.model_fields_set:
+            told = "has no meaning in split valid, of which every line comes once; leave it out"
+            self.maker.notes.add((*place, "weight"), told)
+
+    def _check_sharing(self, name: str, task: TaskOptions, shared: str) -> None:
+        place: Place = ("tasks", name, "share_inputs")
+        other = self.options.tasks.get(shared)
+        if task.inputs:
+            self.maker.notes.add(("tasks", name, "inputs"), "goes not with share_inputs; leave one of them out")
+        if task.n_shards is not None:
+            told = f"goes not with share_inputs; the shards are those of {shared}"
+            self.maker.notes.add(("tasks", name, "n_shards"), told)
+        if shared == name:
+            self.maker.notes.add(place, "names the task itself; name another, or give inputs")
+        elif other is None:
+            self.maker.notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
+        elif other.share_inputs is not None:
+            told = f"{shared} has no inputs of its own, but shares those of {other.share_inputs}"
+            self.maker.notes.add(place, f"{told}; name the task that has them")
+        elif other.type != task.type:
+            self.maker.notes.add(
+                place, f"{shared} is of type {other.type}, this task of type {task.type}; make both one"
+            )
+
+    def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
+        for key, told in task.inputs.items():
+            files = tuple(self._files(task.type, told, ("tasks", name, "inputs", key)))
+            if files:
+                yield Input(key, files)
+
+    def _files(self, kind: str, told: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
+        """(side, path) pairs: those of the first files, then those of the second ones, and so on."""
+        sides: dict[str, Any] = {side: files for side, files in told if files is not None}
+        for side in sides.keys() - set(SIDES[kind]):
+            self.maker.notes.add((*place, side), f"goes not with type {kind}; give {' and '.join(SIDES[kind])}")
+        if gone := [side for side in SIDES[kind] if side not in sides]:
+            self.maker.notes.add(place, f"key {gone[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}")
+        elif sides.keys() == set(SIDES[kind]):
+            if kind == "mono":
+                yield from (("mono", path) for path in self._mono(sides["mono"], (*place, "mono")))
+            else:
+                paths = self._maker_for_inputs().groups({side: sides[side] for side in SIDES[kind]}, place)
+                yield from zip(SIDES[kind] * (len(paths) // 2), paths, strict=True)
+
+    def _maker_for_inputs(self) -> Sources:
+        """Looks for inputs only where they are what is read."""
+        return self.maker if self.shards is None else replace(self.maker, check_files=False)
+
+    def _mono(self, told: str | list[str], place: Place) -> list[str]:
+        """The paths of lines with one side, with those that a pattern or a folder stands for."""
+        maker, found = self._maker_for_inputs(), list[str]()
+        for index, path in enumerate([told] if isinstance(told, str) else told):
+            at = place if isinstance(told, str) else (*place, index)
+            here = maker.file(path, at)
+            try:
+                found += expand(here) if maker.check_files else [here]
+            except VoltError as error:
+                maker.notes.add(at, error)
+        return found
+
+    # what a task is in the stream
+
+    def _source(self, name: str, task: TaskOptions, weights: TaskWeights, defaults: Mapping[str, Any]) -> Source | None:
+        """The source of a task, as yet without paths."""
+        place: Place = ("tasks", name)
+        known = {key: value for key in _LANGUAGES if (value := getattr(task, key)) is not None}
+        steps = replace(self.maker.steps(NAMES), task=known, defaults=defaults)
+        own = steps.of(task.transforms, (*place, "transforms"))
+        if task.type == "mono" and "max_fields" not in task.model_fields_set and task.min_fields < 2:
+            task = task.model_copy(update={"max_fields": 1})  # a tab would make two fields of one
+        transforms = own + steps.of(self.options.transforms, ("transforms",))
+        weight = weights.of(task.weight, (*place, "weight"))
+        return self.maker.built(place, task, name=name, paths=("",), transforms=transforms, weight=weight)
+
+    def _reading(self, task: Task, inputs: tuple[Input, ...], source: Source) -> Source | None:
+        """The source of a task, with its paths."""
+        sides, paths = task.sides, tuple(path for one in inputs for path in one.paths)
+        if self.shards is not None and self.maker.check_files:
+            try:
+                sides, paths = _shards(self.shards, task)
+            except VoltError as error:
+                self.maker.notes.add(("tasks", task.name), error)
+                return None
+        names = sides if len(sides) > 1 else ()
+        return replace(source, paths=paths, names=names) if paths else None
+
+
+def _task(name: str, told: TaskOptions, inputs: tuple[Input, ...], source: Source) -> Task:
+    return Task(
+        name, told.type, inputs, told.split, source.weight, source.transforms,
+        src_lang=told.src_lang, tgt_lang=told.tgt_lang, extra_prefix=told.extra_prefix, n_shards=told.n_shards,
+        shares=told.share_inputs,
+    )  # fmt: skip
+
+
+def _shards(folder: Path, task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sides and the files of a task's shards. Raises VoltError if they are missing, or not of its inputs."""
+    from volt.stream.tasks.shard_folder import read_manifest  # type: ignore[import-not-found, unused-ignore]
+
+    manifest = read_manifest(folder, task)
+    return manifest.sides, manifest.paths
+
+
+def defaults_of(told: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
+    """Options of transforms for all tasks, those that are right."""
+    steps = maker.steps(NAMES)
+    return {name: steps.default(name, options, ("defaults", name)) for name, options in told.items()}

@@ -1,0 +1,264 @@
+"""A template and what fills its places → text, and the line of the template that each of its lines comes from.
+
+Templates are written in a part of Jinja's language: `{{key}}`, `{% if %}`, `{% for %}`, a few filters and tests, and
+`range`. What reaches into Python's objects, or could fill the memory or take for ever, is refused. A text without `{{`
+and `{%` is no template and stays as it is.
+
+>>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}\\n{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
+Expanded(text='src: de\\n- 0\\n- 1\\n', lines=(1, 3, 3, 4))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from volt import arguments
+from volt.errors import ConfigError, shown
+from volt.files.whole import read_text
+from volt.stream.config.problems import near
+from volt.stream.config.yaml import Document, parse
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, nodes
+
+MOST_CHARS = 1 << 20  # of a template, of a value, and of what becomes of it
+MOST_ROUNDS = 10_000  # of all loops together
+_PLACE = re.compile(r"\{\{|\{%")
+_MARK = re.compile("\x00([0-9]*)\x00")
+_FILTERS = ("default", "int", "float", "lower", "upper", "trim", "length", "first", "last")
+_TESTS = ("defined", "undefined", "none")
+_NODES = (
+    "Template", "Output", "TemplateData", "Name", "Const", "For", "If", "CondExpr", "Filter", "Test", "Compare",
+    "Operand", "And", "Or", "Not", "Add", "Sub", "Mul", "Neg", "Pos", "Concat", "List", "Tuple", "Getitem", "Getattr",
+    "Call",
+)  # fmt: skip
+_HINT = "write {% raw %}…{% endraw %} around braces that are meant as they stand"
+
+
+class Expanded(NamedTuple):
+    """What has become of a template.
+
+    text: the configuration.
+    lines: for each line of the text, that of the template; () where every line is its own.
+    """
+
+    text: str
+    lines: tuple[int, ...] = ()
+
+
+def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
+    """Fill the places of a template.
+
+    values: text or a number for each key
+    path: what errors call the file
+    Raises ConfigError, with its line, for a key without a value, and for what a template must not hold; and for a value
+    that no place wants.
+    """
+    given = _checked(values or {})
+    if not _PLACE.search(text):
+        _refuse_others(given, set(), path)
+        return Expanded(text)
+    if len(text) > MOST_CHARS or "\x00" in text:
+        raise ConfigError(f"{path}:1: a template of more than {MOST_CHARS:,} characters, or no text; write it shorter")
+    return _filled(text, given, path)
+
+
+def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
+    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is no YAML.
+
+    values: what fills the template's places
+    """
+    text = read_text(path, kind=ConfigError)
+    return parse_template(text.removeprefix("\\ufeff"), path=str(path), values=values)
+
+
+def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
+    """Parse a configuration that may be a template. Errors name the lines of the template.
+
+    >>> document = parse_template("{% if a %}\\n{% endif %}\\nseed: {{n}}\\n", path="a", values={"a": 1, "n": 7})
+    >>> document.value, document.line(("seed",))
+    ({'seed': 7}, 3)
+    """
+    told = expanded(text, values, path=path)
+    if not told.lines:
+        return parse(text, path=path)
+    hint = f"\n(the file is a template; volt stream schema --expand {path} shows what it becomes)"
+    try:
+        found = parse(told.text, path=path, lines=told.lines)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{hint}") from None
+    return replace(found, hint=hint)
+
+
+def _checked(values: Mapping[str, object]) -> dict[str, object]:
+    """The values, each of a kind that a template may get."""
+    told = dict(arguments.mapping(values, "values"))
+    for key, value in told.items():
+        if not isinstance(key, str) or not key.isidentifier():
+            raise ConfigError(f"values: {shown(key)} is no key; give a word, such as src")
+        if not isinstance(value, str | int | float):
+            raise arguments.refusal(value, f"values[{key!r}]", "give text or a number")
+        if len(str(value)) > MOST_CHARS or "\x00" in str(value):
+            raise ConfigError(f"values[{key!r}]: more than {MOST_CHARS:,} characters, or no text; give less")
+    return told
+
+
+def _refuse_others(given: Mapping[str, object], wanted: set[str], path: str) -> None:
+    """Raise ConfigError if a value has no place."""
+    for key in given.keys() - wanted:
+        remedy = near(key, sorted(wanted)) if wanted else "leave it out"
+        raise ConfigError(f"{path}: no place for {key!r}: the file has no {{{{{key}}}}}; {remedy}")
+
+
+def _filled(text: str, given: Mapping[str, object], path: str) -> Expanded:
+    from jinja2 import TemplateError, meta
+
+    environment = _environment()
+    try:
+        tree = environment.parse(text)
+        _check(tree, path)
+        _refuse_others(given, meta.find_undeclared_variables(tree), path)
+        _mark_lines(tree)
+        marked = _bounded(environment.from_string(tree).generate(given), path)
+    except ConfigError:
+        raise
+    except TemplateError as error:
+        raise _explained(error, path) from None
+    except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
+        raise ConfigError(f"{path}:{_line_of(error)}: {error}; mend the template") from None
+    except (SyntaxError, RecursionError, MemoryError):  # what Python says of nesting without end
+        raise ConfigError(f"{path}:1: values within values, more than 50 deep; write it flatter") from None
+    return _unmarked(marked)
+
+
+def _environment() -> Environment:
+    """A sandbox in which keys without a value are errors, loops have an end, and text is not multiplied."""
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Sandbox(ImmutableSandboxedEnvironment):
+        intercepted_binops = frozenset("*")
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            for value in (left, right):
+                if not isinstance(value, int | float):
+                    raise TypeError(f"{operator} takes numbers, not {shown(value)}; write {{{{n|int * 2}}}}, say")
+            return left * right
+
+    environment = Sandbox(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    environment.filters = {name: environment.filters[name] for name in _FILTERS} | {"rounds": _rounds()}
+    environment.tests = {name: environment.tests[name] for name in _TESTS}
+    environment.globals = {"range": _range}
+    return environment
+
+
+def _range(*bounds: int) -> range:
+    """Numbers for a loop, not too many."""
+    found = range(*bounds)
+    if not -MOST_ROUNDS <= len(found) <= MOST_ROUNDS:
+        raise ValueError(f"range of {len(found):,} numbers, more than {MOST_ROUNDS:,}")
+    return found
+
+
+def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
+    """What gives the items of all loops of a template, up to a number that they share."""
+    left = MOST_ROUNDS
+
+    def rounds(items: Iterable[object]) -> Iterator[object]:
+        nonlocal left
+        for item in items:
+            if (left := left - 1) < 0:
+                raise ValueError(f"loops of more than {MOST_ROUNDS:,} rounds, all together")
+            yield item
+
+    return rounds
+
+
+def _check(tree: nodes.Template, path: str) -> None:
+    """Raise ConfigError for what a template must not hold; give each loop its end."""
+    from jinja2 import nodes
+
+    for node in [*tree.find_all(nodes.Node)]:
+        kind, name = type(node).__name__, getattr(node, "name", None)
+        if isinstance(node, nodes.Filter) and name not in _FILTERS:
+            _refuse(node, path, f"no filter {name!r}; {near(str(name), _FILTERS)}")
+        if isinstance(node, nodes.Test) and name not in _TESTS:
+            _refuse(node, path, f"no test {name!r}; {near(str(name), _TESTS)}")
+        if isinstance(node, nodes.Getattr) and not _is_named(node.node, "loop"):
+            _refuse(node, path, f".{node.attr} reaches into a value; only loop.index and the like can be had")
+        if isinstance(node, nodes.Call) and not _is_named(node.node, "range"):
+            _refuse(node, path, "nothing can be called but range")
+        if isinstance(node, nodes.For) and (node.recursive or node.test):
+            _refuse(node, path, "a loop takes no condition of its own; write {% if %} within it")
+        if kind not in _NODES or name == "self":
+            _refuse(node, path, f"{kind.lower()} is no part of templates here; write places, if and for")
+    for loop in [*tree.find_all(nodes.For)]:
+        loop.iter = nodes.Filter(loop.iter, "rounds", [], [], None, None, lineno=loop.lineno)
+
+
+def _is_named(node: nodes.Node, name: str) -> bool:
+    return type(node).__name__ == "Name" and getattr(node, "name", "") == name
+
+
+def _refuse(node: nodes.Node, path: str, message: str) -> NoReturn:
+    raise ConfigError(f"{path}:{node.lineno}: {message}; or {_HINT}")
+
+
+def _explained(error: Any, path: str) -> ConfigError:
+    """What Jinja found, with the line and what can be done."""
+    from jinja2 import TemplateSyntaxError, UndefinedError
+
+    if isinstance(error, UndefinedError):
+        key = re.match(r"'(\w+)' is undefined", str(error))
+        told = f"{{{{{key[1]}}}}} has no value; give values={{'{key[1]}': …}}" if key else f"{error}; mend the template"
+        return ConfigError(f"{path}:{_line_of(error)}: {told}, or {_HINT}")
+    line = error.lineno if isinstance(error, TemplateSyntaxError) else _line_of(error)
+    return ConfigError(f"{path}:{line}: no template: {error.message or error}; mend it, or {_HINT}")
+
+
+def _line_of(error: BaseException) -> int:
+    """The line of the template that an error comes from."""
+    line, trace = 1, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _mark_lines(tree: nodes.Template) -> None:
+    """Put before each piece of the template's own text, and behind each of its line ends, the number of its line."""
+    from jinja2 import nodes
+
+    for data in tree.find_all(nodes.TemplateData):
+        first = data.lineno
+        pieces = data.data.split("\n")
+        data.data = "\n".join(f"\x00{first + number}\x00{piece}" for number, piece in enumerate(pieces))
+
+
+def _bounded(pieces: Iterable[str], path: str) -> str:
+    """The text of its pieces. Raises ConfigError where it becomes too long."""
+    found, left = list[str](), 2 * MOST_CHARS  # half of it for the marks
+    for piece in pieces:
+        if (left := left - len(piece)) < 0:
+            raise ConfigError(
+                f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or write two files"
+            )
+        found.append(piece)
+    return "".join(found)
+
+
+def _unmarked(marked: str) -> Expanded:
+    """The text without marks, and the line of the template that each line's first character comes from."""
+    lines, line = list[int](), 1
+    for piece in marked.split("\n"):
+        before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn
+        numbers, texts = [line, *map(int, rest[::2])], [before, *rest[1::2]]
+        first = next((number for number, text in zip(numbers, texts, strict=True) if text), numbers[-1])
+        lines.append(first)
+        line = numbers[-1]
+    return Expanded(_MARK.sub("", marked), tuple(lines))

@@ -1,0 +1,241 @@
+"""A task's folder while its shards are made: who may write there, and what an earlier run has left.
+
+    .lock                          held by the process that writes
+    .progress/plan.json            the layout and the inputs that the shards below belong to
+    .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
+    .progress/00000.src.words      how often its words occur
+
+>>> Work(Path("/nowhere/de_en"), ("src", "tgt")).files_read()
+{}
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from volt.count.word_counts import CountedPart
+from volt.errors import ConfigError, OutputError, StreamError, quoted, reason, shown_path
+from volt.files.atomic import make_folder
+from volt.files.parts import sweep
+from volt.stream.reading.shard import stamp_of
+from volt.stream.reading.shard_cache import locked
+from volt.stream.tasks.input_files import InputFile, ReadInput
+from volt.stream.tasks.shard_folder import (
+    BAD_RECORD,
+    MANIFEST,
+    PROGRESS,
+    Layout,
+    Manifest,
+    Record,
+    WrittenFile,
+    WrittenShard,
+    input_of,
+    is_whole,
+    load_record,
+    recorded_input,
+    recorded_shard,
+    shard_of,
+    store_record,
+    stored_manifest,
+)  # fmt: skip
+from volt.stream.tasks.shard_words import store_table
+
+_LOCK, _PLAN = ".lock", "plan.json"
+_SHARD = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?|words\.(src|tgt|mono)\.tsv")
+_PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+
+
+def _word_note(number: int, side: str) -> str:
+    return f"{number:05d}.{side}.words"
+
+
+class Planned(NamedTuple):
+    """What the shards of a task are to be made of."""
+
+    task: str
+    layout: Layout
+    inputs: tuple[ReadInput, ...]
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What the bytes of the shards depend on: texts, wherever they are."""
+        texts = tuple((read.name, tuple((file.side, file.digest) for file in read.files)) for read in self.inputs)
+        return self.task, self.layout, texts
+
+    def record(self) -> Record:
+        """As it is written, JSON-able."""
+        return {**self._asdict(), "layout": self.layout._asdict(), "inputs": [*map(recorded_input, self.inputs)]}
+
+    @classmethod
+    def of_record(cls, record: Record) -> Planned:
+        """What a record tells. Raises KeyError, TypeError or ValueError if it is none of this version."""
+        return cls(record["task"], Layout(**record["layout"]), tuple(map(input_of, record["inputs"])))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The folder of a task, and the names of its sides."""
+
+    folder: Path
+    sides: tuple[str, ...]
+
+    @property
+    def _progress(self) -> Path:
+        return self.folder / PROGRESS
+
+    def word_notes(self, side: str, n_shards: int) -> list[Path]:
+        """Where the words of shards are kept meanwhile."""
+        return [self._progress / _word_note(number, side) for number in range(n_shards)]
+
+    def _shard_note(self, number: int) -> Path:
+        return self._progress / f"{number:05d}.json"
+
+    def files_read(self) -> dict[tuple[str, str], InputFile]:
+        """(side, path) → what an earlier run has found in a file that is as it was then."""
+        manifest, plan = stored_manifest(self.folder), self._plan()
+        inputs = manifest.inputs if manifest else plan.inputs if plan else ()
+        return {(file.side, file.path): file for read in inputs for file in read.files if _is_as_it_was(file)}
+
+    def finished(self, plan: Planned) -> Manifest | None:
+        """The manifest, if all is there already as it is to be."""
+        found = stored_manifest(self.folder)
+        if found is None or Planned(found.task, found.layout, found.inputs).signature != plan.signature:
+            return None
+        files = (*(file for shard in found.shards for file in shard.files), *found.words)
+        if not all(is_whole(self.folder, file) for file in files):
+            return None
+        return self.finish(replace(found, inputs=plan.inputs))
+
+    def begin(self, plan: Planned) -> dict[int, WrittenShard]:
+        """Make the folder ready: number → shard, for those that an earlier run has finished. All others go."""
+        before = self._plan()
+        if before is None or before.signature != plan.signature:
+            shutil.rmtree(self._progress, ignore_errors=True)
+            make_folder(self._progress)
+        store_record(self._progress / _PLAN, plan.record())
+        (self.folder / MANIFEST).unlink(missing_ok=True)
+        kept = {number: shard for number in range(plan.layout.n_shards) if (shard := self._finished_shard(number))}
+        self._remove_all_but({file.name for shard in kept.values() for file in shard.files})
+        return kept
+
+    def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
+        """Keep the words of a shard, and say that it is finished. tables: of its words, one for each side"""
+        names = [_word_note(number, side) for side in self.sides]
+        words = [store_table(self._progress / name, table) for name, table in zip(names, tables, strict=True)]
+        told = {"shard": recorded_shard(shard), "words": [file._asdict() for file in words]}
+        store_record(self._shard_note(number), told)
+
+    def finish(self, manifest: Manifest) -> Manifest:
+        """Write the manifest; what was noted goes."""
+        store_record(self.folder / MANIFEST, manifest.record())
+        shutil.rmtree(self._progress, ignore_errors=True)
+        return manifest
+
+    def _plan(self) -> Planned | None:
+        try:
+            return Planned.of_record(load_record(self._progress / _PLAN))
+        except BAD_RECORD:
+            return None
+
+    def _finished_shard(self, number: int) -> WrittenShard | None:
+        """A shard that an earlier run has noted, if its files are whole."""
+        try:
+            told = load_record(self._shard_note(number))
+            shard, words = shard_of(told["shard"]), [WrittenFile(**file) for file in told["words"]]
+        except BAD_RECORD:
+            return None
+        is_kept = all(is_whole(self.folder, file) for file in shard.files)
+        return shard if is_kept and all(is_whole(self._progress, file) for file in words) else None
+
+    def _remove_all_but(self, names: set[str]) -> None:
+        """Remove the shards of other runs, and what killed ones have left half written."""
+        for name in os.listdir(self.folder):
+            if _PART.fullmatch(name):
+                sweep(self.folder / name)
+            elif _SHARD.fullmatch(name) and name not in names:
+                (self.folder / name).unlink()
+
+
+def _is_as_it_was(file: InputFile) -> bool:
+    try:
+        return stamp_of(file.path) == file.stamp
+    except StreamError:  # it is gone
+        return False
+
+
+@contextmanager
+def held(work: Work, read: Iterable[str]) -> Iterator[None]:
+    """Hold a task's folder, which is made if there is none; it goes again if nothing was written.
+
+    read: the files that are read meanwhile
+    Raises StreamError if another process holds it, ConfigError if one of these files lies there, OutputError if it
+    holds something else or cannot be made.
+    """
+    _refuse_inputs(work.folder, read)
+    made = [folder for folder in (work.folder, work.folder.parent) if not folder.exists()]
+    make_folder(work.folder)
+    try:
+        _refuse_others(work.folder)
+        with _locked(work.folder):
+            yield
+    finally:
+        for folder in made:
+            with suppress(OSError):  # it holds what was written
+                folder.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = folder / _LOCK
+    with ExitStack() as stack:
+        try:
+            is_ours = stack.enter_context(locked(lock, waits=False))
+        except OSError as error:
+            raise OutputError(f"{shown_path(lock)}: cannot be locked: {reason(error)}; choose another place") from None
+        if not is_ours:
+            found = f"{shown_path(folder)}: another process is writing shards there"
+            raise StreamError(f"{found}; wait until it has finished, or name another folder")
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
+    """Raise ConfigError if a file that is read lies in the folder, however it is spelled."""
+    place = os.path.join(os.path.realpath(folder), "")
+    for path in read:
+        in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
+            found = f"{shown_path(path)}: is read, and lies in {shown_path(folder)}, which is written"
+            raise ConfigError(f"{found}; name another folder")
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raise OutputError if the folder holds anything but shards."""
+    names = os.listdir(folder)
+    is_ours = MANIFEST in names or PROGRESS in names
+    for name in sorted(names):
+        if not (_is_ours(folder / name) and (is_ours or not _SHARD.fullmatch(name))):
+            found = f"{shown_path(folder)}: holds {quoted(name)}, which is none of its shards"
+            raise OutputError(f"{found}; name another folder, or move it away")
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether something may have been put into a folder of shards by this module. It makes no links."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:  # another process has just removed it
+        return True
+    if path.name == PROGRESS:
+        return stat.S_ISDIR(mode)
+    is_named = path.name in (MANIFEST, _LOCK) or _SHARD.fullmatch(path.name) or _PART.fullmatch(path.name)
+    return bool(is_named) and stat.S_ISREG(mode)
