@@ -72,11 +72,15 @@ EXAMPLES = {
     ),
     "stream schema": (
         "volt stream schema tag",
-        "volt stream schema --json > stream.schema.json",
+        "volt stream schema --expand noise/stream.yaml",
     ),
     "stream example": (
         "volt stream example",
         "volt stream example mixing -o mixing",
+    ),
+    "stream import-dynamicdata": (
+        "volt stream import-dynamicdata dynamicdata.yaml -o stream.yaml",
+        "volt stream import-dynamicdata dynamicdata.yaml -o - --batch-samples 64 > stream.yaml",
     ),
     "stream cache": (
         "volt stream cache",
