@@ -45,7 +45,7 @@ def schedule(text: str) -> str:
 FAULTS = {
     "unknown key": (task("wieght: 1"), 8, "tasks.de_en.wieght: unknown key; did you mean weight?"),
     "key of an input": (HEAD.replace("tgt:", "trg:"), 7, "tasks.de_en.inputs.wmt.trg: unknown key; did you mean tgt?"),
-    "key of a schedule": (schedule("{points: [1], unti: batches}"), 1, "schedule.unti: unknown key; did you mean unit?"),
+    "key of a schedule": (schedule("{points: [1], unti: batches}"), 1, "schedule.unti: unknown key; did you mean unit"),
     "type": (HEAD.replace("para", "parallel"), 5, "tasks.de_en.type: should be 'para' or 'mono', not 'parallel'"),
     "no type": ("tasks:\n  t:\n    inputs: {i: {mono: a}}\n", 2, "tasks.t: key 'type' is missing; give it"),
     "split": (task("split: test"), 8, "tasks.de_en.split: should be 'train' or 'valid', not 'test'"),
