@@ -87,7 +87,7 @@ def test_commands_are_there_before_anything_heavy_is() -> None:
 
 
 def test_a_worker_of_the_script_loads_no_commands() -> None:
-    """A spawned worker imports the script `volt` anew: that loads the standard library alone, and no command."""
+    """A worker that is spawned imports the script `volt` anew: that loads no command."""
     assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.__main__", "volt_cli.commands"}
 
 
