@@ -11,6 +11,15 @@ from volt.stream.transforms.choice import Choice
 from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
 from volt.stream.transforms.noise import Punctuation, Typos
+from volt.stream.transforms.segmentations import (
+    DeterministicSegmentation,
+    JoinPieces,
+    MorfessorEm,
+    MorfessorEmTaboo,
+    MorfessorEmTabooReordered,
+    Sentencepiece,
+    Taboo,
+)
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
@@ -43,5 +52,12 @@ TRANSFORMS: dict[str, type[Transform]] = {
     "decode": Decode,
     "spm_encode": SpmEncode,
     "spm_decode": SpmDecode,
+    "sentencepiece": Sentencepiece,
+    "morfessor_em": MorfessorEm,
+    "morfessor_em_taboo": MorfessorEmTaboo,
+    "morfessor_em_taboo_reordered": MorfessorEmTabooReordered,
+    "taboo": Taboo,
+    "deterministic_segmentation": DeterministicSegmentation,
+    "join_pieces": JoinPieces,
     "user": User,
 }
