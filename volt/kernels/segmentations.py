@@ -3,7 +3,8 @@
 A word is a run of bytes other than the space. The table of word types grows as words come.
 
 >>> types = Types(np.zeros(8, np.int64), np.zeros(4, np.uint64), np.zeros(5, np.int64), np.zeros(16, np.uint8))
->>> data, numbers, ends, state = np.frombuffer(b"lo w lo", np.uint8), np.zeros(4, np.int32), np.zeros(1, np.int64), longs4()
+>>> data, numbers, ends = np.frombuffer(b"lo w lo", np.uint8), np.zeros(4, np.int32), np.zeros(1, np.int64)
+>>> state = np.zeros(4, np.int64)
 >>> find_words(data, np.array([0]), np.array([7]), types, numbers, ends, state), numbers.tolist(), ends.tolist()
 (True, [0, 1, 0, 0], [3])
 """
@@ -34,11 +35,6 @@ class Types(NamedTuple):
     hashes: IntArray
     starts: LongArray
     bytes: FlagArray
-
-
-def longs4() -> LongArray:
-    """The state of a fresh table: zeros."""
-    return np.zeros(4, np.int64)
 
 
 @inlined

@@ -37,7 +37,7 @@ def _one(found: Sequence[Scored], theta: float) -> Choices:
     return Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares.tolist()))
 
 
-def taboo(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
+def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
     """Two segmentations of each word, one for each side, of the n best."""
     found = zip(words, segmenter.best(words, n), strict=True)
     return [_two(scored, segmenter.characters(word), theta) for word, scored in found]

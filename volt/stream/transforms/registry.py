@@ -15,13 +15,11 @@ from volt.stream.transforms.segmentations import (
     DeterministicSegmentation,
     JoinPieces,
     MorfessorEm,
-    MorfessorEmTaboo,
-    MorfessorEmTabooReordered,
     Sentencepiece,
-    Taboo,
 )
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
+from volt.stream.transforms.taboo import MorfessorEmTaboo, MorfessorEmTabooReordered, Taboo
 from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
 from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User

@@ -1,5 +1,6 @@
 """Segmenters that have a subword vocabulary find segmentations: VOLT's encoder with dropout, and a SentencePiece model.
 
+>>> from volt.encode.encoder import Encoder
 >>> from volt.vocabulary import Vocabulary
 >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
 >>> segmenter = DropoutSegmenter(encoder, 0.5)
@@ -15,14 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.files.whole import read_bytes
 from volt.stream.transforms.segmenters import Scored
+
+if TYPE_CHECKING:
+    from volt.encode.encoder import Encoder
 
 _SEED = 0  # of all samples: a word's segmentations are the same in every epoch and process
 _SCHEMES = {("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")}
@@ -96,6 +99,7 @@ def read_encoder(path: Path) -> Encoder:
 
     Raises ConfigError if its words are other than what stands between spaces.
     """
+    from volt.encode.encoder import Encoder
     from volt.formats.registry import read_vocabulary
 
     vocabulary = read_vocabulary(path)

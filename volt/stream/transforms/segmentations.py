@@ -1,4 +1,4 @@
-"""Transforms that cut words into pieces, drawn anew each time a line comes by: subword regularisation, and taboo.
+"""Transforms that cut words into pieces, drawn anew each time a line comes by: subword regularisation.
 
 What is done for a word type is done once (volt.stream.transforms.word_types). Words are what stands between spaces, and
 ▁ marks where a word starts in the text, so that pieces can be joined again: see `join_pieces`.
@@ -23,29 +23,28 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError, quoted, shown_path
-from volt.stream.transforms import alternatives
+from volt.stream.transforms.alternatives import sampled
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, map_columns, with_fields
+from volt.stream.transforms.fields import Fields, map_columns
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
 from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
-from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
-from volt.stream.transforms.subwords import Decode, encoded_fields
+from volt.stream.transforms.sentencepiece import SpmEncode
+from volt.stream.transforms.subwords import encoded_fields
 from volt.stream.transforms.transform import LineFault, Transform
-from volt.stream.transforms.word_types import Found, WordTypes
+from volt.stream.transforms.word_types import Choices, Found, WordTypes
 from volt.text.markers import SPACE
 
 Marks = Literal["given", "word", "pieces"]
-Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 MOST_SAMPLES = 64
-_BEST = float("inf")  # the theta with which nothing is drawn
-_SOURCE, _TARGET = 1, 2
+BEST = float("inf")  # the theta with which nothing is drawn
+SOURCE, TARGET = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Segmenting(ConfiguredTransform):
+class Segmenting(ConfiguredTransform):
     """Base of the transforms that sample segmentations of a Morfessor model."""
 
     name: ClassVar[str]
@@ -79,13 +78,16 @@ class _Segmenting(ConfiguredTransform):
         Raises VocabularyError or MissingLibraryError if it cannot be loaded.
         """
         segmenter = self._segmenter(files)
-        choices = alternatives.taboo if isinstance(self, MorfessorEmTaboo) else alternatives.sampled
-        types = WordTypes(partial(choices, segmenter, n=self.n_samples, theta=self.theta))
+        types = WordTypes(partial(self._choices(), segmenter, n=self.n_samples, theta=self.theta))
         told = {"type": type(self).__name__, **self._options(), "model": segmenter.fingerprint}
         return Opened(self, partial(self._segmented, types), told)
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
-        return _marked(files.load(self.model, read_model), self.marks)
+        return marked(files.load(self.model, read_model), self.marks)
+
+    def _choices(self) -> Callable[..., list[Choices]]:
+        """What gives the choices of words, with a segmenter."""
+        return sampled
 
     def _options(self) -> dict[str, Any]:
         """The options other than files, for the signature."""
@@ -96,7 +98,7 @@ class _Segmenting(ConfiguredTransform):
 
     def settled(self) -> Transform:
         """The same with the best segmentation of each word."""
-        return replace(self, theta=_BEST)
+        return replace(self, theta=BEST)
 
     def undone(self) -> Transform:
         """What joins the pieces of both sides."""
@@ -108,7 +110,7 @@ class _Segmenting(ConfiguredTransform):
 
 
 @dataclass(frozen=True, slots=True)
-class MorfessorEm(_Segmenting):
+class MorfessorEm(Segmenting):
     """Cut words with a Morfessor model, each into one of its best segmentations, drawn anew for each occurrence."""
 
     name: ClassVar[str] = "morfessor_em"
@@ -116,107 +118,22 @@ class MorfessorEm(_Segmenting):
     """The fields to cut; by default 1 and, where a line has it, 2."""
 
     def __post_init__(self) -> None:
-        _Segmenting.__post_init__(self)
+        Segmenting.__post_init__(self)
         check_fields(self.fields)
 
     def _options(self) -> dict[str, Any]:
-        return {**_Segmenting._options(self), "fields": self.fields and list(self.fields)}
+        return {**Segmenting._options(self), "fields": self.fields and list(self.fields)}
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
         def changed(column: Column, chance: Chance) -> Column:
             found = types.find(column)
-            return found.written(found.drawn(chance.words(batch.origins)), side=_SOURCE)
+            return found.written(found.drawn(chance.words(batch.origins)), side=SOURCE)
 
         return encoded_fields(batch, chance, changed, fields=self.fields)
 
     def undone(self) -> Transform:
         """What joins the pieces of the same fields."""
         return JoinPieces(self.fields)
-
-
-@dataclass(frozen=True, slots=True)
-class MorfessorEmTaboo(_Segmenting):
-    """Write field 1 as source and as target, each word in two segmentations that share no piece of several characters.
-
-    The marker ▁ is no character of a piece. A word whose best segmentations hold no such two has its characters as the
-    second. For autoencoders: no piece can be copied (Grönroos et al. 2020).
-    """
-
-    name: ClassVar[str] = "morfessor_em_taboo"
-
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        batch, _ = with_fields(batch, (_SOURCE,))
-        found = _known(types.find(batch.column(_SOURCE)), self.model)
-        drawn = found.drawn(chance.words(batch.origins))
-        return batch.with_columns({side: found.written(drawn, side=side) for side in (_SOURCE, _TARGET)})
-
-
-@dataclass(frozen=True, slots=True)
-class MorfessorEmTabooReordered(MorfessorEmTaboo):
-    """Cut the words of source and target, the same in perhaps another order, into pieces that both sides do not share.
-
-    Both sides draw alike for each word type of a line; otherwise this is `morfessor_em_taboo`. To go behind `reorder`.
-    """
-
-    name: ClassVar[str] = "morfessor_em_taboo_reordered"
-
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        batch, sides = with_fields(batch, None)
-        words = chance.words(batch.origins)
-        return batch.with_columns({side: self._side(types, batch.column(side), words, side) for side in sides})
-
-    def _side(self, types: WordTypes, column: Column, words: Any, side: int) -> Column:
-        found = _known(types.find(column), self.model)
-        made = found.written(found.drawn(words, by_type=True), side=side)
-        return Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
-
-
-@dataclass(frozen=True, slots=True)
-class Taboo(MorfessorEmTaboo):
-    """Do what `morfessor_em_taboo` does, with any segmenter, or what `morfessor_em_taboo_reordered` does."""
-
-    name: ClassVar[str] = "taboo"
-    model: Path
-    """The segmenter's file: a model, a vocabulary or a table."""
-    segmenter: Kind = "morfessor"
-    """What the file is: a model as `morfessor_em` takes it, a SentencePiece unigram model, a vocabulary as `encode`
-    takes it, or a table as `deterministic_segmentation` takes it."""
-    reordered: bool = False
-    """Whether the lines have both sides, with the same words in perhaps another order."""
-    dropout: float = 0.1
-    """Of a vocabulary: the probability of passing over a merge. n_samples says how many samples are drawn of a word."""
-
-    def __post_init__(self) -> None:
-        _Segmenting.__post_init__(self)
-        arguments.choice(self.segmenter, "segmenter", get_args(Kind))
-        if not 0 <= arguments.number(self.dropout, "dropout") <= 1:
-            raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
-        if self.marks != "given" and self.segmenter in ("sentencepiece", "vocabulary"):
-            raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; leave it out")
-
-    def _options(self) -> dict[str, Any]:
-        own = {"segmenter": self.segmenter, "reordered": self.reordered, "dropout": self.dropout}
-        return {**_Segmenting._options(self), **own}
-
-    def _segmenter(self, files: LoadedFiles) -> Segmenter:
-        from volt.stream.transforms import sampled_segmenters as others
-
-        if self.segmenter == "vocabulary":
-            return others.DropoutSegmenter(files.load(self.model, others.read_encoder), self.dropout)
-        readers: dict[str, Callable[[Path], Segmenter]] = {
-            "morfessor": read_model, "table": read_table, "sentencepiece": others.read_sentencepiece_segmenter,
-        }  # fmt: skip
-        return _marked(files.load(self.model, readers[self.segmenter]), self.marks)
-
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        kind = MorfessorEmTabooReordered if self.reordered else MorfessorEmTaboo
-        return kind._segmented(self, types, batch, chance)
-
-    def undone(self) -> Transform:
-        """What decodes both sides as the segmenter's file has it."""
-        if self.segmenter == "vocabulary":
-            return Decode(self.model, None)
-        return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +161,16 @@ class DeterministicSegmentation(ConfiguredTransform):
 
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its table. Raises VocabularyError, with the line, if it is none."""
-        segmenter = _marked(files.load(self.table, read_table), self.marks)
-        types = WordTypes(partial(alternatives.sampled, segmenter, n=1, theta=_BEST))
+        segmenter = marked(files.load(self.table, read_table), self.marks)
+        types = WordTypes(partial(sampled, segmenter, n=1, theta=BEST))
         options = {"fields": self.fields and list(self.fields), "marks": self.marks}
         told = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
         return Opened(self, partial(self._segmented, types), told)
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
         def changed(column: Column, chance: Chance) -> Column:
-            found = _known(types.find(column), self.table)
-            return found.written(found.drawn(np.zeros(len(column), np.uint64)), side=_SOURCE)
+            found = known(types.find(column), self.table)
+            return found.written(found.drawn(np.zeros(len(column), np.uint64)), side=SOURCE)
 
         return encoded_fields(batch, chance, changed, fields=self.fields)
 
@@ -338,12 +255,26 @@ def _joined(column: Column) -> Column:
     return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
 
 
-def _marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
+def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
+    """A segmenter for words whose markers come from there.
+
+    >>> from volt.stream.transforms.segmenters import Table
+    >>> marked(Table({"▁low": "▁lo w"}), "word").best(["low"], 1)[0][0].pieces
+    ('▁lo', 'w')
+    """
     return segmenter if marks == "given" else Marked(segmenter, first=marks == "word")
 
 
-def _known(found: Found, path: Path) -> Found:
-    """The same. Raises LineFault for lines with words that the table lacks."""
+def known(found: Found, path: Path) -> Found:
+    """The same words. Raises LineFault for lines with one that has no choices.
+
+    path: of the table that lacks it
+
+    >>> known(WordTypes(lambda words: [Choices()]).find(Column.of(["low"])), Path("table.tsv"))
+    Traceback (most recent call last):
+        ...
+    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 0: table.tsv lacks the word 'low'
+    """
     places = found.unknown_words()
     if not len(places):
         return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,13 +58,13 @@ class WordTypes:
 
     def find(self, column: Column) -> Found:
         """The words of a column, each with its choices. A missing value has no words."""
-        from volt.kernels.segmentations import N_LINES, N_TOKENS, find_words
+        from volt.kernels.segmentations import N_LINES, N_TOKENS, N_TYPES, find_words
 
         column = column.as_text()
         sizes = np.maximum(column.sizes, 0)
         numbers, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
         with self._lock:
-            if self._state[0] > _MOST_TYPES or len(self._bounds) > _MOST_CHOICES:
+            if self._state[N_TYPES] > _MOST_TYPES or len(self._bounds) > _MOST_CHOICES:
                 self._clear()
             self._state[[N_LINES, N_TOKENS]] = 0
             try:
@@ -82,11 +83,11 @@ class WordTypes:
 
     def _clear(self) -> None:
         """Forget all types. What has been found keeps arrays of its own."""
-        from volt.kernels.segmentations import Types, longs4
+        from volt.kernels.segmentations import Types
 
         slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
         self._types = Types(slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8))
-        self._state, self._unknown = longs4(), dict[int, str]()
+        self._state, self._unknown = np.zeros(4, np.int64), dict[int, str]()
         self._choice_starts, self._text_starts = _Grown([0], np.int64), _Grown([0], np.int64)
         self._bounds, self._sides, self._text = _Grown([], float), _Grown([], np.int32), _Grown([], np.uint8)
 
@@ -106,8 +107,10 @@ class WordTypes:
 
     def _fill(self) -> None:
         """Work out the choices of the types that have none yet."""
+        from volt.kernels.segmentations import N_TYPES
+
         done = len(self._choice_starts) - 1
-        words = _words(self._types, done, int(self._state[0]))
+        words = _words(self._types, done, int(self._state[N_TYPES]))
         if not words:
             return
         texts, sides, bounds, n_choices = list[bytes](), list[tuple[int, int]](), list[float](), list[int]()
@@ -131,7 +134,7 @@ def _words(types: Types, first: int, end: int) -> list[str]:
     """The words of the types from the first on."""
     places = types.starts[first : end + 1].tolist()
     data = types.bytes[places[0] : places[-1]].tobytes()
-    spans = zip(places, places[1:], strict=False)
+    spans = pairwise(places)
     return [data[start - places[0] : stop - places[0]].decode("utf-8", "surrogatepass") for start, stop in spans]
 
 
