@@ -23,13 +23,14 @@ import numpy as np
 from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.files.whole import read_bytes
 from volt.stream.transforms.segmenters import Scored
+from volt.stream.transforms.sentencepiece import processor_of
+from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler, sampler_of
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
 
 _SEED = 0  # of all samples: a word's segmentations are the same in every epoch and process
 _SCHEMES = {("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")}
-_UNIGRAM = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +75,10 @@ def _counted(samples: Sequence[tuple[str, ...]]) -> list[Scored]:
 class SentencePieceSegmenter:
     """A SentencePiece unigram model, which finds the n best segmentations.
 
-    processor: the library's
+    sampler: finds them, with their scores
     """
 
-    processor: Any
+    sampler: BestSampler
     fingerprint: str
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
@@ -85,13 +86,14 @@ class SentencePieceSegmenter:
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        found = self.processor.nbest_encode(word, nbest_size=n, out_type="immutable_proto").nbests
-        rows = [Scored(tuple(piece.piece for piece in one.pieces), one.score) for one in found]
-        return [one if one.pieces else Scored((word,), 0.0) for one in rows] or [Scored((word,), 0.0)]
+        """Those of a word. One that the model normalises to nothing stays as it is."""
+        rows = zip(*self.sampler.paths(word, n), strict=True)
+        found = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
+        return sorted(found, key=lambda one: -one.score) or [Scored((word,), 0.0)]
 
     def characters(self, word: str) -> tuple[str, ...]:
         """The characters of the word as the model normalises it."""
-        return tuple("".join(self.best([word], 1)[0][0].pieces))
+        return tuple("".join(self._of_word(word, 1)[0].pieces))
 
 
 def read_encoder(path: Path) -> Encoder:
@@ -114,10 +116,11 @@ def read_encoder(path: Path) -> Encoder:
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
     """That of a model file. Raises VocabularyError if it is none, or no unigram model."""
     from volt.formats.sentencepiece.rows import model_class
-    from volt.stream.transforms.sentencepiece import processor_of
 
     data = read_bytes(path, kind=VocabularyError)
-    processor = processor_of(path, data)
-    if model_class().FromString(data).trainer_spec.model_type != _UNIGRAM:
+    processor, proto = processor_of(path, data), model_class().FromString(data)
+    if proto.trainer_spec.model_type != UNIGRAM:
         raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
-    return SentencePieceSegmenter(processor, blake2b(data, digest_size=8).hexdigest())
+    sampler = sampler_of(processor, proto)
+    assert isinstance(sampler, UnigramSampler)
+    return SentencePieceSegmenter(sampler.best, blake2b(data, digest_size=8).hexdigest())

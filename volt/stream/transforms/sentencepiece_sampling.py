@@ -230,10 +230,15 @@ class BestSampler:
         return Column.of_ids(ids, np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64))
 
     def _drawn(self, value: str, share: float, how: Drawing) -> list[str]:
-        found: list[list[str]] = self.processor.nbest_encode(value, nbest_size=how.nbest, out_type=str)
-        scores = how.alpha * np.array([self._score(row) for row in found])
+        found, logarithms = self.paths(value, how.nbest)
+        scores = how.alpha * np.array(logarithms)
         sums = np.cumsum(np.exp(scores - scores.max()))
         return found[min(int(np.searchsorted(sums, share * sums[-1], side="right")), len(found) - 1)]
+
+    def paths(self, value: str, nbest: int) -> tuple[list[list[str]], list[float]]:
+        """The best encodings of a value, and the logarithms of their probabilities."""
+        found: list[list[str]] = self.processor.nbest_encode(value, nbest_size=nbest, out_type=str)
+        return found, [self._score(row) for row in found]
 
     def _score(self, row: Iterable[str]) -> float:
         """The logarithm of a path's probability."""

@@ -80,7 +80,7 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
 
 
 @dataclass(frozen=True, slots=True)
-class Taboo(MorfessorEmTaboo):
+class Taboo(MorfessorEmTabooReordered):
     """Do what `morfessor_em_taboo` does, with any segmenter, or what `morfessor_em_taboo_reordered` does."""
 
     name: ClassVar[str] = "taboo"
