@@ -71,7 +71,7 @@ def test_a_lexicon_of_em_prune(tmp_path: Path) -> None:
     """Counts may be fractions, line ends those of Windows; a subword with the count 0 does not occur."""
     found = read_model(written(tmp_path, "2.5\t▁lo\r\n\r\n0.0\t▁low\r\n1e-3\tw\r\n"))
     assert isinstance(found, UnigramLexicon)
-    assert set(found.costs) == {"▁lo", "w"}
+    assert set(found.pieces) == {"▁lo", "w"}
     assert found.best(["▁low"], 1)[0][0].pieces == ("▁lo", "w")
 
 

@@ -13,11 +13,9 @@ characters with it. Where there is none, it is the word's characters. The marker
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-
-import numpy as np
-from numpy.typing import NDArray
 
 from volt.stream.transforms.segmenters import Scored, Segmenter
 from volt.stream.transforms.word_types import Choices
@@ -34,7 +32,7 @@ def _one(found: Sequence[Scored], theta: float) -> Choices:
         return Choices()
     shares = shares_of([one.score for one in found], theta)
     texts = [" ".join(one.pieces) for one in found]
-    return Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares.tolist()))
+    return Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares))
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
@@ -50,11 +48,11 @@ def _two(found: Sequence[Scored], characters: tuple[str, ...], theta: float) -> 
     long = [long_pieces(one.pieces, characters) for one in found]
     sides, shares = list[tuple[int, int]](), list[float]()
     firsts = shares_of([one.score for one in found], theta)
-    for first, share in enumerate(firsts.tolist()):
+    for first, share in enumerate(firsts):
         others = [other for other in range(len(found)) if long[first].isdisjoint(long[other])] if share else []
-        seconds = shares_of([found[other].score for other in others], theta) if others else np.ones(1)
+        seconds = shares_of([found[other].score for other in others], theta) if others else [1.0]
         sides += [(first, second) for second in others or [len(found)]]
-        shares += (share * seconds).tolist()
+        shares += [share * second for second in seconds]
     drawn = [place for place, share in enumerate(shares) if share]
     texts = [" ".join(pieces) for pieces in (*(one.pieces for one in found), characters)]
     return Choices(texts, [sides[place] for place in drawn], _bounds([shares[place] for place in drawn]))
@@ -73,15 +71,17 @@ def _bare(piece: str) -> str:
     return piece.replace(PREFIX, "").removesuffix(SUFFIX)
 
 
-def shares_of(scores: Sequence[float], theta: float) -> NDArray[np.float64]:
-    """(n,) probabilities ∝ score^theta. scores: (n,) logarithms, the greatest first
+def shares_of(scores: Sequence[float], theta: float) -> list[float]:
+    """Probabilities ∝ score^theta. scores: logarithms, the greatest first
 
-    >>> shares_of([-1.0, -2.0], float("inf")).tolist()
+    >>> shares_of([-1.0, -2.0], float("inf"))
     [1.0, 0.0]
     """
-    below = np.array(scores) - scores[0]
-    found = np.exp(theta * below) if theta < np.inf else (np.arange(len(below)) == 0).astype(float)
-    return np.asarray(found / found.sum())
+    if theta == math.inf:
+        return [1.0, *[0.0] * (len(scores) - 1)]
+    weights = [math.exp(theta * (score - scores[0])) for score in scores]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def _bounds(shares: Sequence[float]) -> list[float]:

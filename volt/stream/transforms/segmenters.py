@@ -17,12 +17,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from heapq import nsmallest
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volt.errors import VocabularyError, missing, quoted, shown_path
 from volt.files.whole import decoded, read_bytes
+from volt.stream.transforms.tries import PieceTrie, codes_of, trie_of
 from volt.text.markers import SPACE
 
 _UNKNOWN_PENALTY = 10.0  # what the logarithm of an unknown character's score is below the least of the lexicon
@@ -62,66 +66,65 @@ class Segmenter(Protocol):
 class UnigramLexicon:
     """Pieces that occur independently: a segmentation's score is the product of their probabilities.
 
-    costs: of each piece, −log of its probability
+    pieces: with their numbers
+    costs: (n_pieces,) float64, of each piece, −log of its probability
     unknown: the cost of a character that is no piece
-    longest: the characters of the longest piece
+    trie: of the pieces
     """
 
-    costs: Mapping[str, float]
+    pieces: Mapping[str, int]
+    costs: NDArray[np.float64]
     unknown: float
-    longest: int
+    trie: PieceTrie
     fingerprint: str = ""
 
     @classmethod
     def of(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> UnigramLexicon:
-        """The lexicon with these counts, of which none is 0.
+        """The lexicon with these counts, of which none is 0. Raises VocabularyError if there are too many pieces.
 
-        >>> round(UnigramLexicon.of({"a": 1.0, "b": 3.0}).costs["a"], 3)
-        1.386
+        >>> UnigramLexicon.of({"a": 1.0, "b": 3.0}).costs.round(3).tolist()
+        [1.386, 0.288]
         """
-        total = math.fsum(counts.values())
-        costs = {piece: math.log(total) - math.log(count) for piece, count in counts.items()}
-        return cls(costs, max(costs.values()) + _UNKNOWN_PENALTY, max(map(len, costs)), fingerprint)
+        costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
+        numbers = {piece: number for number, piece in enumerate(counts)}
+        return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """The n best segmentations of each word, of equal ones first that whose last different piece is longer."""
-        return [self._of_word(word, n) for word in words]
+        from volt.kernels.best_paths import Paths, best_paths
+        from volt.kernels.drawing import Trie
+        from volt.kernels.words import longest
 
-    def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Viterbi's algorithm with n paths to each place. A path is its cost, where its last piece starts, and the
-        number of the path there.
-        """
-        paths: list[list[tuple[float, int, int]]] = [[(0.0, 0, 0)]]
-        for end in range(1, len(word) + 1):
-            found = [
-                (before[0] + cost, start, rank)
-                for start, cost in self._ending(word, end)
-                for rank, before in enumerate(paths[start])
-            ]
-            paths.append(nsmallest(n, found) if len(found) > 1 else found)
-        return [Scored(_pieces(word, paths, rank), -path[0]) for rank, path in enumerate(paths[-1])]
-
-    def _ending(self, word: str, end: int) -> Iterator[tuple[int, float]]:
-        """Where the pieces start that end at a place, and what they cost. A character always is a piece."""
-        costs = self.costs
-        for start in range(max(0, end - self.longest), end - 1):
-            if (piece := word[start:end]) in costs:
-                yield start, costs[piece]
-        yield end - 1, costs.get(word[end - 1], self.unknown)
+        codes, ends = codes_of(words)
+        shape = longest(ends) + 1, n
+        paths = Paths(
+            np.empty(shape[0], np.int64), np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.int32)
+        )
+        n_paths, cuts = np.empty(len(words), np.int64), np.empty(n * len(codes), np.int32)
+        costs, sizes = np.empty(n * len(words)), np.empty(n * len(words), np.int64)
+        trie = Trie(self.trie.steps, self.trie.pieces, self.costs, self.unknown)
+        n_found = best_paths(self.trie.symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts)
+        found = zip(costs[:n_found].tolist(), _spans(sizes[:n_found], cuts), strict=True)
+        return [
+            [Scored(_pieces(word, starts), -cost) for cost, starts in islice(found, size)]
+            for word, size in zip(words, n_paths.tolist(), strict=True)
+        ]
 
     def characters(self, word: str) -> tuple[str, ...]:
         """The characters, the marker being one of them."""
         return tuple(word)
 
 
-def _pieces(word: str, paths: list[list[tuple[float, int, int]]], rank: int) -> tuple[str, ...]:
-    """The pieces of the path with this number to the end of a word."""
-    end, found = len(word), list[str]()
-    while end:
-        _, start, rank = paths[end][rank]
-        found.append(word[start:end])
-        end = start
-    return tuple(reversed(found))
+def _spans(sizes: NDArray[np.int64], values: NDArray[np.int32]) -> Iterator[list[int]]:
+    """Runs of values, with these sizes."""
+    taken = iter(values.tolist())
+    return (list(islice(taken, size)) for size in sizes.tolist())
+
+
+def _pieces(word: str, starts: list[int]) -> tuple[str, ...]:
+    """The pieces of a word. starts: where each starts, the last first"""
+    starts.reverse()
+    return tuple([word[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
