@@ -64,7 +64,8 @@ def transform_schema(name: str) -> dict[str, Any]:
     for base in TRANSFORMS[name].__mro__[1:]:
         if dataclasses.is_dataclass(base):
             for key, option in TypeAdapter(base).json_schema()["properties"].items():
-                schema["properties"][key].setdefault("description", option.get("description"))
+                if "description" in option:
+                    schema["properties"][key].setdefault("description", option["description"])
     for option in field_options(name):
         for number in _integers(schema["properties"][option]):
             number |= {"type": ["integer", "string"], "kind": FIELD}

@@ -25,7 +25,15 @@ from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.merging import together
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.options import ConfiguredTransform
-from volt.stream.transforms.transform import LineFault, Transform, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.transform import (
+    LineFault,
+    Transform,
+    is_compiled,
+    joins_lines,
+    keeps_lines,
+    settled,
+    undone,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,18 @@ class Choice(ConfiguredTransform):
         """The same choice, the files of the variants' transforms loaded."""
         return replace(self, variants=tuple(variant.opened(files) for variant in self.variants))
 
+    def settled(self) -> Transform | None:
+        """What the variant with the greatest weight, the first of several, becomes where nothing is drawn."""
+        return _in_a_row(settled(self._heaviest))
+
+    def undone(self) -> Transform | None:
+        """What undoes the variant with the greatest weight."""
+        return _in_a_row(undone(self._heaviest))
+
+    @property
+    def _heaviest(self) -> tuple[Transform, ...]:
+        return max(self.variants, key=lambda variant: variant.weight).transforms
+
     @property
     def is_compiled(self) -> bool:
         """Whether no variant runs Python code line by line."""
@@ -96,6 +116,11 @@ class Choice(ConfiguredTransform):
             if len(chosen):
                 parts.append(_through(numbered.take(chosen), self.variants[number], within.at(number)))
         return _merged(batch, parts) if len(parts) > 1 else batch
+
+
+def _in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
+    """Several transforms as one; None if there are none."""
+    return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

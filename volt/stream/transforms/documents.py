@@ -69,6 +69,9 @@ class Documents(ConfiguredTransform):
         documents = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
         return batch.take(starts).with_columns(documents)
 
+    def settled(self) -> None:
+        """None: each line stands alone where each is kept."""
+
     def _starts(self, batch: Batch, chance: Chance) -> Longs:
         """Where documents start."""
         from volt.kernels.documents import find_starts

@@ -26,6 +26,8 @@ from volt.stream.transforms.fields import Fields, with_fields
 from volt.stream.transforms.measures import Unit, blank, lengths
 from volt.stream.transforms.options import ConfiguredTransform, check_fields
 from volt.stream.transforms.patterns import check_pattern, found_in
+from volt.stream.transforms.tags_and_fields import KeepFields
+from volt.stream.transforms.transform import Transform
 
 _MOST = 1 << 53  # no text is as long; up to here a double holds every whole number
 
@@ -35,6 +37,10 @@ class Filter(ConfiguredTransform):
 
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
+
+    def settled(self) -> Transform | None:
+        """None: where nothing is lost, nothing is filtered."""
+        return None
 
 
 def kept(batch: Batch, wanted: Mask) -> Batch:
@@ -95,6 +101,10 @@ class Bitext(Filter):
         if not self.only:
             return batch
         return Batch(tuple(batch.columns[field - 1] for field in self.fields), None, batch.origins)
+
+    def settled(self) -> Transform | None:
+        """What drops the other fields, and no line."""
+        return KeepFields(self.fields) if self.only else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,9 @@ class Typos(ConfiguredTransform):
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         return _with_noise(batch, chance, self._changed, fields=self.fields)
 
+    def settled(self) -> None:
+        """None: there is no noise where nothing is drawn."""
+
     def _changed(self, column: Column, seeds: Words) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
 
@@ -95,6 +98,9 @@ class Punctuation(ConfiguredTransform):
 
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         return _with_noise(batch, chance, self._changed, fields=self.fields)
+
+    def settled(self) -> None:
+        """None: there is no noise where nothing is drawn."""
 
     def _changed(self, column: Column, seeds: Words) -> Column:
         from volt.kernels.noise import change_marks

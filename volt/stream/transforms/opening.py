@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.transform import Transform, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.transform import Transform, is_compiled, joins_lines, keeps_lines, settled, undone
 
 T = TypeVar("T")
 Call = Callable[[Batch, Chance], Batch]
@@ -117,6 +117,14 @@ class Opened:
 
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         return self.call(batch, chance)
+
+    def settled(self) -> Transform | None:
+        """What takes the transform's place where nothing is drawn; its files are not loaded."""
+        return next(iter(settled([self.transform])), None)
+
+    def undone(self) -> Transform | None:
+        """What undoes the transform; its files are not loaded."""
+        return next(iter(undone([self.transform])), None)
 
     def signature(self) -> dict[str, Any]:
         """All that the result depends on."""

@@ -44,6 +44,13 @@ _HOMES = {
     "decode": "subwords.Decode",
     "spm_encode": "sentencepiece.SpmEncode",
     "spm_decode": "sentencepiece.SpmDecode",
+    "sentencepiece": "segmentations.Sentencepiece",
+    "morfessor_em": "segmentations.MorfessorEm",
+    "morfessor_em_taboo": "taboo.MorfessorEmTaboo",
+    "morfessor_em_taboo_reordered": "taboo.MorfessorEmTabooReordered",
+    "taboo": "taboo.Taboo",
+    "deterministic_segmentation": "segmentations.DeterministicSegmentation",
+    "join_pieces": "segmentations.JoinPieces",
     "user": "user_code.User",
 }
 

@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import chain
@@ -88,6 +88,14 @@ class SpmEncode(ConfiguredTransform):
         told = {"type": "SpmEncode", "model": model.fingerprint, "library": _library().__version__, **options}
         return Opened(self, partial(self._encoded, encode), told)
 
+    def settled(self) -> SpmEncode:
+        """The same without sampling."""
+        return replace(self, alpha=None)
+
+    def undone(self) -> SpmDecode:
+        """What decodes the same fields."""
+        return SpmDecode(self.model, self.fields, self.to)
+
     def _encoded(self, encode: Callable[[Batch, Column, Chance], Column], batch: Batch, chance: Chance) -> Batch:
         return encoded_fields(batch, chance, partial(encode, batch), fields=self.fields)
 
@@ -115,8 +123,8 @@ class SpmDecode(ConfiguredTransform):
     keeps_lines: ClassVar[bool] = True
     model: Path
     """The model that encoded them."""
-    fields: Fields = (1, 2)
-    """The fields to decode."""
+    fields: Fields | None = (1, 2)
+    """The fields to decode; null stands for 1 and, where a line has it, 2."""
     from_: Literal["pieces", "ids"] = "pieces"
     """What the fields hold."""
 
@@ -130,7 +138,7 @@ class SpmDecode(ConfiguredTransform):
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
         model = files.load(self.model, _model)
-        options = {"fields": list(self.fields), "from": self.from_}
+        options = {"fields": self.fields and list(self.fields), "from": self.from_}
         told = {"type": "SpmDecode", "model": model.fingerprint, "library": _library().__version__, **options}
         return Opened(self, partial(self._decoded, model.processor), told)
 
@@ -159,11 +167,18 @@ def _library() -> Any:
 
 def _model(path: Path) -> _Model:
     data = read_bytes(path, kind=VocabularyError)
+    return _Model(processor_of(path, data), data, blake2b(data, digest_size=8).hexdigest())
+
+
+def processor_of(path: Path, data: bytes) -> Any:
+    """What the library makes of a model file's bytes.
+
+    Raises VocabularyError if they are none, MissingLibraryError if the library is missing.
+    """
     try:
-        processor = _library().SentencePieceProcessor(model_proto=data)
+        return _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: a damaged SentencePiece model, or none; copy or train it again") from None
-    return _Model(processor, data, blake2b(data, digest_size=8).hexdigest())
 
 
 def _sampler(path: Path) -> Sampler:

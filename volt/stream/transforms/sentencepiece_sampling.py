@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.sentencepiece_spelling import BYTE, NORMAL, UNUSED, USER, Form, Ints, Longs, Piece, Spelling
+from volt.stream.transforms.sentencepiece_spelling import BYTE, NORMAL, UNUSED, USER, Form, Ints, Piece, Spelling
+from volt.stream.transforms.tries import check_size, codes_of, symbols_of, trie_of
 
 if TYPE_CHECKING:
     from volt.kernels.drawing import Joins
 
 Words = NDArray[np.uint64]
 UNIGRAM, BPE = 1, 2
-_N_CODES = 0x110000
 _FIRST_STAND_IN, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text holds
 _UNKNOWN_PENALTY = 10.0  # the library's kUnkPenalty
 _USER_MALUS = 0.1  # what it takes off a user-defined symbol
@@ -92,7 +92,7 @@ class BpeSampler:
         pattern = re.compile("|".join(map(re.escape, long))) if long else None
         codes = np.fromiter(map(ord, extra), np.int32, len(extra))
         joins = _joins(pieces, ids, symbols)
-        return cls(processor, spelling, _symbols_of(single), codes, joins, pattern, stand_ins)
+        return cls(processor, spelling, symbols_of(single), codes, joins, pattern, stand_ins)
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
         """A column of encodings. words: (n,) 64 random bits for each value"""
@@ -103,7 +103,7 @@ class BpeSampler:
         texts = self.processor.normalize(list(values))
         if self.user:
             texts = [self.user.sub(lambda found: self.stand_ins[found[0]], text) for text in texts]
-        codes, ends = _codes_of(texts)
+        codes, ends = codes_of(texts)
         out, out_ends, parts = np.empty(len(codes), np.int32), np.empty_like(ends), np.full(len(self.joins.kept), -1)
         states = words.view(np.int64).copy()
         room = room_of(longest(ends))
@@ -130,7 +130,7 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
         for cut in range(1, len(text))
         if text[:cut] in symbols and text[cut:] in symbols
     ]
-    _check_size(len(rows))
+    check_size(len(rows))
     lefts, rights, results, ranks = np.array(rows, np.int32).reshape(-1, 4).T
     kept = np.ones(max([len(pieces), *(symbol + 1 for symbol in symbols.values())]), np.uint8)
     kept[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
@@ -161,26 +161,14 @@ class UnigramSampler:
     @classmethod
     def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> UnigramSampler:
         """The sampler of a model."""
-        from volt.kernels.pair_table import ranked_merges
-
         scores = _path_scores(pieces)
         spelled = {
             piece.text: number for number, piece in enumerate(pieces) if piece.text in scores and piece.kind != BYTE
         }
-        symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(spelled))))}
-        steps, ends = dict[tuple[int, int], int](), [-1]
-        for text, number in spelled.items():
-            state = 0
-            for character in text:
-                state = steps.setdefault((state, symbols[character]), len(ends))
-                ends += [-1] * (state == len(ends))
-            ends[state] = number
-        _check_size(len(steps))
-        rows = np.array(list(steps), np.int32).reshape(-1, 2)
-        table = ranked_merges(rows[:, 0], rows[:, 1], np.arange(len(rows)))
+        trie = trie_of(spelled)
         values = np.array([scores.get(piece.text, 0.0) for piece in pieces])
         depth = max(map(len, spelled), default=1)
-        made = _symbols_of(symbols), table.pairs, np.array(ends, np.int32), values, unknown_score(pieces), depth
+        made = *trie, values, unknown_score(pieces), depth
         return cls(processor, spelling, *made, BestSampler.of(processor, pieces, spelling))
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
@@ -190,7 +178,7 @@ class UnigramSampler:
         from volt.kernels.drawing import Lattice, Trie, draw_paths
         from volt.kernels.words import longest
 
-        codes, ends = _codes_of(self.processor.normalize(list(values)))
+        codes, ends = codes_of(self.processor.normalize(list(values)))
         n, n_nodes = longest(ends), longest(ends) * (self.depth + 1)
         trie = Trie(self.steps, self.pieces, how.alpha * self.scores, how.alpha * self.unknown)
         nodes = np.empty((3, n_nodes), np.int32)
@@ -230,10 +218,15 @@ class BestSampler:
         return Column.of_ids(ids, np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64))
 
     def _drawn(self, value: str, share: float, how: Drawing) -> list[str]:
-        found: list[list[str]] = self.processor.nbest_encode(value, nbest_size=how.nbest, out_type=str)
-        scores = how.alpha * np.array([self._score(row) for row in found])
+        found, logarithms = self.paths(value, how.nbest)
+        scores = how.alpha * np.array(logarithms)
         sums = np.cumsum(np.exp(scores - scores.max()))
         return found[min(int(np.searchsorted(sums, share * sums[-1], side="right")), len(found) - 1)]
+
+    def paths(self, value: str, nbest: int) -> tuple[list[list[str]], list[float]]:
+        """The best encodings of a value, and the logarithms of their probabilities."""
+        found: list[list[str]] = self.processor.nbest_encode(value, nbest_size=nbest, out_type=str)
+        return found, [self._score(row) for row in found]
 
     def _score(self, row: Iterable[str]) -> float:
         """The logarithm of a path's probability."""
@@ -262,32 +255,6 @@ def unknown_score(pieces: Sequence[Piece]) -> float:
     -13.0
     """
     return min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0) - _UNKNOWN_PENALTY
-
-
-def _symbols_of(symbols: dict[str, int]) -> Ints:
-    """The symbol of every code point: that of these characters, or −1 − code."""
-    found = -1 - np.arange(_N_CODES, dtype=np.int32)
-    single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
-    found[list(single)] = list(single.values())
-    return found
-
-
-def _codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
-    """The code points of texts, and where each text's end.
-
-    >>> codes, ends = _codes_of(["ab", "", "c"])
-    >>> codes.tolist(), ends.tolist()
-    ([97, 98, 99], [2, 2, 3])
-    """
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
-    return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-
-
-def _check_size(n_rows: int) -> None:
-    from volt.kernels.pair_table import MOST
-
-    if n_rows > MOST:
-        raise VocabularyError(f"the model's pieces have {n_rows:,} parts; sampling takes {MOST:,} at most")
 
 
 Sampler = BpeSampler | UnigramSampler

@@ -14,7 +14,7 @@ volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -75,6 +75,14 @@ class Encode(ConfiguredTransform):
         told = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
         return Opened(self, partial(self._encoded, encoder), told)
 
+    def settled(self) -> Encode:
+        """The same without dropout."""
+        return replace(self, dropout=0.0)
+
+    def undone(self) -> Decode:
+        """What decodes the same fields."""
+        return Decode(self.vocabulary, self.fields, self.to)
+
     def _encoded(self, encoder: Encoder, batch: Batch, chance: Chance) -> Batch:
         def changed(column: Column, chance: Chance) -> Column:
             options: dict[str, Any] = {"n_threads": 1}
@@ -102,8 +110,8 @@ class Decode(ConfiguredTransform):
     keeps_lines: ClassVar[bool] = True
     vocabulary: Path
     """The vocabulary that encoded them."""
-    fields: Fields = (1, 2)
-    """The fields to decode."""
+    fields: Fields | None = (1, 2)
+    """The fields to decode; null stands for 1 and, where a line has it, 2."""
     from_: Form = "pieces"
     """What the fields hold."""
 
@@ -118,7 +126,7 @@ class Decode(ConfiguredTransform):
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
         encoder = files.load(self.vocabulary, _encoder)
-        options = {"fields": list(self.fields), "from": self.from_}
+        options = {"fields": self.fields and list(self.fields), "from": self.from_}
         told = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
         return Opened(self, partial(self._decoded, encoder), told)
 
@@ -164,8 +172,10 @@ def _text_of(column: Column) -> bytes:
     return column.text().tobytes()
 
 
-def decoded(batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields) -> Batch:
-    """Each field decoded at once by `whole`, or, where that refuses, value by value by `one`.
+def decoded(
+    batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
+) -> Batch:
+    """Each field decoded at once by `whole`, or, where that refuses, value by value by `one`. What is missing stays so.
 
     Raises LineFault for what `one` refuses, and for text that would break a line.
 
@@ -176,12 +186,13 @@ def decoded(batch: Batch, whole: Callable[[Column], Column], one: Callable[[str]
     field 1 cannot be read: invalid literal for int()
     with base 10: '6 1'
     """
-    batch, _ = with_fields(batch, fields)
+    batch, numbers = with_fields(batch, fields)
     changed, bad = dict[int, Column](), dict[int, str]()
-    for field in fields:
+    for field in numbers:
         column = batch.column(field)
         made = _at_once(column, whole)
-        changed[field] = _one_by_one(column, field, one, bad) if made is None else made
+        made = _one_by_one(column, field, one, bad) if made is None else made
+        changed[field] = Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
     if bad:
         raise LineFault(bad)
     check_values(list(changed.values()))

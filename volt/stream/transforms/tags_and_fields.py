@@ -176,6 +176,9 @@ class Repeat(ConfiguredTransform):
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         return batch.take(np.repeat(np.arange(len(batch)), self.n))
 
+    def settled(self) -> None:
+        """None: each line is kept once."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeepFields(ConfiguredTransform):

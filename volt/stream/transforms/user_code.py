@@ -47,7 +47,8 @@ class User(ConfiguredTransform):
 
     A function that has a parameter `rng` is given a numpy Generator, that of the line (of the block, if it takes a
     stream or a batch), and must draw from no other. It must not keep it. A line for which it raises an error is unfit,
-    and the error policy says what happens to it. What it prints goes to stderr.
+    and the error policy says what happens to it. What it prints goes to stderr. At validation and translation, where
+    nothing is drawn, a function with `rng` is left out.
     """
 
     name: ClassVar[str] = "user"
@@ -91,6 +92,11 @@ class User(ConfiguredTransform):
         calls = {"stream": self._streamed, "batch": self._batched}
         call = partial(calls.get(self.takes, self._called), partial(function, **self.options), code.wants_rng(function))
         return Opened(self, call, {"type": "User", "code": code.fingerprint, **options})
+
+    def settled(self) -> User | None:
+        """None if the function draws, which its parameter `rng` says. Raises what `opened` raises."""
+        code = UserFile.run(self.file)
+        return None if code.wants_rng(code.function(self.function, self.options)) else self
 
     def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
         """Call it line by line."""

@@ -1,0 +1,284 @@
+"""Transforms that cut words into pieces, drawn anew each time a line comes by: subword regularisation.
+
+What is done for a word type is done once (volt.stream.transforms.word_types). Words are what stands between spaces, and
+▁ marks where a word starts in the text, so that pieces can be joined again: see `join_pieces`.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
+...     _ = file.write("8\\tlo\\n8\\tw\\n8\\t▁\\n1\\tl\\n1\\to\\n") and file.flush()
+...     batch = MorfessorEm(Path(file.name), n_samples=1)(Batch.of(["▁low ▁lo"]), Chance(1, 2))
+>>> batch.lines, JoinPieces()(batch, Chance(1, 2)).lines
+(['▁ lo w ▁ lo'], ['low lo'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from volt import arguments
+from volt.errors import ConfigError, quoted, shown_path
+from volt.stream.transforms.alternatives import sampled
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.fields import Fields, map_columns
+from volt.stream.transforms.opening import LoadedFiles, Opened
+from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
+from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
+from volt.stream.transforms.sentencepiece import SpmEncode
+from volt.stream.transforms.subwords import encoded_fields
+from volt.stream.transforms.transform import LineFault, Transform
+from volt.stream.transforms.word_types import Choices, Found, WordTypes
+from volt.text.markers import SPACE
+
+Marks = Literal["given", "word", "pieces"]
+MOST_SAMPLES = 64
+BEST = float("inf")  # the theta with which nothing is drawn
+SOURCE, TARGET = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Segmenting(ConfiguredTransform):
+    """Base of the transforms that sample segmentations of a Morfessor model."""
+
+    name: ClassVar[str]
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    model: Path
+    """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
+    n_samples: int = 5
+    """Of how many best segmentations of a word one is drawn; 1 takes the best."""
+    theta: float = 0.5
+    """How sharp the distribution is: a segmentation is drawn in proportion to its score to this power; with 0, all are
+    equally probable, and with .inf, the best is taken."""
+    marks: Marks = "given"
+    """Where the marker ▁ comes from: the words have it where a space belongs before them (given), or it is put before
+    each word, which the model then cuts (word), or it is put before each word's first piece (pieces)."""
+
+    def __post_init__(self) -> None:
+        take_file(self, "model")
+        arguments.choice(self.marks, "marks", get_args(Marks))
+        if not 1 <= arguments.whole(self.n_samples, "n_samples") <= MOST_SAMPLES:
+            raise ConfigError(f"n_samples: {self.n_samples}; give a number from 1 to {MOST_SAMPLES}")
+        if not arguments.number(self.theta, "theta") >= 0:
+            raise ConfigError(f"theta: {self.theta}; give 0 or more")
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
+
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its model.
+
+        Raises VocabularyError or MissingLibraryError if it cannot be loaded.
+        """
+        segmenter = self._segmenter(files)
+        types = WordTypes(partial(self._choices(), segmenter, n=self.n_samples, theta=self.theta))
+        told = {"type": type(self).__name__, **self._options(), "model": segmenter.fingerprint}
+        return Opened(self, partial(self._segmented, types), told)
+
+    def _segmenter(self, files: LoadedFiles) -> Segmenter:
+        return marked(files.load(self.model, read_model), self.marks)
+
+    def _choices(self) -> Callable[..., list[Choices]]:
+        """What gives the choices of words, with a segmenter."""
+        return sampled
+
+    def _options(self) -> dict[str, Any]:
+        """The options other than files, for the signature."""
+        return {"n_samples": self.n_samples, "theta": self.theta, "marks": self.marks}
+
+    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
+        raise NotImplementedError
+
+    def settled(self) -> Transform:
+        """The same with the best segmentation of each word."""
+        return replace(self, theta=BEST)
+
+    def undone(self) -> Transform:
+        """What joins the pieces of both sides."""
+        return JoinPieces()
+
+    def signature(self) -> dict[str, Any]:
+        """The options, with the model's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
+
+
+@dataclass(frozen=True, slots=True)
+class MorfessorEm(Segmenting):
+    """Cut words with a Morfessor model, each into one of its best segmentations, drawn anew for each occurrence."""
+
+    name: ClassVar[str] = "morfessor_em"
+    fields: Fields | None = None
+    """The fields to cut; by default 1 and, where a line has it, 2."""
+
+    def __post_init__(self) -> None:
+        Segmenting.__post_init__(self)
+        check_fields(self.fields)
+
+    def _options(self) -> dict[str, Any]:
+        return {**Segmenting._options(self), "fields": self.fields and list(self.fields)}
+
+    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
+        def changed(column: Column, chance: Chance) -> Column:
+            found = types.find(column)
+            return found.written(found.drawn(chance.words(batch.origins)), side=SOURCE)
+
+        return encoded_fields(batch, chance, changed, fields=self.fields)
+
+    def undone(self) -> Transform:
+        """What joins the pieces of the same fields."""
+        return JoinPieces(self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class DeterministicSegmentation(ConfiguredTransform):
+    """Cut words as a table says, which must hold them all: a line with another word is unfit."""
+
+    name: ClassVar[str] = "deterministic_segmentation"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    table: Path
+    """A file of lines `word<TAB>subword subword …`, each word once."""
+    fields: Fields | None = None
+    """The fields to cut; by default 1 and, where a line has it, 2."""
+    marks: Marks = "given"
+    """Where the marker ▁ comes from: the words have it (given), or it is put before each word, which is then looked up
+    (word), or it is put before each word's first piece (pieces)."""
+
+    def __post_init__(self) -> None:
+        take_file(self, "table")
+        check_fields(self.fields)
+        arguments.choice(self.marks, "marks", get_args(Marks))
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
+
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its table. Raises VocabularyError, with the line, if it is none."""
+        segmenter = marked(files.load(self.table, read_table), self.marks)
+        types = WordTypes(partial(sampled, segmenter, n=1, theta=BEST))
+        options = {"fields": self.fields and list(self.fields), "marks": self.marks}
+        told = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
+        return Opened(self, partial(self._segmented, types), told)
+
+    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
+        def changed(column: Column, chance: Chance) -> Column:
+            found = known(types.find(column), self.table)
+            return found.written(found.drawn(np.zeros(len(column), np.uint64)), side=SOURCE)
+
+        return encoded_fields(batch, chance, changed, fields=self.fields)
+
+    def settled(self) -> Transform:
+        """Itself: nothing is drawn."""
+        return self
+
+    def undone(self) -> Transform:
+        """What joins the pieces of the same fields."""
+        return JoinPieces(self.fields)
+
+    def signature(self) -> dict[str, Any]:
+        """The options, with the table's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
+
+
+@dataclass(frozen=True, slots=True)
+class Sentencepiece(ConfiguredTransform):
+    """Cut text with a SentencePiece model, sampled: `spm_encode` with the options of `morfessor_em`."""
+
+    name: ClassVar[str] = "sentencepiece"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    model: Path
+    """A SentencePiece model file."""
+    nbest: int = -1
+    """Of how many best segmentations one is drawn; −1: of all; 1 takes the best."""
+    theta: float = 0.5
+    """How sharp the distribution is, as alpha of `spm_encode`."""
+    fields: Fields | None = None
+    """The fields to cut; by default 1 and, where a line has it, 2."""
+
+    def __post_init__(self) -> None:
+        take_file(self, "model")
+        if arguments.number(self.theta, "theta") < 0:
+            raise ConfigError(f"theta: {self.theta}; give 0 or more")
+        self._encode()
+
+    def _encode(self) -> SpmEncode:
+        return SpmEncode(self.model, self.fields, alpha=self.theta, nbest=self.nbest)
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return self.opened(LoadedFiles())(batch, chance)
+
+    def opened(self, files: LoadedFiles) -> Opened:
+        """The transform with its model; raises what that of `spm_encode` raises."""
+        encode = self._encode().opened(files)
+        return Opened(self, encode.call, encode.told)
+
+    def settled(self) -> Transform:
+        """The best segmentation."""
+        return self._encode().settled()
+
+    def undone(self) -> Transform:
+        """What decodes the same fields."""
+        return self._encode().undone()
+
+    def signature(self) -> dict[str, Any]:
+        """The options, with the model's fingerprint instead of its path."""
+        return self.opened(LoadedFiles()).told
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPieces(ConfiguredTransform):
+    """Join pieces: spaces go, then each ▁ becomes a space, but for one at the start of a field."""
+
+    name: ClassVar[str] = "join_pieces"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    fields: Fields | None = None
+    """The fields to join; by default 1 and, where a line has it, 2."""
+
+    def __post_init__(self) -> None:
+        check_fields(self.fields)
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return map_columns(batch, _joined, fields=self.fields)
+
+
+def _joined(column: Column) -> Column:
+    text = column.text().tobytes().replace(b" ", b"").replace(SPACE.encode(), b" ")
+    return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
+
+
+def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
+    """A segmenter for words whose markers come from there.
+
+    >>> from volt.stream.transforms.segmenters import Table
+    >>> marked(Table({"▁low": "▁lo w"}), "word").best(["low"], 1)[0][0].pieces
+    ('▁lo', 'w')
+    """
+    return segmenter if marks == "given" else Marked(segmenter, first=marks == "word")
+
+
+def known(found: Found, path: Path) -> Found:
+    """The same words. Raises LineFault for lines with one that has no choices.
+
+    path: of the table that lacks it
+
+    >>> known(WordTypes(lambda words: [Choices()]).find(Column.of(["low"])), Path("table.tsv"))
+    Traceback (most recent call last):
+        ...
+    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 0: table.tsv lacks the word 'low'
+    """
+    places = found.unknown_words()
+    if not len(places):
+        return found
+    lines = np.searchsorted(found.ends, places, side="right").tolist()
+    words = [found.unknown[number] for number in found.numbers[places].tolist()]
+    reasons = dict(zip(reversed(lines), reversed(words), strict=True))  # the first word of each line
+    raise LineFault({line: f"{shown_path(path)} lacks the word {quoted(word)}" for line, word in reasons.items()})

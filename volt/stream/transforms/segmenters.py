@@ -1,0 +1,295 @@
+"""Segmenters: a word → its best segmentations, each with the logarithm of a score.
+
+    UnigramLexicon    `count<TAB>subword`, the lexicon of Morfessor EM+Prune: score = Π count / total
+    Morfessor         a model of the package `morfessor`, as text
+    Table             `word<TAB>subword subword …`: one segmentation, and none of a word that is not there
+
+A segmenter of sampled encodings is in volt.stream.transforms.sampled_segmenters.
+
+>>> lexicon = UnigramLexicon.of({"lo": 2.0, "w": 2.0, "l": 1.0, "o": 1.0})
+>>> [" ".join(found.pieces) for found in lexicon.best(["low"], 5)[0]]
+['lo w', 'l o w']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import VocabularyError, missing, quoted, shown_path
+from volt.files.whole import decoded, read_bytes
+from volt.stream.transforms.tries import PieceTrie, codes_of, trie_of
+from volt.text.markers import SPACE
+
+_UNKNOWN_PENALTY = 10.0  # what the logarithm of an unknown character's score is below the least of the lexicon
+_PICKLE = b"\x80"  # the first byte
+_LONGEST = 30  # characters of a morph, as the package's own commands have it by default
+
+
+class Scored(NamedTuple):
+    """A segmentation of a word.
+
+    pieces: which make the word
+    score: a logarithm
+    """
+
+    pieces: tuple[str, ...]
+    score: float
+
+
+class Segmenter(Protocol):
+    """Gives the segmentations of words. Equal fingerprints give equal segmentations."""
+
+    @property
+    def fingerprint(self) -> str:
+        """That of what it was made of."""
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """The n best segmentations of each word, best first; fewer where there are not so many.
+
+        words: not empty, without spaces
+        """
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """The segmentation of a word into its characters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnigramLexicon:
+    """Pieces that occur independently: a segmentation's score is the product of their probabilities.
+
+    pieces: with their numbers
+    costs: (n_pieces,) float64, of each piece, −log of its probability
+    unknown: the cost of a character that is no piece
+    trie: of the pieces
+    """
+
+    pieces: Mapping[str, int]
+    costs: NDArray[np.float64]
+    unknown: float
+    trie: PieceTrie
+    fingerprint: str = ""
+
+    @classmethod
+    def of(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> UnigramLexicon:
+        """The lexicon with these counts, of which none is 0. Raises VocabularyError if there are too many pieces.
+
+        >>> UnigramLexicon.of({"a": 1.0, "b": 3.0}).costs.round(3).tolist()
+        [1.386, 0.288]
+        """
+        costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
+        numbers = {piece: number for number, piece in enumerate(counts)}
+        return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """The n best segmentations of each word, of equal ones first that whose last different piece is longer."""
+        from volt.kernels.best_paths import Paths, best_paths
+        from volt.kernels.drawing import Trie
+        from volt.kernels.words import longest
+
+        codes, ends = codes_of(words)
+        shape = longest(ends) + 1, n
+        paths = Paths(
+            np.empty(shape[0], np.int64), np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.int32)
+        )
+        n_paths, cuts = np.empty(len(words), np.int64), np.empty(n * len(codes), np.int32)
+        costs, sizes = np.empty(n * len(words)), np.empty(n * len(words), np.int64)
+        trie = Trie(self.trie.steps, self.trie.pieces, self.costs, self.unknown)
+        n_found = best_paths(self.trie.symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts)
+        found = zip(costs[:n_found].tolist(), _spans(sizes[:n_found], cuts), strict=True)
+        return [
+            [Scored(_pieces(word, starts), -cost) for cost, starts in islice(found, size)]
+            for word, size in zip(words, n_paths.tolist(), strict=True)
+        ]
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """The characters, the marker being one of them."""
+        return tuple(word)
+
+
+def _spans(sizes: NDArray[np.int64], values: NDArray[np.int32]) -> Iterator[list[int]]:
+    """Runs of values, with these sizes."""
+    taken = iter(values.tolist())
+    return (list(islice(taken, size)) for size in sizes.tolist())
+
+
+def _pieces(word: str, starts: list[int]) -> tuple[str, ...]:
+    """The pieces of a word. starts: where each starts, the last first"""
+    starts.reverse()
+    return tuple([word[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Morfessor:
+    """A model of the package `morfessor`, which finds the segmentations.
+
+    model: its BaselineModel
+    """
+
+    model: Any
+    fingerprint: str = ""
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """The n best segmentations of each word, as `viterbi_nbest` finds them without smoothing."""
+        return [self._of_word(word, n) for word in words]
+
+    def _of_word(self, word: str, n: int) -> list[Scored]:
+        found = [Scored(tuple(pieces), -cost) for pieces, cost in self.model.viterbi_nbest(word, n, 0, _LONGEST)]
+        return sorted(found, key=lambda one: -one.score)
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """The characters."""
+        return tuple(word)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """One segmentation for each of some words.
+
+    segmentations: word → pieces with a space between two
+    """
+
+    segmentations: Mapping[str, str]
+    fingerprint: str = ""
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """The segmentation of each word; none of one that is not in the table."""
+        found = map(self.segmentations.get, words)
+        return [[] if pieces is None else [Scored(tuple(pieces.split(" ")), 0.0)] for pieces in found]
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """The characters."""
+        return tuple(word)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marked:
+    """Another segmenter, for words that lack the marker ▁, which it puts before each.
+
+    segmenter: the other
+    first: whether the marker is put before the word, which is then cut; otherwise before the first piece
+
+    >>> Marked(UnigramLexicon.of({"a": 1.0, "ab": 9.0}), first=False).best(["ab"], 1)[0][0].pieces
+    ('▁ab',)
+    """
+
+    segmenter: Segmenter
+    first: bool
+
+    @property
+    def fingerprint(self) -> str:
+        """The other's."""
+        return self.segmenter.fingerprint
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """The segmentations of each word with a marker."""
+        if self.first:
+            return self.segmenter.best([SPACE + word for word in words], n)
+        found = self.segmenter.best(words, n)
+        return [[Scored((SPACE + one.pieces[0], *one.pieces[1:]), one.score) for one in scored] for scored in found]
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """The characters, the marker before them."""
+        return self.segmenter.characters(SPACE + word)
+
+
+def read_model(path: Path) -> Segmenter:
+    """A lexicon of Morfessor EM+Prune, or a model of Morfessor as text, which are told apart by the tab.
+
+    Raises VocabularyError, with the line, if it is neither, MissingLibraryError if the package `morfessor` is missing.
+    """
+    data = read_bytes(path, kind=VocabularyError)
+    if data.startswith(_PICKLE):
+        raise VocabularyError(
+            f"{shown_path(path)}: a pickle, which may run any code when it is read; write the model as text: "
+            "morfessor -l MODEL -S MODEL.txt"
+        )
+    lines = _lines_of(path, data)
+    fingerprint = blake2b(data, digest_size=8).hexdigest()
+    if not any("\t" in line for _, line in lines[:100]):
+        return Morfessor(_morfessor(path, lines), fingerprint)
+    if counts := _counts_of(path, lines):
+        return UnigramLexicon.of(counts, fingerprint=fingerprint)
+    raise VocabularyError(f"{shown_path(path)}: no subword has a count above 0; check the path")
+
+
+def read_table(path: Path) -> Table:
+    """A table of segmentations. Raises VocabularyError, with the line, for what is none."""
+    data = read_bytes(path, kind=VocabularyError)
+    found, places = dict[str, str](), dict[str, int]()
+    for number, line in _lines_of(path, data):
+        word, tab, rest = line.partition("\t")
+        pieces = rest.split()
+        if not tab or not pieces or not word or " " in word or "\t" in rest:
+            raise _fault(path, number, f"{quoted(line)} is not `word<TAB>subword subword …`; mend the line")
+        if word in places:
+            raise _fault(path, number, f"the word {quoted(word)} repeats line {places[word]}; remove one")
+        found[word], places[word] = " ".join(pieces), number
+    return Table(found, blake2b(data, digest_size=8).hexdigest())
+
+
+def _lines_of(path: Path, data: bytes) -> list[tuple[int, str]]:
+    """The lines that are not empty, with their numbers, from 1."""
+    text = decoded(path, data, kind=VocabularyError)
+    lines = enumerate((line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")), 1)
+    return [(number, line) for number, line in lines if line]
+
+
+def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]:
+    """The counts of pieces; a count of 0 is as if the line were not there."""
+    counts, places = dict[str, float](), dict[str, int]()
+    for number, line in lines:
+        first, _, piece = line.partition("\t")
+        count = _count(first)
+        if count is None or not piece or " " in piece or "\t" in piece:
+            raise _fault(path, number, f"{quoted(line)} is not `count<TAB>subword`; mend the line")
+        if piece in places:
+            raise _fault(path, number, f"the subword {quoted(piece)} repeats line {places[piece]}; remove one")
+        places[piece] = number
+        if count:
+            counts[piece] = count
+    return counts
+
+
+def _count(text: str) -> float | None:
+    """A number from 0 up; None if the text is none."""
+    try:
+        count = float(text)
+    except ValueError:
+        return None
+    return count if 0 <= count < math.inf else None
+
+
+def _morfessor(path: Path, lines: Sequence[tuple[int, str]]) -> Any:
+    """A model of the package, of lines `count morph + morph + …`."""
+    try:
+        from morfessor import BaselineModel
+    except ImportError:
+        raise missing("morfessor", extra="morfessor") from None
+    model = BaselineModel()
+    rows = [_row(path, number, line) for number, line in lines if not line.startswith("#")]
+    if not rows:
+        raise VocabularyError(f"{shown_path(path)}: no segmentations; check the path")
+    model.load_segmentations(rows)
+    return model
+
+
+def _row(path: Path, number: int, line: str) -> tuple[int, str, tuple[str, ...]]:
+    """Count, word and morphs of a line."""
+    count, _, analysis = line.strip().partition(" ")
+    morphs = tuple(analysis.split(" + "))
+    if not count.isdecimal() or not int(count) or not all(morphs):
+        raise _fault(path, number, f"{quoted(line)} is neither `count morph + morph …` nor `count<TAB>subword`")
+    return int(count), "".join(morphs), morphs
+
+
+def _fault(path: Path, number: int, what: str) -> VocabularyError:
+    return VocabularyError(f"{shown_path(path)}:{number}: {what}")
