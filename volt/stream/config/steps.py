@@ -176,4 +176,4 @@ def _named(name: str, options: object) -> dict[str, Any]:
 
     if isinstance(options, dict):
         return options
-    return {} if options is None else {first_option(name): options}
+    return {} if options is None else {first_option(name) or str(options): options}
