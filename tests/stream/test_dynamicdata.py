@@ -207,7 +207,7 @@ def test_every_key_of_the_original_is_known() -> None:
     assert set(OldInput.model_fields) == {"src", "tgt", "trg", "mono", "task", "size"}
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
 def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> None:
     """A schedule in minibatches becomes one in batches, which counts the samples that they have."""
