@@ -22,7 +22,7 @@ relative to the file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -32,7 +32,7 @@ from volt.stream.config.each import Each
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.sources import Sources
 from volt.stream.config.splits import Choice, chosen
-from volt.stream.config.tasks import NAMES, Tasks
+from volt.stream.config.tasks import LANGUAGES, NAMES, Tasks, defaults_of
 from volt.stream.config.templates import parse_template, read
 from volt.stream.config.yaml import Document, Place
 from volt.stream.reading.faults import Policy, check_quarantine
@@ -202,11 +202,17 @@ class _Builder:
 
     def _steps_of(self, value: object) -> None:
         """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
-        if isinstance(value, dict):
-            for place, names, source in _raw_sources(value):
-                steps = self._maker.steps(names)
-                steps.of(source.get("transforms"), (*place, "transforms"))
-                steps.of(value.get("transforms"), ("transforms",))
+        if not isinstance(value, dict):
+            return
+        told = value.get("defaults")
+        defaults = defaults_of(told, self._maker) if isinstance(told, dict) else {}
+        for place, names, source in _raw_sources(value):
+            steps = self._maker.steps(names)
+            if place[0] == "tasks":
+                task = {key: source[key] for key in LANGUAGES if isinstance(source.get(key), str)}
+                steps = replace(steps, task=task, defaults=defaults)
+            steps.of(source.get("transforms"), (*place, "transforms"))
+            steps.of(value.get("transforms"), ("transforms",))
 
     def _policy(self, options: StreamOptions) -> Policy | None:
         told = options.errors.model_dump()
