@@ -72,7 +72,7 @@ EXAMPLES = {
     ),
     "stream schema": (
         "volt stream schema tag",
-        "volt stream schema --json > stream.schema.json",
+        "volt stream schema --expand noise/stream.yaml",
     ),
     "stream example": (
         "volt stream example",
@@ -81,6 +81,10 @@ EXAMPLES = {
     "shard": (
         "volt shard tasks/stream.yaml -o shards",
         "volt shard tasks/stream.yaml -o shards --task de_en --lines 100 --compress gz",
+    ),
+    "stream import-dynamicdata": (
+        "volt stream import-dynamicdata dynamicdata.yaml -o stream.yaml",
+        "volt stream import-dynamicdata dynamicdata.yaml -o - --batch-samples 64 > stream.yaml",
     ),
     "stream cache": (
         "volt stream cache",

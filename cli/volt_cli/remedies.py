@@ -31,6 +31,8 @@ REMEDIES = {
     r"\bvolt\.formats\.check\b": "--check",
     r"\baccept=[\[(]['\"](\w+)['\"],?[\])]": r"--accept \1",
     r"\b(weights|langs)=(?=\S)": r"--\1 ",
+    r"\bgive values=\{'(\w+)': …\}": r"give --set \1=VALUE",
+    r"\bsay split='valid'": "say --split valid",
     r"\bgive langs\b": "give --langs",
     r"\bn_merges\b": "--candidates",
     r"\bmultiple_of=(\d+)": r"--multiple-of \1",

@@ -74,6 +74,8 @@ def test_the_examples_run(
     (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
     (tmp_path / "heldout.txt").write_text(text[:10_000], encoding="utf-8")
     (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(text.encode()))
+    dynamicdata = "tasks: {a: {type: mono}}\ninputs: {i: {mono: corpus.txt, task: a}}\n"
+    (tmp_path / "dynamicdata.yaml").write_text(dynamicdata)
 
     def volt(arguments: list[str], stdin: bytes) -> bytes:
         status = status_of(arguments, stdin=stdin)

@@ -1,4 +1,4 @@
-"""`volt stream`: run, preview, plan, audit, trace, schema, example, cache, merge-states."""
+"""`volt stream`: run, preview, plan, audit, trace, schema, example, import-dynamicdata, cache, merge-states."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import typer
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
 from volt_cli.console import print_json, say, show
+from volt_cli.inputs import readable_config
 from volt_cli.options import Config, Json, Rank, Seed, Trust, Workers, World
 from volt_cli.places import is_stdout
+from volt_cli.stream.choosing import Settings, TaskChoice, values_of
+from volt_cli.stream.import_dynamicdata import import_dynamicdata
 from volt_cli.stream.opening import open_stream
 from volt_cli.stream.run import run
 from volt_cli.stream.upkeep import cache, merge_states
@@ -21,6 +24,7 @@ app = commands.group("stream", "Training data as an infinite, exact, resumable s
 
 def preview(
     config: Config,
+    choice: TaskChoice,
     samples: Annotated[int, typer.Option("-n", "--samples", metavar="N", help="How many lines.")] = 5,
     first: Annotated[int, typer.Option("--from", metavar="N", help="Begin at this line (from 0).")] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
@@ -35,7 +39,7 @@ def preview(
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
     numbers = range(first, first + samples)
-    with open_stream(config, user_code=trust, seed=seed, n_workers=0) as stream:
+    with open_stream(config, choice, user_code=trust, seed=seed, n_workers=0) as stream:
         if as_json:
             print_json([trace.to_json() for trace in traces(stream, numbers)])
             return
@@ -46,6 +50,7 @@ def preview(
 def trace(
     config: Config,
     number: Annotated[int, typer.Argument(metavar="N", help="The number of a line, from 0.")],
+    choice: TaskChoice,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
@@ -58,7 +63,7 @@ def trace(
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
-    with open_stream(config, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
+    with open_stream(config, choice, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         found = next(traces(stream, [number]))
     if as_json:
         print_json(found.to_json())
@@ -68,6 +73,7 @@ def trace(
 
 def plan(
     config: Config,
+    choice: TaskChoice,
     at: Annotated[str, typer.Option(metavar="N", help="The line to plan up to, as 1e6.")] = "1e6",
     demand: Annotated[
         float | None, typer.Option(metavar="RATE", help="Lines per second that the trainer uses.")
@@ -86,7 +92,7 @@ def plan(
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
-    with open_stream(config, user_code=trust, n_workers=workers) as stream:
+    with open_stream(config, choice, user_code=trust, n_workers=workers) as stream:
         found = planning.plan(stream, at=_lines(at), seconds=seconds)
     enough = demand is None or (found.lines_per_second or 0) >= demand
     if as_json:
@@ -114,6 +120,7 @@ def _lines(text: str) -> int:
 
 def audit(
     config: Config,
+    choice: TaskChoice,
     epochs: Annotated[int, typer.Option(metavar="N", help="How many epochs of each source.")] = 1,
     turns: Annotated[str, typer.Option(metavar="N", help="How many turns of the mixture.")] = "1e6",
     content: Annotated[
@@ -132,7 +139,7 @@ def audit(
 
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
-    with open_stream(config, user_code=trust, rank=0, world=world, n_workers=0) as stream:
+    with open_stream(config, choice, user_code=trust, rank=0, world=world, n_workers=0) as stream:
         found = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
     if as_json:
         print_json(found.to_json())
@@ -151,8 +158,19 @@ def schema(
         list[str] | None, typer.Argument(metavar="TRANSFORM", help="Transforms; default: everything.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema on stdout, for editors.")] = False,
+    expand: Annotated[
+        Path | None, typer.Option(metavar="CONFIG", help="Print what this template becomes, instead.")
+    ] = None,
+    settings: Settings = None,
 ) -> None:
-    """Document every key of a configuration."""
+    """Document every key of a configuration.
+
+    A configuration may be a template: {{KEY}} stands for what --set KEY=VALUE gives, {% if %} and {% for %} leave out
+    and repeat. --expand shows what becomes of it.
+    """
+    if expand is not None or settings:
+        _expand(expand, settings, others=bool(names) or as_json)
+        return
     from volt.stream.config import schema as documented
     from volt.stream.config.problems import near
     from volt.stream.config.schema_text import as_text
@@ -167,6 +185,16 @@ def schema(
         print_json(schemas, indent=1)
     else:
         show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
+
+
+def _expand(config: Path | None, settings: list[str] | None, *, others: bool) -> None:
+    """Print what a template becomes. others: whether something else is asked for, too."""
+    from volt.stream.config.templates import expanded_file
+
+    if config is None or others:
+        raise ConfigError("--set needs --expand CONFIG, which goes not with --json and names; give it alone")
+    readable_config(config)
+    typer.echo(expanded_file(config, values=values_of(settings)).text, nl=False)
 
 
 def example(
@@ -197,5 +225,6 @@ commands.add(app, "audit", audit, within="stream")
 commands.add(app, "trace", trace, within="stream")
 commands.add(app, "schema", schema, within="stream")
 commands.add(app, "example", example, within="stream")
+commands.add(app, "import-dynamicdata", import_dynamicdata, within="stream")
 commands.add(app, "cache", cache, within="stream")
 commands.add(app, "merge-states", merge_states, within="stream")

@@ -13,6 +13,7 @@ import typer
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import say
 from volt_cli.inputs import readable_config, readable_texts
+from volt_cli.stream.choosing import TaskChoice
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -134,12 +135,13 @@ class Opening:
 
 
 def open_stream(
-    what: Path | Opening, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust",
-    quiet: bool = False, **options: Any,
+    what: Path | Opening, choice: TaskChoice, *, rank: int | None = None, world: int | None = None,
+    allow: str = "say --trust", quiet: bool = False, **options: Any,
 ) -> Stream:  # fmt: skip
     """The stream of a configuration; options that are None are the configuration's, or the environment's.
 
     what: a configuration, or what was opened
+    choice: what of it is wanted
     allow: what to do so that code which the configuration names is run
     quiet: whether warnings are left out
     """
@@ -151,6 +153,10 @@ def open_stream(
     there = from_environment() if rank is None or world is None else (rank, world)
     given = {name: value for name, value in options.items() if value is not None}
     opening = what if isinstance(what, Opening) else Opening(what)
+    if opening.is_pipeline:
+        choice.refuse(opening.config)
+    else:
+        given |= choice.options
     try:
         stream = opening.stream(rank=there[0], world=there[1], **given)
     except ConfigError as error:

@@ -19,6 +19,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.ending import Ended
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
 from volt_cli.places import check_places, is_stdout
+from volt_cli.stream.choosing import TaskChoice
 from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
 from volt_cli.stream.outlet import Outlet, Signals, own_stdout, stdout_is_open
 from volt_cli.stream.position import Consumer, Positions
@@ -68,6 +69,7 @@ def run(
     config: ConfigOrPipeline,
     pipeline: PipelineOptions,
     states: StateOptions,
+    choice: TaskChoice,
     sources: Sources = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", help="How many lines to write in this run; default: no end.")
@@ -106,7 +108,9 @@ def run(
         signals = stack.enter_context(Signals().listening())
         out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(opening, allow="leave --no-user-code out", quiet=quiet, **options))
+        stream = stack.enter_context(
+            open_stream(opening, choice, allow="leave --no-user-code out", quiet=quiet, **options)
+        )
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         positions = _restored(stream, consumer, states)
         _say_what_is_compiled(quiet=quiet)

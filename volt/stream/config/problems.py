@@ -93,7 +93,9 @@ class Notes:
 
 def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
     """All problems as one error, in the order of their lines."""
-    first = {problem.place: problem for problem in reversed(list(problems))}  # where two are at one place, the first
+    first: dict[Place, Problem] = {}
+    for problem in problems:
+        first.setdefault(problem.place, problem)  # where two are at one place, the first
     listed = sorted(first.values(), key=lambda problem: document.line(problem.place))
     more = [f"and {len(listed) - _MOST:,} more like these"] * (len(listed) > _MOST)
     return ConfigError("\n".join([*(_told(problem, document) for problem in listed[:_MOST]), *more]) + document.hint)

@@ -105,9 +105,10 @@ class Tasks:
     def _files(self, kind: str, told: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
         """(side, path) pairs: those of the first files, then those of the second ones, and so on."""
         sides: dict[str, Any] = {side: files for side, files in told if files is not None}
-        for side in sides.keys() - set(SIDES[kind]):
+        others, gone = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
+        for side in sorted(others):
             self.maker.notes.add((*place, side), f"goes not with type {kind}; give {' and '.join(SIDES[kind])}")
-        if gone := [side for side in SIDES[kind] if side not in sides]:
+        if gone and not others:
             self.maker.notes.add(place, f"key {gone[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}")
         elif sides.keys() == set(SIDES[kind]):
             if kind == "mono":

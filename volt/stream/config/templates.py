@@ -72,8 +72,13 @@ def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Doc
 
     values: what fills the template's places
     """
+    return _parsed(expanded_file(path, values=values), str(path))
+
+
+def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
+    """Fill the places of a template in a file. Raises ConfigError as `expanded` does, or if it cannot be read."""
     text = read_text(path, kind=ConfigError)
-    return parse_template(text.removeprefix("\\ufeff"), path=str(path), values=values)
+    return expanded(text.removeprefix("\ufeff"), values, path=str(path))
 
 
 def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
@@ -83,9 +88,12 @@ def parse_template(text: str, *, path: str, values: Mapping[str, object] | None 
     >>> document.value, document.line(("seed",))
     ({'seed': 7}, 3)
     """
-    told = expanded(text, values, path=path)
+    return _parsed(expanded(text, values, path=path), path)
+
+
+def _parsed(told: Expanded, path: str) -> Document:
     if not told.lines:
-        return parse(text, path=path)
+        return parse(told.text, path=path)
     hint = f"\n(the file is a template; volt stream schema --expand {path} shows what it becomes)"
     try:
         found = parse(told.text, path=path, lines=told.lines)

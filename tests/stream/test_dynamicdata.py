@@ -1,0 +1,218 @@
+"""Configurations of the dynamicdata loader: what they become, and what is said of each key that differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError
+from volt.stream.config.build import parse_config
+from volt.stream.config.dynamicdata import PARAMETERS, imported
+from volt.stream.config.dynamicdata_models import OldInput, OldShard, OldTask, OldTrain
+from volt.stream.config.yaml import parse
+from volt.stream.mixing.schedule import Schedule
+from volt.stream.transforms.registry import TRANSFORMS
+
+OLD = """\
+meta:
+  shard:
+    rootdir: shards
+    share_vocab: true
+    shard_size: 100000
+    initial_shards: 10
+    compress: true
+    pretokenize: true
+    predetokenize: false
+  train:
+    name: ural
+    vocab_path: em.prune
+    segmentation_model: em.prune
+    mixing_weight_schedule: [40000, 160000]
+    reverse: false
+    drop_temperature: 2.5
+    reorder_max_dist: 3
+    switchout_temperature: 2.0
+    seg_n_samples: 5
+    seg_theta: 0.5
+    max_len: 100
+tasks:
+  enet:
+    type: para
+    split: train
+    weight: [10, 20.5, 80]
+    n_shards: 4
+    meta: {src_lang: en, trg_lang: et, extra_prefix: "<BT>"}
+    transforms: [morfessor_em, lang_prefix_both, filter_too_long]
+  mono:
+    type: mono
+    weight: [1, 1, 0]
+    transforms: [duplicate_mono, reorder, drop, switchout, sentencepiece]
+  taboo: {type: mono, share_inputs: mono, weight: 2, n_shards: 3, transforms: [deterministic_segmentation]}
+  valid: {type: para, split: valid, weight: 1}
+inputs:
+  wmt: {src: a.en, trg: /data/a.et, task: enet, size: auto}
+  more: {src: b.en, tgt: b.et, task: enet}
+  ted: {mono: ted.fi, task: mono, size: 1234}
+  dev: {src: dev.en, tgt: dev.et, task: valid}
+"""
+
+
+def test_a_configuration_becomes_one_of_tasks() -> None:
+    """Every task, input, weight, language and parameter is found again, at the place that it has here."""
+    told = parse(imported(OLD, path="old.yaml", batch_samples=64).text, path="new.yaml").value
+    assert told["schedule"] == {"points": [40000, 160000], "unit": "batches", "batch_samples": 64}
+    assert told["defaults"] == {
+        "drop": {"temperature": 2.5},
+        "reorder": {"max_dist": 3},
+        "switchout": {"temperature": 2, "vocabulary": "em.prune"},
+        "filter_too_long": {"max_len": 100},
+        "morfessor_em": {"n_samples": 5, "theta": 0.5, "model": "em.prune"},
+        "sentencepiece": {"nbest": 5, "theta": 0.5, "model": "em.prune"},
+        "deterministic_segmentation": {"table": "em.prune"},
+    }
+    assert told["tasks"] == {
+        "enet": {
+            "type": "para", "weight": [10, 20.5, 80], "n_shards": 4,
+            "inputs": {"wmt": {"src": "a.en", "tgt": "/data/a.et"}, "more": {"src": "b.en", "tgt": "b.et"}},
+            "src_lang": "en", "tgt_lang": "et", "extra_prefix": "<BT>",
+            "transforms": ["morfessor_em", "lang_prefix_both", "filter_too_long"],
+        },
+        "mono": {
+            "type": "mono", "inputs": {"ted": {"mono": "ted.fi"}}, "weight": [1, 1, 0],
+            "transforms": ["duplicate_mono", "reorder", "drop", "switchout", "sentencepiece"],
+        },
+        "taboo": {
+            "type": "mono", "share_inputs": "mono", "weight": 2, "transforms": ["deterministic_segmentation"]
+        },
+        "valid": {"type": "para", "split": "valid", "inputs": {"dev": {"src": "dev.en", "tgt": "dev.et"}}},
+    }  # fmt: skip
+
+
+def without_models(old: str) -> str:
+    """The same configuration, but for transforms that read a model or a vocabulary."""
+    for name in ("morfessor_em, ", ", switchout", ", sentencepiece", "deterministic_segmentation"):
+        assert name in old
+        old = old.replace(name, "")
+    return old
+
+
+def test_what_it_becomes_is_a_configuration() -> None:
+    """The new file is read without a fault, with the parameters as options of the transforms."""
+    steps = {"lang_prefix_both", "filter_too_long", "duplicate_mono", "reorder", "drop"}
+    text = imported(without_models(OLD), path="old.yaml").text
+    if not steps <= set(TRANSFORMS):
+        pytest.skip(f"no transforms {sorted(steps - set(TRANSFORMS))}")
+    told = parse_config(text, path="new.yaml")
+    assert [source.weight for source in told.sources][:2] == [
+        Schedule(((0, 10.0), (2560000, 20.5), (10240000, 80.0))), Schedule(((0, 1.0), (2560000, 1.0), (10240000, 0.0)))
+    ]  # fmt: skip
+    assert getattr(told.tasks[1].transforms[2], "temperature", None) == 2.5
+
+
+def test_a_configuration_without_transforms_is_read() -> None:
+    """One weight in a list is a number, where no schedule says when it changes."""
+    told = imported("tasks: {a: {type: mono, weight: [2]}}\ninputs: {i: {mono: a.en, task: a}}", path="o").text
+    assert parse_config(told, path="new.yaml").sources[0].weight == 2.0
+
+
+def test_each_key_that_differs_has_a_note() -> None:
+    """What is left out or means something else is told, and the comments of the new file say the same."""
+    found = imported(OLD, path="old.yaml")
+    keys = {note.partition(": ")[0] for note in found.notes}
+    shard = ("rootdir", "share_vocab", "shard_size", "initial_shards", "compress", "pretokenize")
+    assert keys == {
+        *(f"meta.shard.{key}" for key in shard),
+        *(f"meta.train.{key}" for key in ("name", "vocab_path", "mixing_weight_schedule")),
+        "tasks.taboo.n_shards", "tasks.valid.weight", "inputs.ted.size",
+    }  # fmt: skip
+    assert found.text.startswith("".join(f"# {note}\n" for note in found.notes))
+    assert any("of 64 samples each, which is a guess" in note for note in found.notes)
+    assert not any("guess" in note for note in imported(OLD, path="o", batch_samples=32).notes)
+    lonely = imported(OLD.replace("max_len", "wb_noise_temperature"), path="o").notes
+    assert "meta.train.wb_noise_temperature: no task has a transform that takes it; it is left out" in lonely
+
+
+def test_reversed_pairs_change_sides() -> None:
+    """With reverse the files of parallel tasks are swapped, and a note says so; other tasks stay."""
+    found = imported(OLD.replace("reverse: false", "reverse: true"), path="old.yaml")
+    tasks = parse(found.text, path="n").value["tasks"]
+    assert tasks["enet"]["inputs"]["wmt"] == {"src": "/data/a.et", "tgt": "a.en"}
+    assert tasks["mono"]["inputs"]["ted"] == {"mono": "ted.fi"}
+    assert any(note.startswith("meta.train.reverse: ") for note in found.notes)
+
+
+def test_paths_lead_to_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path leads from the new file's folder to where it led from here."""
+    monkeypatch.chdir(tmp_path)
+    tasks = parse(imported(OLD, path="old.yaml", folder="conf/new").text, path="n").value["tasks"]
+    assert tasks["enet"]["inputs"]["wmt"] == {"src": "../../a.en", "tgt": "/data/a.et"}
+
+
+FAULTS = {
+    "an unknown key": (
+        ("share_vocab:", "sharevocab:"),
+        4,
+        "meta.shard.sharevocab: unknown key; did you mean share_voc",
+    ),
+    "an unknown parameter": (("max_len", "max_length"), 21, "meta.train.max_length: unknown key; did you mean max_len"),
+    "a key of a task": (("n_shards: 4", "shards: 4"), 27, "tasks.enet.shards: unknown key; did you mean n_shards?"),
+    "a task of nobody": (("task: valid", "task: vald"), 40, "inputs.dev.task: no task 'vald'; did you mean valid?"),
+    "an unknown transform": (
+        ("switchout,", "swichout,"),
+        33,
+        "transforms[4]: unknown transform 'swichout'; did you mean",
+    ),
+    "other weights": (
+        ("[10, 20.5, 80]", "[10, 20]"),
+        26,
+        "2 weights, and mixing_weight_schedule has 2 points; give one",
+    ),
+    "no target": (
+        ("tgt: b.et, ", ""),
+        38,
+        "inputs.more: task enet is of type para; give src and tgt, and no other file",
+    ),
+    "both spellings": (("trg: /data", "tgt: x, trg: /data"), 37, "give src and tgt, and no other file"),
+    "two languages": (
+        ("trg_lang: et", "trg_lang: et, tgt_lang: et"),
+        28,
+        "trg_lang and tgt_lang are one; leave one of",
+    ),
+    "shared by nobody": (("share_inputs: mono", "share_inputs: mona"), 34, "taboo.share_inputs: no task 'mona'"),
+    "no input": (("share_inputs: mono, ", ""), 34, "tasks.taboo: has no inputs; name it as the task of one"),
+}
+
+
+@pytest.mark.parametrize(("change", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
+def test_faults_are_told_with_their_lines(change: tuple[str, str], line: int, message: str) -> None:
+    """What is unknown, or does not fit together, is an error with file, line and remedy."""
+    assert change[0] in OLD
+    with pytest.raises(ConfigError) as error:
+        imported(OLD.replace(*change), path="old.yaml")
+    assert any(told.startswith(f"old.yaml:{line}: ") and message in told for told in str(error.value).split("\n"))
+
+
+def test_every_key_of_the_original_is_known() -> None:
+    """The keys are those of its documentation; each parameter of a transform has a transform that takes it."""
+    assert set(PARAMETERS) <= set(OldTrain.model_fields)
+    assert set(OldTrain.model_fields) - set(PARAMETERS) == {"name", "mixing_weight_schedule", "reverse"}
+    shard = {"rootdir", "share_vocab", "shard_size", "initial_shards", "compress", "pretokenize", "predetokenize"}
+    assert set(OldShard.model_fields) == shard
+    task = {"type", "split", "weight", "transforms", "n_shards", "share_inputs", "meta"}
+    assert set(OldTask.model_fields) == task
+    assert set(OldInput.model_fields) == {"src", "tgt", "trg", "mono", "task", "size"}
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
+def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> None:
+    """A schedule in minibatches becomes one in batches, which counts the samples that they have."""
+    n_weights, size = len(points) + 1, data.draw(st.integers(1, 9))
+    weights = data.draw(st.lists(st.integers(1, 9), min_size=n_weights, max_size=n_weights))
+    old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: {weights}}}}}\n"
+    new = imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o", batch_samples=size).text
+    weight = parse_config(new, path="n").sources[0].weight
+    assert weight.points == tuple(zip([0, *(point * size for point in points)], weights, strict=True))  # type: ignore[union-attr]

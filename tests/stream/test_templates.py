@@ -1,0 +1,147 @@
+"""Templates: what fills them, lines that errors name, and what they must not hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.errors import ArgumentError, ConfigError
+from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.templates import MOST_CHARS, Expanded, expanded, parse_template, read
+from volt.stream.running.stream import Stream
+
+TEMPLATE = """\
+seed: {{seed}}
+tasks:
+{% for lang in [first, second] %}
+  {{lang}}_en:
+    type: para
+    inputs: {wmt: {src: a.{{lang}}, tgt: a.en}}
+    {% if lang == "fr" %}
+    weight: {{ weight|int * 2 }}
+    {% endif %}
+    src_lang: {{ lang|upper }}
+{% endfor %}
+"""
+VALUES = {"seed": 5, "first": "de", "second": "fr", "weight": "3"}
+
+
+def test_a_template_becomes_a_configuration() -> None:
+    """Places, loops and conditions are filled in; a number of the text stays text until it is made one."""
+    told = parse_config(TEMPLATE, values=VALUES)
+    assert [(task.name, task.src_lang, task.weight) for task in told.tasks] == [("de_en", "DE", 1), ("fr_en", "FR", 6)]
+    assert told.seed == 5
+
+
+@given(st.text())
+def test_a_text_without_places_is_never_touched(text: str) -> None:
+    """What holds neither {{ nor {% stays as it is, to the last character."""
+    if "{{" not in text and "{%" not in text:
+        assert expanded(text, path="a") == Expanded(text)
+
+
+@given(st.lists(st.sampled_from(["a: {{x}}", "b", "{% if x %}", "{% endif %}", "{{x}}: 1", "  {{x}}{{x}}", ""])))
+def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
+    """Lines of the text are in the order of those of the template that they come from, and are theirs, filled in."""
+    text = "{{x}}\n" + "\n".join(lines)
+    try:
+        found = expanded(text, {"x": "v"}, path="a")
+    except ConfigError:  # a condition without its end
+        return
+    assert list(found.lines) == sorted(found.lines)
+    assert len(found.lines) == found.text.count("\n") + 1
+    for line, number in zip(found.text.split("\n"), found.lines, strict=True):
+        if line:
+            assert line in text.split("\n")[number - 1].replace("{{x}}", "v")
+
+
+def test_faults_name_the_lines_of_the_template() -> None:
+    """A mistake in what a loop made, and what is no YAML, are told with the template's line, and how to see more."""
+    with pytest.raises(ConfigError) as error:
+        parse_config(TEMPLATE.replace("src_lang", "scr_lang"), values=VALUES)
+    first, *_, last = str(error.value).split("\n")
+    assert first == "stream.yaml:10: tasks.de_en.scr_lang: unknown key; did you mean src_lang?"
+    assert last == "(the file is a template; volt stream schema --expand stream.yaml shows what it becomes)"
+    with pytest.raises(ConfigError, match=r"stream.yaml:6: no YAML: [^\n]*\n\(the file is a template"):
+        parse_config(TEMPLATE.replace("inputs: {wmt", "inputs: [wmt"), values=VALUES)
+    twice = TEMPLATE.replace("{{ lang|upper }}", "{{ lang ~ '\\n    src_lang: y' }}")
+    with pytest.raises(ConfigError, match=r"stream.yaml:10: key 'src_lang' is given twice; first in line 10\n"):
+        parse_config(twice, values=VALUES)
+
+
+HOSTILE = {
+    "a class": ("{{ ''.__class__ }}", ".__class__ reaches into a value"),
+    "a class by index": ("{{ ''['__class__'] }}", "access to attribute '__class__'"),
+    "a class by filter": ("{{ ''|attr('__class__') }}", "no filter 'attr'"),
+    "a class of a loop": ("{% for i in 'ab' %}{{ loop.__class__ }}{% endfor %}", "access to attribute '__class__'"),
+    "a method": ("{{ 'x'.format(1) }}", "nothing can be called but range"),
+    "a function": ("{{ lipsum() }}", "nothing can be called but range"),
+    "the template": ("{{ self }}", "name is no part of templates here"),
+    "a large range": ("{% for i in range(1000000000) %}{% endfor %}", "range of 1,000,000,000 numbers"),
+    "loops in loops": (
+        "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
+        "loops of more than 10,000 rounds",
+    ),
+    "a large power": ("{{ 9 ** 9 ** 9 }}", "pow is no part of templates here"),
+    "a large text": ("{{ 'x' * 1000000000 }}", "* takes numbers, not x"),
+    "a wide text": ("{{ '%1000000000d' % 1 }}", "mod is no part of templates here"),
+    "a text that doubles": ("{% set x = 'a' ~ 'a' %}", "assign is no part of templates here"),
+    "a long output": ("{% for i in range(9000) %}{{ x }}{% endfor %}", "expands to more than 1,048,576 characters"),
+    "another file": ("{% include '/etc/passwd' %}", "include is no part of templates here"),
+    "a macro": ("{% macro f() %}{% endmacro %}", "macro is no part of templates here"),
+    "a recursion": ("{% for i in 'ab' recursive %}{% endfor %}", "a loop takes no condition of its own"),
+    "deep nesting": ("{% for i in 'a' %}" * 40 + "{% endfor %}" * 40, "values within values, more than 50 deep"),
+    "a test": ("{{ 1 is sameas 1 }}", "no test 'sameas'"),
+    "no end": ("{{ x", "no template: unexpected end of template"),
+    "a filter's fault": ("{{ 1 + 'a' }}", "unsupported operand type"),
+    "a key of nothing": ("{{ 'x'[100] }}", "has no element 100"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_what_a_template_must_not_hold_is_refused(text: str, message: str) -> None:
+    """Nothing reaches into Python, takes for ever or fills the memory; the refusal names the line."""
+    with pytest.raises(ConfigError) as error:
+        expanded(
+            f"seed: 1\n{text}\n", {"x": "y" * 1000} if "x }" in text and "'" not in text else {}, path="stream.yaml"
+        )
+    assert message in str(error.value)
+    where = 1 if message.startswith(("expands", "values within")) else 2
+    assert str(error.value).startswith(f"stream.yaml:{where}: ")
+
+
+def test_every_place_has_a_value_and_every_value_a_place() -> None:
+    """A key without a value is told with its line, a value without a place with the key that was meant."""
+    with pytest.raises(ConfigError, match=r"a:2: \{\{src\}\} has no value; give values=\{'src': …\}, or write \{% raw"):
+        expanded("seed: 1\nx: {{src}}", path="a")
+    with pytest.raises(ConfigError, match=r"a: no place for 'scr': the file has no \{\{scr\}\}; did you mean src\?"):
+        expanded("x: {{src}}", {"scr": "de"}, path="a")
+    with pytest.raises(ConfigError, match=r"no place for 'src'.* leave it out"):
+        expanded("x: 1", {"src": "de"}, path="a")
+    assert expanded("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text == "de"
+    assert expanded("{% raw %}{{src}}{% endraw %}", path="a").text == "{{src}}"
+    for value in (None, ["de"]):
+        with pytest.raises(ArgumentError, match=r"values\['src'\]"):
+            expanded("{{src}}", {"src": value}, path="a")
+    for wrong in ({"a b": "x"}, {"src": "x" * (MOST_CHARS + 1)}, {"src": "\x00"}):
+        with pytest.raises(ConfigError, match="values"):
+            expanded("{{src}}", wrong, path="a")
+
+
+def test_a_state_depends_on_the_expanded_configuration_alone(tmp_path: Path) -> None:
+    """A stream goes on from the state of one whose file says the same in other words."""
+    (tmp_path / "a.tsv").write_text("".join(f"{i}\n" for i in range(50)))
+    (tmp_path / "plain.yaml").write_text("seed: 4\nsources: {s: {path: a.tsv, weight: 2}}\n")
+    (tmp_path / "template.yaml").write_text("seed: {{n}}\nsources: {s: {path: a.tsv, weight: {{n|int - 2}}}}\n")
+    with Stream.from_config(tmp_path / "plain.yaml") as stream:
+        lines = [line for line, _ in zip(stream, range(30), strict=False)]
+        state, rest = stream.state(at=20), lines[20:]
+    with Stream.from_config(tmp_path / "template.yaml", values={"n": 4}) as stream:
+        stream.restore(state)
+        assert [line for line, _ in zip(stream, range(10), strict=False)] == rest
+    assert load_config(tmp_path / "template.yaml", values={"n": 4}).sources[0].weight == 2.0
+    assert read(tmp_path / "plain.yaml").hint == ""
+    assert parse_template("seed: {{n}}", path="a", values={"n": 1}).value == {"seed": 1}

@@ -1,0 +1,248 @@
+"""A configuration of OpenNMT-py's dynamicdata loader → one of a stream with tasks, and notes on what is different here.
+
+>>> old = "tasks: {a: {type: mono, transforms: [drop]}}\\ninputs: {i: {mono: a.en, task: a}}\\n"
+>>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
+defaults:
+  drop: {temperature: 3}
+tasks:
+  a:
+    type: mono
+    inputs:
+      i: {mono: a.en}
+    transforms: [drop]
+<BLANKLINE>
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from volt.display import counted
+from volt.stream.config.problems import Notes, as_error, near
+from volt.stream.config.templates import parse_template
+from volt.stream.config.yaml import Place
+from volt.stream.tasks.task import SIDES
+
+if TYPE_CHECKING:
+    from volt.stream.config.dynamicdata_models import OldInput, OldOptions, OldTask
+
+_MORFESSOR = ("morfessor_em", "morfessor_em_taboo", "morfessor_em_taboo_reordered")
+_SAMPLERS = ("sentencepiece", *_MORFESSOR)
+_TAKES_VOCABULARY = ("switchout", "wb_noise", "insertion")
+_NAMES = (
+    "duplicate_mono", "reorder", "drop", *_TAKES_VOCABULARY, "lang_prefix_both", "deterministic_segmentation",
+    "filter_too_long", *_SAMPLERS,
+)  # fmt: skip
+# A parameter of the original → the transforms that take it here, and what it is called there.
+PARAMETERS: dict[str, dict[str, str]] = {
+    "drop_temperature": {"drop": "temperature"},
+    "reorder_max_dist": {"reorder": "max_dist"},
+    "switchout_temperature": {"switchout": "temperature"},
+    "wb_noise_temperature": {"wb_noise": "temperature"},
+    "insertion_temperature": {"insertion": "temperature"},
+    "max_len": {"filter_too_long": "max_len"},
+    "seg_n_samples": {"sentencepiece": "nbest", **dict.fromkeys(_MORFESSOR, "n_samples")},
+    "seg_theta": dict.fromkeys(_SAMPLERS, "theta"),
+    "segmentation_model": {**dict.fromkeys(_SAMPLERS, "model"), "deterministic_segmentation": "table"},
+    "vocab_path": dict.fromkeys(_TAKES_VOCABULARY, "vocabulary"),
+}
+_PATHS = ("segmentation_model", "vocab_path")
+# What has no counterpart, or means something else.
+_SHARD_NOTES = {
+    "rootdir": "shards are not needed here, and the original's are not read; for shards add `shards: FOLDER`, and run "
+    "volt shard",
+    "share_vocab": "words are counted task by task here; which sides share a vocabulary is said where it is made",
+    "shard_size": "how many lines a shard has follows from n_shards here",
+    "initial_shards": "the number of shards follows from the lines here; n_shards of a task sets it",
+    "compress": "how shards are packed is said to volt shard",
+    "pretokenize": "nothing here runs pyonmttok; tokenise the inputs before, and whatever is to be translated",
+    "predetokenize": "nothing here undoes pyonmttok; detokenise the inputs before",
+}
+_TRAIN_NOTES = {
+    "name": "transforms are not saved here, so that nothing needs a name",
+    "vocab_path": "the file is the vocabulary that noise draws tokens from; see that it is one that VOLT reads",
+    "reverse": "the files of src and tgt are swapped here; look at src_lang and tgt_lang, which are as they were",
+}
+
+
+class Imported(NamedTuple):
+    """What a configuration has become.
+
+    text: the new configuration, with the notes as comments.
+    notes: one sentence for each key that means something else here, or has no counterpart.
+    """
+
+    text: str
+    notes: tuple[str, ...]
+
+
+def imported(
+    text: str, *, path: str, values: Mapping[str, object] | None = None, folder: str | Path = "",
+    batch_samples: int | None = None,
+) -> Imported:  # fmt: skip
+    """Read a configuration of the original.
+
+    path: what errors call it
+    values: what fills its places, if it is a template
+    folder: where the new file is to be, from here; relative paths, which the original takes from here, lead from there
+    batch_samples: the samples of a minibatch, which the original's schedule counts
+
+    Raises ConfigError, with its line, for every key that is unknown and for what does not fit together.
+    """
+    from volt.stream.config.dynamicdata_models import OldOptions
+
+    document = parse_template(text, path=path, values=values)
+    notes = Notes(document)
+    options = notes.checked(OldOptions, document.value, ())
+    if options is None:
+        raise as_error(notes.found, document)
+    reader = _Reader(options, notes, Path(folder), batch_samples)
+    told = {key: value for key, value in reader.told() if value}
+    if notes.found:
+        raise as_error(notes.found, document)
+    return Imported(_written(told, reader.remarks), tuple(reader.remarks))
+
+
+def _written(told: Mapping[str, Any], remarks: list[str]) -> str:
+    """A configuration as text, with remarks before it."""
+    comments = "".join(f"# {remark}\n" for remark in remarks)
+    return comments + yaml.safe_dump(told, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+
+
+def _plain(value: Any) -> Any:
+    """A number without a point that says nothing.
+
+    >>> _plain(3.0), _plain(2.5)
+    (3, 2.5)
+    """
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads a configuration of the original. remarks: what is different here."""
+
+    options: OldOptions
+    notes: Notes
+    folder: Path
+    batch_samples: int | None
+    remarks: list[str] = field(default_factory=list)
+
+    def told(self) -> Iterator[tuple[str, Any]]:
+        """The keys of the new configuration, and their values."""
+        shard, train = self.options.meta.shard, self.options.meta.train
+        self._remark("meta.shard", _SHARD_NOTES, dict(shard))
+        self._remark("meta.train", _TRAIN_NOTES, dict(train))
+        yield "defaults", self._defaults()
+        yield "schedule", self._schedule()
+        yield "tasks", {name: self._task(name, task) for name, task in self.options.tasks.items()}
+        for name, one in self.options.inputs.items():
+            if one.task not in self.options.tasks:
+                known = near(one.task, [*self.options.tasks])
+                self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
+
+    def _remark(self, where: str, notes: Mapping[str, str], given: Mapping[str, object]) -> None:
+        """Say what is different about the keys that are given, and are not switched off."""
+        for key, note in notes.items():
+            if given.get(key) not in (None, False):
+                self.remarks.append(f"{where}.{key}: {note}")
+
+    def _path(self, told: str) -> str:
+        """A path that leads from the new file to where the old one led from here."""
+        if os.path.isabs(told) or told.startswith(("~", "$")) or self.folder == Path():
+            return told
+        return os.path.relpath(told, self.folder)
+
+    def _defaults(self) -> dict[str, dict[str, Any]]:
+        """The parameters of transforms, for those that a task has."""
+        used = {name for task in self.options.tasks.values() for name in task.transforms or ()}
+        found: dict[str, dict[str, Any]] = {}
+        for key, takers in PARAMETERS.items():
+            value = getattr(self.options.meta.train, key)
+            for name in sorted(used & takers.keys()) if value is not None else ():
+                found.setdefault(name, {})[takers[name]] = self._path(value) if key in _PATHS else _plain(value)
+            if value is not None and not used & takers.keys():
+                self.remarks.append(f"meta.train.{key}: no task has a transform that takes it; it is left out")
+        return found
+
+    @property
+    def _points(self) -> list[int]:
+        told = self.options.meta.train.mixing_weight_schedule
+        return [] if told is None else [told] if isinstance(told, int) else told
+
+    def _schedule(self) -> dict[str, Any]:
+        if not self._points:
+            return {}
+        size = self.batch_samples or 64
+        told = f"its points count minibatches, of {counted(size, 'sample')} each"
+        guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
+        self.remarks.append(f"meta.train.mixing_weight_schedule: {told}{guess}")
+        return {"points": self._points, "unit": "batches", "batch_samples": size}
+
+    # tasks
+
+    def _task(self, name: str, task: OldTask) -> dict[str, Any]:
+        place: Place = ("tasks", name)
+        inputs = {key: self._files(key, one, task) for key, one in self.options.inputs.items() if one.task == name}
+        if not inputs and task.share_inputs is None:
+            self.notes.add(place, "has no inputs; name it as the task of one, or give share_inputs")
+        if task.share_inputs is not None and (inputs or task.share_inputs not in self.options.tasks):
+            found = "goes not with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
+            self.notes.add((*place, "share_inputs"), f"{found}; name a task that has inputs, or leave it out")
+        for index, step in enumerate(task.transforms or ()):
+            if step not in _NAMES:
+                self.notes.add((*place, "transforms", index), f"unknown transform {step!r}; {near(step, _NAMES)}")
+        told = {
+            "type": task.type, "split": task.split if task.split != "train" else None, "inputs": inputs,
+            "share_inputs": task.share_inputs, "weight": self._weight(name, task), **self._languages(name, task),
+            "n_shards": self._n_shards(name, task), "transforms": task.transforms,
+        }  # fmt: skip
+        return {key: value for key, value in told.items() if value not in (None, {}, [])}
+
+    def _weight(self, name: str, task: OldTask) -> Any:
+        if task.split == "valid":
+            if task.weight is not None:
+                self.remarks.append(f"tasks.{name}.weight: every line of a valid task comes once here; it is left out")
+            return None
+        if not isinstance(task.weight, list):
+            return _plain(task.weight)
+        if len(task.weight) != len(self._points) + 1:
+            found = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {len(self._points)} points"
+            self.notes.add(("tasks", name, "weight"), f"{found}; give one weight more than points")
+        weights = [_plain(weight) for weight in task.weight]
+        return weights if self._points else weights[0]
+
+    def _n_shards(self, name: str, task: OldTask) -> int | None:
+        if task.n_shards is not None and task.share_inputs is not None:
+            self.remarks.append(f"tasks.{name}.n_shards: the shards are those of {task.share_inputs}; it is left out")
+            return None
+        return task.n_shards
+
+    def _languages(self, name: str, task: OldTask) -> dict[str, str | None]:
+        meta = task.meta
+        if meta is None:
+            return {}
+        if meta.trg_lang is not None and meta.tgt_lang is not None:
+            self.notes.add(("tasks", name, "meta"), "trg_lang and tgt_lang are one; leave one of them out")
+        return {
+            "src_lang": meta.src_lang, "tgt_lang": meta.trg_lang or meta.tgt_lang, "extra_prefix": meta.extra_prefix
+        }  # fmt: skip
+
+    def _files(self, name: str, one: OldInput, task: OldTask) -> dict[str, str]:
+        """The files of an input, by their sides here."""
+        given = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
+        wanted = SIDES[task.type]
+        if {side for side, path in given.items() if path is not None} != set(wanted) or (one.tgt and one.trg):
+            told = f"task {one.task} is of type {task.type}; give {' and '.join(wanted)}, and no other file"
+            self.notes.add(("inputs", name), told)
+        if one.size not in ("auto", None):
+            self.remarks.append(f"inputs.{name}.size: lines are counted here; it is left out")
+        if self.options.meta.train.reverse and task.type == "para":
+            given["src"], given["tgt"] = given["tgt"], given["src"]
+        return {side: self._path(path) for side in wanted if (path := given[side]) is not None}
