@@ -107,7 +107,7 @@ def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_shards_go_to_other_processes(tmp_path: Path) -> None:
     """A shard that was pickled is equal to itself and reads the same lines."""
-    path, cache = write_lines(tmp_path / "a.tsv", ["{}"] * 7), tmp_path / "cache"
+    path, cache = write_lines(tmp_path / "a.tsv", ['{"a": null}'] * 7), tmp_path / "cache"
     shards = [
         open_shard(path, split_lines=3),
         open_pair({"src": path, "tgt": path}, split_lines=3),
