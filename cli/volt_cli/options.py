@@ -15,7 +15,7 @@ import typer
 
 from volt.errors import ConfigError, shown
 from volt.formats import registry
-from volt_cli.inputs import is_number, readable_candidates, readable_config, readable_model, readable_texts
+from volt_cli.inputs import is_number, readable_candidates, readable_model, readable_texts
 
 if TYPE_CHECKING:
     from volt.choose.scaling import LanguageModel
@@ -90,17 +90,11 @@ Sizes = Annotated[
         metavar="START:STOP:STEP", help="Sizes to measure beside those picked; default: some twenty round ones."
     ),
 ]
-Config = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CONFIG", callback=readable_config, help="A YAML file; `volt stream schema` documents every key."
-    ),
-]
 NoUserCode = Annotated[
     bool, typer.Option("--no-user-code", help="Refuse configurations that name Python files to run.")
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Run the Python files that the configuration names.")]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the configuration's.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help="Instead of the configuration's.")]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -134,12 +134,11 @@ class Opening:
 
 
 def open_stream(
-    what: Path | Opening, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust",
+    opening: Opening, *, rank: int | None = None, world: int | None = None, allow: str = "say --trust",
     quiet: bool = False, **options: Any,
 ) -> Stream:  # fmt: skip
-    """The stream of a configuration; options that are None are the configuration's, or the environment's.
+    """The stream of a configuration or pipeline; options that are None are its own, or the environment's.
 
-    what: a configuration, or what was opened
     allow: what to do so that code which the configuration names is run
     quiet: whether warnings are left out
     """
@@ -150,7 +149,6 @@ def open_stream(
         raise ConfigError("--rank and --world go together; give both or none")
     there = from_environment() if rank is None or world is None else (rank, world)
     given = {name: value for name, value in options.items() if value is not None}
-    opening = what if isinstance(what, Opening) else Opening(what)
     try:
         stream = opening.stream(rank=there[0], world=there[1], **given)
     except ConfigError as error:

@@ -55,6 +55,7 @@ class Configuration:
     seed: int
     ends: Ends
     n_workers: int
+    time_limit: float | None
     policy: Policy
     cache: Path | None
     files: LoadedFiles
@@ -146,7 +147,9 @@ class _Builder:
         if self._notes.found or policy is None:
             raise as_error(self._notes.found, self._document)
         opened = tuple(source for source in sources if source)
-        return Configuration(opened, options.seed, options.ends, options.workers, policy, cache, self._files)
+        return Configuration(
+            opened, options.seed, options.ends, options.workers, options.time_limit, policy, cache, self._files
+        )
 
     def _check_sources(self, value: object) -> None:
         if isinstance(value, dict) and not value.get("each"):

@@ -115,7 +115,8 @@ class ErrorOptions(_Model):
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
     """raise: stop with the line's place; skip: leave it out and count; quarantine: also write it to a file."""
     quarantine: str | None = None
-    """The file for quarantined lines, as JSON lines with place and reason."""
+    """The file for quarantined lines, as JSON lines with place and reason. Each run adds to it, so that going on loses
+    nothing; a run that starts anew says so if the file holds lines already."""
     max_faults: int | None = None
     """Stop when more lines are unfit."""
     max_share: float | None = None
@@ -129,12 +130,15 @@ class StreamOptions(_Model):
     """The sources by name; at least one, unless there is `each`."""
     each: EachOptions | None = None
     """Sources by pattern: one for each file, or pair of files, that matches."""
-    seed: int = 0
-    """All that is random follows from it."""
+    seed: int = Field(0, ge=0)
+    """All that is random follows from it; 0 or more."""
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
     """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
+    time_limit: float | None = Field(None, gt=0)
+    """Seconds that a worker may take for a block of lines where a transform is Python code, beyond which the run ends
+    with an error; any time by default."""
     transforms: Steps = []
     """What to do with the lines of every source, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()

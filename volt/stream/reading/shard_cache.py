@@ -30,7 +30,7 @@ from volt.files.atomic import write_atomic
 from volt.files.parts import sweep
 from volt.stream.reading.shard import Identity, identity_of
 
-VERSION = 6
+VERSION = 7
 _INDEX, _COPY, _OLD_COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lines.zst", ".lock")  # zstd: up to version 3
 _NAME = re.compile(rf"([0-9a-f]{{24}})({'|'.join(map(re.escape, _SUFFIXES))})")
 Record = dict[str, Any]

@@ -31,7 +31,7 @@ from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, take_file
 from volt.stream.transforms.transform import LineFault
-from volt.stream.transforms.user_file import Function, UserFile, line_of, pass_signal_on, printing_to_stderr
+from volt.stream.transforms.user_file import Function, UserFile, first_line, line_of, pass_signal_on, printing_to_stderr
 
 if TYPE_CHECKING:
     import pyarrow
@@ -106,9 +106,9 @@ class User(ConfiguredTransform):
                     self._call(call, given, lines, made)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    made.bad[made.n_called] = self._fault(error)
+                    made.bad[made.n_called] = self._fault(error, function)
                     made.n_called += 1
-        made.check(self._fault)
+        made.check(lambda error: self._fault(error, function))
         return _batch_of(batch, made.rows, made.origins, made.bad)
 
     def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: _Made) -> None:
@@ -153,7 +153,7 @@ class User(ConfiguredTransform):
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
                     given.place = max(given.place, first + 1)  # it raised before it took a line
-                    bad[given.last] = self._fault(error)
+                    bad[given.last] = self._fault(error, function)
                     while origins and origins[-1] >= given.last:
                         del rows[-1], origins[-1]
                 else:
@@ -171,12 +171,12 @@ class User(ConfiguredTransform):
             pass_signal_on(error)
             if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
                 raise
-            raise LineFault({0: self._fault(error)}) from None
+            raise LineFault({0: self._fault(error, function)}) from None
 
-    def _fault(self, error: BaseException) -> str:
-        """What went wrong, and where in the user's file."""
-        place = f"{self.file}:{line_of(error, self.file)}"
-        return f"{self.function}: {type(error).__name__}: {error} ({place})"
+    def _fault(self, error: BaseException, function: Function) -> str:
+        """What went wrong, and where in the user's file: where the function starts, if it is what it returned."""
+        line = line_of(error, self.file) or first_line(function, self.file)
+        return f"{self.function}: {type(error).__name__}: {error} ({self.file}{f':{line}' * (line > 0)})"
 
     def signature(self) -> dict[str, Any]:
         """The options, with the file's fingerprint instead of its path."""
