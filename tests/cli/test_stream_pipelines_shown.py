@@ -1,4 +1,4 @@
-"""`volt stream preview`, `plan`, `audit` and `trace` of a stream that has a name: as of a configuration that says it."""
+"""`volt stream preview`, `plan`, `audit` and `trace` of a stream that has a name: as of its configuration."""
 
 from __future__ import annotations
 

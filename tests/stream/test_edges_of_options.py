@@ -59,7 +59,7 @@ def test_a_time_limit_of_a_file_ends_a_slow_worker(tmp_path: Path) -> None:
     config.write_text(f"time_limit: 0.2\nworkers: 1\nsources: {{s: {{path: a.tsv, transforms: [{step}]}}}}\n")
     with deadline(30), Stream.from_config(config, start_method="fork") as stream:
         for one in (stream, stream.rehearsal()):
-            with one, pytest.raises(StreamError, match="transform 'user' has taken more than 0.2 seconds"):
+            with one, pytest.raises(StreamError, match=r"transform 'user' has taken more than 0\.2 seconds"):
                 one.skip(1)
 
 

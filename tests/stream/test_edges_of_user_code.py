@@ -100,7 +100,7 @@ def test_asynchronous_functions_are_refused_when_a_stream_is_made(tmp_path: Path
 def test_what_a_function_returns_wrongly_has_its_line(
     tmp_path: Path, function: str, takes: Takes, told: str, line: str
 ) -> None:
-    """A fault names the line that raised it; where that is none of the function's, the line where the function starts."""
+    """A fault names the line that raised it; where that is none of the function's, the function's first."""
     step, number = user(tmp_path, function, takes), CODE.split("\n").index(next_line(line)) + 1
     with pytest.raises(LineFault) as fault:
         step(Batch.of(["a"]), Chance(1, 2))

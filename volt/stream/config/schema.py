@@ -136,7 +136,7 @@ class StreamOptions(_Model):
     """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
     """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
-    time_limit: float | None = Field(None, gt=0)
+    time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Seconds that a worker may take for a block of lines where a transform is Python code, beyond which the run ends
     with an error; any time by default."""
     transforms: Steps = []

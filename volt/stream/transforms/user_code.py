@@ -31,7 +31,15 @@ from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, take_file
 from volt.stream.transforms.transform import LineFault
-from volt.stream.transforms.user_file import Function, UserFile, first_line, line_of, pass_signal_on, printing_to_stderr
+from volt.stream.transforms.user_file import (
+    Function,
+    UserFile,
+    first_line,
+    line_of,
+    pass_signal_on,
+    place_of,
+    printing_to_stderr,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -175,8 +183,8 @@ class User(ConfiguredTransform):
 
     def _fault(self, error: BaseException, function: Function) -> str:
         """What went wrong, and where in the user's file: where the function starts, if it is what it returned."""
-        line = line_of(error, self.file) or first_line(function, self.file)
-        return f"{self.function}: {type(error).__name__}: {error} ({self.file}{f':{line}' * (line > 0)})"
+        place = place_of(line_of(error, self.file) or first_line(function, self.file), self.file)
+        return f"{self.function}: {type(error).__name__}: {error} ({place})"
 
     def signature(self) -> dict[str, Any]:
         """The options, with the file's fingerprint instead of its path."""

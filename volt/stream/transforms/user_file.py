@@ -65,7 +65,7 @@ class UserFile:
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
             raise ConfigError(f"{self.path}: no function {name!r}; {hint}")
         if _is_asynchronous(found):
-            place = f"{self.path}:{first_line(found, self.path)}"
+            place = place_of(first_line(found, self.path), self.path)
             raise ConfigError(
                 f"{place}: function {name!r} is asynchronous, and nothing waits for it; write def, not async"
             )
@@ -147,6 +147,15 @@ def first_line(function: Function, file: Path) -> int:
     """The line of the file in which a function starts; 0 if it is from elsewhere."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     return code.co_firstlineno if code is not None and code.co_filename == str(file) else 0
+
+
+def place_of(line: int, file: Path) -> str:
+    """A line of a file as errors name it, the file alone if the line is 0.
+
+    >>> place_of(7, Path("mine.py")), place_of(0, Path("mine.py"))
+    ('mine.py:7', 'mine.py')
+    """
+    return f"{file}:{line}" if line else str(file)
 
 
 class _Stdout:
