@@ -28,11 +28,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from volt.errors import VoltError
+from volt.files.distinct import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.each import check_pattern, filled, names_of, shares
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.steps import Steps
 from volt.stream.config.yaml import Document, Place, parse, read
+from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Policy, check_quarantine
@@ -143,13 +145,28 @@ class _Builder:
             raise as_error(self._notes.found, self._document)
         cache = None if options.cache is None else Path(self._file(options.cache, ("cache",)))
         sources = [*self._listed(options), *self._each(options, cache)]
-        policy = self._policy(options)
+        policy, opened = self._policy(options), tuple(source for source in sources if source)
+        if not self._notes.found:
+            self._check_together(opened, policy)
         if self._notes.found or policy is None:
             raise as_error(self._notes.found, self._document)
-        opened = tuple(source for source in sources if source)
         return Configuration(
             opened, options.seed, options.ends, options.workers, options.time_limit, policy, cache, self._files
         )
+
+    def _check_together(self, sources: Sequence[Source], policy: Policy | None) -> None:
+        """Check what depends on more than one part: shares, and files that are read and would be written."""
+        place: Place = ("sources",) if ("sources",) in self._document.lines else ("each",)
+        try:
+            Mixture([source.weight for source in sources]).shares()
+        except VoltError as error:
+            self._notes.add(place, error)
+        if policy is None or policy.quarantine is None or not self._check_files:
+            return
+        try:
+            check_distinct([policy.quarantine], [path for source in sources for path in _found(source)])
+        except VoltError as error:
+            self._notes.add(("errors", "quarantine"), error)
 
     def _check_sources(self, value: object) -> None:
         if isinstance(value, dict) and not value.get("each"):
@@ -200,6 +217,8 @@ class _Builder:
 
     def _source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
         told = options.model_dump(exclude={"path", "pair", "columns", "weight", "transforms", "temperature"})
+        if not name or any(sign < " " for sign in name):
+            self._notes.add(place, f"{name!r} is no name of a source; give one without tabs and line breaks")
         checks = {key: told.pop(key) for key in ("min_fields", "max_fields", "max_chars", "blank")}
         names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
         steps = self._steps(names)
@@ -225,8 +244,9 @@ class _Builder:
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         """The paths of a source, from here."""
         if (options.path is None) == (options.pair is None):
+            told = (*place, "path") if (*place, "path") in self._notes.document.lines else place
             both = "path and pair are both given; leave one out"
-            self._notes.add(place, both if options.pair else "key 'path' is missing; give it, or pair")
+            self._notes.add(told, both if options.pair else "key 'path' is missing; give it, or pair")
             return ("",)
         if options.columns is not None and (options.pair is not None or not options.columns):
             self._notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")

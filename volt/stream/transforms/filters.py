@@ -178,9 +178,9 @@ class Length(Filter):
         arguments.choice(self.unit, "unit", get_args(Unit))
         for option in ("min", "max"):
             if getattr(self, option) is not None or option == "min":
-                arguments.whole(getattr(self, option), option)
-        if self.min < 0 or (self.max is not None and self.max < self.min):
-            raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass")
+                arguments.whole(getattr(self, option), option, low=0)
+        if self.max is not None and self.max < self.min:
+            raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
 
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         batch, sides = _sides(batch, self.fields)

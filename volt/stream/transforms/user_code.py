@@ -77,7 +77,7 @@ class User(ConfiguredTransform):
         take_file(self, "file")
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes in ("stream", "batch"):
-            raise ConfigError(f"append: goes with a function that takes fields or line, not {self.takes}")
+            raise ConfigError(f"append: goes with a function that takes fields or line, not {self.takes}; leave it out")
 
     @property
     def joins_lines(self) -> bool:

@@ -50,7 +50,7 @@ class UserFile:
             with printing_to_stderr():
                 exec(compile(source, str(path), "exec"), vars(module))
         except SyntaxError as error:
-            raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from None
+            raise ConfigError(f"{path}:{error.lineno}: {error.msg}; mend it, or name a Python file") from None
         except Exception as error:
             raise ConfigError(f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}") from error
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
