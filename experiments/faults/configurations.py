@@ -7,8 +7,9 @@ Right configurations are changed line by line: keys are unknown, misspelt and gi
 out of range, huge, not finite, empty, with a unit, words of YAML 1.1, anchors, variables that are not set. Others are
 wrong as a whole: no UTF-8, too deep, bombs of aliases. Each goes through `volt stream audit` in this process, and
 through `volt stream run` if that takes it. A wrong one must end with status 2, a message that names the line, and a
-remedy; or with status 1, where the data does not fit, with the file at fault. What is legal is counted as legal, by what the right configuration says
-its values may be; a traceback, a refusal of the legal and an acceptance of the wrong are findings.
+remedy; or with status 1, where the data does not fit, with the file at fault. What is legal is counted as legal, by
+what the right configuration says its values may be. A traceback, a refusal of the legal and an acceptance of the wrong
+are findings.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from experiments.faults.wrong_configurations import Mutant, mutants
 
 CONFIG = "stream.yaml"
 _REMEDY = re.compile(
-    r"; |\?|should |must |choose |did you mean|a transform is a name|no such|give |starts with 0|no YAML|holds not one|is text"
+    r"; |\?|should |must |choose |did you mean|no such|give |starts with 0|no YAML|holds not one|is text"
 )
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (each row is one configuration)
 """Right configurations of streams, whose lines say what their values may be, and changes that are no line's.
 
 Kinds: whole LOW [HIGH], number LOW [HIGH], bool, word A|B, text, path (of what need not exist), regex, file (that
@@ -194,7 +195,7 @@ _SOURCES = {
     ),
 }  # fmt: skip
 SPECIAL: list[Special] = [
-    *(Special("steps", step, f"sources:\n  one:\n    path: a.tsv\n    transforms:\n      - {step}\n", 5) for step in _STEPS),
+    *(Special("steps", step, _source(f"transforms:\n      - {step}"), 5) for step in _STEPS),
     *(Special(kind, more, _source(more), 0) for kind, told in _SOURCES.items() for more in told),
     Special("whole file", "nothing", ""),
     Special("whole file", "a comment", "# a stream\n"),
@@ -224,7 +225,7 @@ SPECIAL: list[Special] = [
     Special("depth", "a hundred thousand lists", "sources: " + "[" * 100_000),
     Special("depth", "sixty mappings", f"sources: {'{a: ' * 60}{'}' * 60}\n"),
     Special("depth", "choices within choices", _ONE % ("choice: [{weight: 1, transforms: [" * 20 + "upper" + "]}]" * 20)),
-    Special("anchor", "a bomb", "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"{b}: &{b} [{', '.join(['*' + a] * 10)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)), 0),  # noqa: E501
+    Special("anchor", "a bomb", "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"{b}: &{b} [{', '.join(['*' + a] * 10)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)), 0),
     Special("anchor", "an alias", "sources:\n  one: &it {path: a.tsv}\n  two: *it\n", is_legal=True),
     Special("anchor", "an alias of an alias of itself", "sources: &s\n  one: *s\n", 0),
     Special("merge key", "a merge", "sources:\n  one: &it {path: a.tsv}\n  two: {<<: *it, weight: 2}\n", is_legal=True),
@@ -247,7 +248,7 @@ SPECIAL: list[Special] = [
     Special("pair", "a list", "sources:\n  one:\n    pair: [de.txt, en.txt]\n", 3),
     Special("pair", "a pattern", "sources:\n  one:\n    pair: {src: 'd*.txt', tgt: en.txt}\n", 3),
     Special("pair", "files of other lengths", "sources:\n  one:\n    pair: {src: a.tsv, tgt: b.tsv}\n", 0),
-    Special("pair", "a field of another name", "sources:\n  one:\n    pair: {de: de.txt, en: en.txt}\n    transforms: [lower: [src]]\n", 4),  # noqa: E501
+    Special("pair", "a field of another name", "sources:\n  one:\n    pair: {de: de.txt, en: en.txt}\n    transforms: [lower: [src]]\n", 4),
     Special("table", "a column that is missing", "sources:\n  one: {path: rows.jsonl, columns: {src: fr}}\n", 0),
     Special("table", "lines that are no rows", "sources:\n  one: {path: a.tsv, columns: {src: fr}}\n", 0),
     Special("table", "a number for a column", "sources:\n  one: {path: rows.jsonl, columns: {src: 1}}\n", 2),

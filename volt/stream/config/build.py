@@ -244,9 +244,11 @@ class _Builder:
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         """The paths of a source, from here."""
         if (options.path is None) == (options.pair is None):
-            told = (*place, "path") if (*place, "path") in self._notes.document.lines else place
-            both = "path and pair are both given; leave one out"
-            self._notes.add(told, both if options.pair else "key 'path' is missing; give it, or pair")
+            if options.pair:
+                self._notes.add(place, "path and pair are both given; leave one out")
+            else:
+                told = (*place, "path") if (*place, "path") in self._notes.document.lines else place
+                self._notes.add(told, "key 'path' is missing; give it, or pair")
             return ("",)
         if options.columns is not None and (options.pair is not None or not options.columns):
             self._notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 _MOST = 30  # problems that are told
-_OPTION = re.compile(r"(?P<option>\w+)(: | is | '|=)")
+_OPTION = re.compile(r"(?P<option>\w+)(: | is | ')")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Notes:
         self.found.append(Problem(place, str(message)))
 
     def note(self, error: VoltError, place: Place) -> None:
-        """Note an error, at the option that its text starts with, if it does; the place then says which option it is."""
+        """Note an error, at the option that its text starts with, if it does."""
         told = str(error)
         found = _OPTION.match(told)
         if found and (*place, found["option"]) in self.document.lines:
