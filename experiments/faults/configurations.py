@@ -87,7 +87,7 @@ def _volt(*arguments: str) -> Answer:
     before, sys.argv = sys.argv, ["volt", "stream", *arguments]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            with _sent(1, out.fileno()), _sent(2, err.fileno()):
+            with _sent(1, "stdout", out.fileno()), _sent(2, "stderr", err.fileno()):
                 main()
         except SystemExit as ended:
             status = int(ended.code or 0)
@@ -100,20 +100,19 @@ def _volt(*arguments: str) -> Answer:
 
 
 @contextmanager
-def _sent(number: int, to: int) -> Iterator[None]:
-    """Within it, what is written to a descriptor goes to another one."""
-    streams = (sys.stdout, sys.stderr)
-    for stream in streams:
-        stream.flush()
-    kept = os.dup(number)
+def _sent(number: int, name: str, to: int) -> Iterator[None]:
+    """Within it, what is written to a descriptor, and to the stream of `sys` that has this name, goes elsewhere."""
+    stream, kept = getattr(sys, name), os.dup(number)
+    stream.flush()
     os.dup2(to, number)
-    try:
-        yield
-    finally:
-        for stream in streams:
-            stream.flush()
-        os.dup2(kept, number)
-        os.close(kept)
+    with open(number, "w", encoding="utf-8", closefd=False) as other:
+        setattr(sys, name, other)
+        try:
+            yield
+        finally:
+            setattr(sys, name, stream)
+    os.dup2(kept, number)
+    os.close(kept)
 
 
 def campaign(chosen: Sequence[Mutant]) -> list[tuple[Mutant, str]]:
