@@ -84,7 +84,8 @@ class SourceOptions(_Model):
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
     """The most bytes of a block, on the average."""
     split_lines: int | None = Field(SPLIT_LINES, ge=1)
-    """Lines per piece, the unit that an epoch permutes; null keeps files whole."""
+    """Lines per piece, the unit that an epoch permutes; null keeps files whole, each of which must then fit in memory
+    two or three times."""
     min_fields: int = Field(0, ge=0)
     """A line with fewer fields is unfit."""
     max_fields: int | None = Field(None, ge=1)

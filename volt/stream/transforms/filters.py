@@ -99,7 +99,10 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    r"""Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs."""
+    r"""Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs.
+
+    Workers take turns at the lines that hold what every match needs, as "http" or a digit, since Python matches them.
+    """
 
     name: ClassVar[str] = "match"
     pattern: str
@@ -137,7 +140,7 @@ def _finder(compiled: re.Pattern[str]) -> Callable[[str], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Regex(Filter):
-    """Drop lines in which a pattern is found in any of the fields."""
+    """Drop lines in which a pattern is found in any of the fields. Workers take turns, as for `match`."""
 
     name: ClassVar[str] = "regex"
     pattern: str
