@@ -119,9 +119,9 @@ class ErrorOptions(_Model):
     quarantine: str | None = None
     """The file for quarantined lines, as JSON lines with place and reason. Each run adds to it, so that going on loses
     nothing; a run that starts anew says so if the file holds lines already."""
-    max_faults: int | None = Field(None, ge=0)
+    max_faults: int | None = Field(default=None, ge=0)
     """Stop when more lines are unfit."""
-    max_share: float | None = Field(None, ge=0, le=1)
+    max_share: float | None = Field(default=None, ge=0, le=1)
     """Stop when a greater share of the lines read is unfit (judged from 1,000 lines on)."""
 
 
