@@ -33,15 +33,15 @@ def sentence_pairs() -> list[Pair]:
     ]
 
 
-def side(number: int) -> bytes:
-    """One side of all pairs, a line each.
+def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
+    """One side of all pairs, or of those from `first` up to and without `last`, a line each.
 
     number: 0 is German, 1 English
 
     >>> side(1)[:30]
     b'the cat sees the dog today .\\nt'
     """
-    return "".join(f"{pair[number]}\n" for pair in sentence_pairs()).encode()
+    return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
 def shard(pairs: Iterable[Pair]) -> bytes:

@@ -172,19 +172,37 @@ _TASKS = """\
 # Tasks: inputs that are treated in the same way. They are read as they are, or from shards, made once:
 #   volt shard stream.yaml -o shards
 # and read where the configuration says `shards: shards/`.
+# Both give pairs: a translation, and English that is to be restored from noise. From line 400 on, translations are
+# three lines of four. `--split valid` gives the validation pairs once, in order, without noise.
 seed: 1
+schedule: {points: [400]}
+defaults:
+  drop: {temperature: 2.0}
 tasks:
   de_en:
     type: para
     inputs:
       sentences: {src: train.de, tgt: train.en}
-    weight: 2
+    weight: [1, 3]
+    src_lang: de
+    tgt_lang: en
+    transforms: [lang_prefix_both]
   auto_en:
     type: mono
     inputs:
       english: {mono: train.en}
-    transforms:
-      - copy: {from: 1, to: 2}
+    weight: [1, 1]
+    src_lang: en
+    tgt_lang: en
+    transforms: [duplicate_mono, drop, reorder, lang_prefix_both]
+  valid_de_en:
+    type: para
+    split: valid
+    inputs:
+      held_out: {src: valid.de, tgt: valid.en}
+    src_lang: de
+    tgt_lang: en
+    transforms: [lang_prefix_both]
 """
 
 _BOTH: dict[str, Callable[[], bytes]] = {
@@ -209,8 +227,14 @@ RECIPES = {
         {"stream.yaml": _ALIGNMENTS, "align.py": _ALIGN, "parallel.tsv.gz": data.parallel},
     ),
     "tasks": Recipe(
-        "tasks with inputs of two sides and of one, for `volt shard`",
-        {"stream.yaml": _TASKS, "train.de": lambda: data.side(0), "train.en": lambda: data.side(1)},
+        "translation beside denoising, with weights that change, and a validation set",
+        {
+            "stream.yaml": _TASKS,
+            "train.de": lambda: data.side(0, last=680),
+            "train.en": lambda: data.side(1, last=680),
+            "valid.de": lambda: data.side(0, first=680),
+            "valid.en": lambda: data.side(1, first=680),
+        },
     ),
     "offline": Recipe("a training file instead of a stream", {"stream.yaml": _OFFLINE, **_BOTH}),
 }
