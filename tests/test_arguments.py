@@ -277,6 +277,7 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
     "volt.TransportProblem": {"row_mass": [1.0, 1.0], "column_mass": [1.0, 1.0]},
     "volt.LanguageModel": {"width": 512},
     "volt.replay_bpe": {"merges": [("l", "o")]},
+    "volt.shard": {"folder": "nowhere"},
     "volt.write_vocabulary": {"path": "nowhere/x", "to": "tokens"},
     "volt.comparison.NamedText": {"counts": {"a": 1}},
     "volt.Vocabulary": {"tokens": ("a",)},

@@ -32,6 +32,7 @@ REMEDIES = {
     r"\baccept=[\[(]['\"](\w+)['\"],?[\])]": r"--accept \1",
     r"\b(weights|langs)=(?=\S)": r"--\1 ",
     r"\bgive values=\{'(\w+)': …\}": r"give --set \1=VALUE",
+    r"\bvolt\.stream\.config\.templates\.expanded_file\('([^']*)'\)": r"volt stream schema --expand \1",
     r"\bsay split='valid'": "say --split valid",
     r"\bgive langs\b": "give --langs",
     r"\bn_merges\b": "--candidates",

@@ -11,7 +11,7 @@ from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust
-from volt_cli.places import is_stdout
+from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.choosing import Settings, values_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def shard(
     most, phases = parse_max_line(max_line), Phases(quiet=quiet)
     found = _configuration(config, settings, trust=trust)
     folder = _folder(config, found, out)
+    check_places([folder], [config])
     prepare_kernels(phases, "stream")
     with phases.phase("count lines", unit="lines") as counting, phases.phase("shard", unit="lines") as sharding:
         bars = {"count lines": counting, "shard": sharding}

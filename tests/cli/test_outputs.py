@@ -33,11 +33,12 @@ COMMANDS: dict[str, Any] = {
 FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "CONFIG|NAME", "SYSTEM", "N|FILE",
          "FILE|N", "STATE"}  # fmt: skip
 PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P", "MARK", "FORMAT", "T", "RATE", "S",
-         "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE"}  # fmt: skip
+         "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
+         "KEY=VALUE"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
-          "from_state", "ack", "states", "sources"}  # fmt: skip
+          "from_state", "ack", "states", "sources", "expand"}  # fmt: skip
 NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
 REPLACED = {("stream run", "state", "from_state")}  # a state makes way for the one that follows
 NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}  # texts that may be NAME=FILE
@@ -72,7 +73,9 @@ def folder(run: Run, tmp_path: Path) -> Path:
     """A corpus, a vocabulary, codes, and a configuration."""
     VOCABULARY.save("m.volt")
     (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e</w>\n")
-    (tmp_path / "stream.yaml").write_text("sources: {one: {path: corpus.txt}}\n")
+    (tmp_path / "stream.yaml").write_text(
+        "sources: {one: {path: corpus.txt}}\ntasks: {two: {type: mono, inputs: {all: {mono: corpus.txt}}}}\n"
+    )
     (tmp_path / "other.txt").write_text("12\n")
     return tmp_path
 

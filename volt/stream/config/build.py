@@ -74,7 +74,7 @@ class Configuration:
         """The arguments of a `Stream`, by their names.
 
         >>> sorted(parse_config("sources: {wmt: {path: a.tsv}}").options)
-        ['cache', 'ends', 'files', 'n_workers', 'policy', 'seed', 'sources']
+        ['cache', 'ends', 'files', 'n_workers', 'policy', 'seed', 'sources', 'time_limit']
         """
         return {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("tasks", "shards")

@@ -94,7 +94,8 @@ def parse_template(text: str, *, path: str, values: Mapping[str, object] | None 
 def _parsed(told: Expanded, path: str) -> Document:
     if not told.lines:
         return parse(told.text, path=path)
-    hint = f"\n(the file is a template; volt stream schema --expand {path} shows what it becomes)"
+    shown_by = f"volt.stream.config.templates.expanded_file({path!r})"
+    hint = f"\n(the file is a template; {shown_by} shows what it becomes)"
     try:
         found = parse(told.text, path=path, lines=told.lines)
     except ConfigError as error:
@@ -239,13 +240,22 @@ def _line_of(error: BaseException) -> int:
 
 
 def _mark_lines(tree: nodes.Template) -> None:
-    """Put before each piece of the template's own text, and behind each of its line ends, the number of its line."""
+    """Put before each value, each piece of text, and behind each line end, the number of its line."""
     from jinja2 import nodes
 
-    for data in tree.find_all(nodes.TemplateData):
-        first = data.lineno
-        pieces = data.data.split("\n")
-        data.data = "\n".join(f"\x00{first + number}\x00{piece}" for number, piece in enumerate(pieces))
+    for output in tree.find_all(nodes.Output):
+        output.nodes = [marked for node in output.nodes for marked in _marked(node)]
+
+
+def _marked(node: nodes.Expr) -> Iterator[nodes.Expr]:
+    """A part of what is written, with the numbers of its lines in it or before it."""
+    from jinja2 import nodes
+
+    pieces = node.data.split("\n") if isinstance(node, nodes.TemplateData) else [""]
+    marks = (f"\x00{node.lineno + number}\x00{piece}" for number, piece in enumerate(pieces))
+    yield nodes.TemplateData("\n".join(marks), lineno=node.lineno)
+    if not isinstance(node, nodes.TemplateData):
+        yield node
 
 
 def _bounded(pieces: Iterable[str], path: str) -> str:

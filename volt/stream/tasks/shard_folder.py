@@ -120,7 +120,7 @@ class Manifest:
 
     @property
     def word_paths(self) -> dict[str, str]:
-        """Side → the table of its words, which `volt search --word-counts` reads."""
+        """Side → the table of its words, as `volt.count_words(…, word_counts=True)` reads it."""
         return {side: str(self.folder / file.name) for side, file in zip(self.sides, self.words, strict=True)}
 
     def record(self) -> Record:

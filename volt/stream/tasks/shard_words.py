@@ -1,6 +1,6 @@
 """The words of shards: kept for each shard while others are made, and in the end those of all, as a table of text.
 
-    word, tab, count        as `volt search --word-counts` and `volt.count_words(…, word_counts=True)` read it
+    word, tab, count        as `volt.count_words(…, word_counts=True)` reads it
 
 >>> import tempfile
 >>> from volt.count.word_counts import WordCounts

@@ -93,6 +93,11 @@ def shard(
     that are. Tasks of the split "valid" keep the order of their lines; those of others are mixed.
     Raises ConfigError if a task is unknown or has no inputs, StreamError or CorpusError if an input is empty, damaged
     or of unequal sides, or others write to the same place; OutputError if shards cannot be written.
+
+    >>> shard([Task("empty", "mono", ())], "shards")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: task 'empty': no inputs; give some, or share_inputs
     """
     chosen = _chosen(tasks, names)
     lines = arguments.whole(lines, "lines", low=1)

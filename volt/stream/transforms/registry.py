@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 
 from volt.stream.transforms.transform import Transform
@@ -55,22 +55,33 @@ _HOMES = {
 }
 
 
-class _Transforms(Mapping[str, type[Transform]]):
+class _Transforms(MutableMapping[str, type[Transform]]):
     """Name → class."""
 
+    def __init__(self) -> None:
+        self._found: dict[str, str | type[Transform]] = {**_HOMES}
+
     def __getitem__(self, name: str) -> type[Transform]:
-        module, _, kind = _HOMES[name].partition(".")
-        found: type[Transform] = getattr(import_module(f"volt.stream.transforms.{module}"), kind)
+        found = self._found[name]
+        if isinstance(found, str):
+            module, _, kind = found.partition(".")
+            self._found[name] = found = getattr(import_module(f"volt.stream.transforms.{module}"), kind)
         return found
 
+    def __setitem__(self, name: str, kind: type[Transform]) -> None:
+        self._found[name] = kind
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[name]
+
     def __contains__(self, name: object) -> bool:
-        return name in _HOMES
+        return name in self._found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
+        return iter(self._found)
 
     def __len__(self) -> int:
-        return len(_HOMES)
+        return len(self._found)
 
 
 TRANSFORMS = _Transforms()
