@@ -19,6 +19,7 @@ from volt_cli.stream.import_dynamicdata import import_dynamicdata
 from volt_cli.stream.opening import open_stream
 from volt_cli.stream.run import run
 from volt_cli.stream.upkeep import cache, merge_states
+from volt_cli.stream.vocabulary import vocabulary
 
 app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
@@ -225,6 +226,7 @@ commands.add(app, "debug", debug, within="stream")
 commands.add(app, "plan", plan, within="stream")
 commands.add(app, "audit", audit, within="stream")
 commands.add(app, "trace", trace, within="stream")
+commands.add(app, "vocabulary", vocabulary, within="stream")
 commands.add(app, "schema", schema, within="stream")
 commands.add(app, "example", example, within="stream")
 commands.add(app, "import-dynamicdata", import_dynamicdata, within="stream")
