@@ -107,8 +107,9 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
 
 
 def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
-    """The chunks of the first epoch. Lines that do not depend on those beside them are computed alone."""
-    size = source.block_lines if source.joins_lines else min(source.block_lines, n_lines)
+    """The chunks of the first epoch; no more of a block than is needed, where that changes neither lines nor order."""
+    is_whole = source.joins_lines or (source.source.shuffle == "lines" and not source.permutes_late)
+    size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
         part = Part(0, start, min(size, source.n_lines - start))
         for chunk in range(n_chunks(part.n_lines, most=most_of(source, part))):
