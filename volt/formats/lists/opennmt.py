@@ -44,8 +44,8 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
     found = list(rows(path))
-    joined = not any(row.piece.endswith(SUFFIX) for row in found)  # no other spelling has "</w>" at an end
-    return lists.vocabulary_of(path, found, merges=merges, joined=joined)
+    is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in found)
+    return lists.vocabulary_of(path, found, merges=merges, joined=not is_ours)
 
 
 def recognises(path: Path, head: bytes) -> bool:
