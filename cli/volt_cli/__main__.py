@@ -15,7 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
-from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, shard, warmup
+from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, shard, translate, warmup
 from volt_cli.console import messages, say
 from volt_cli.ending import Ended, ended_by_signals
 from volt_cli.remedies import in_options
@@ -31,6 +31,8 @@ commands.add(app, "export", export.export)
 commands.add(app, "import", imports.import_)
 commands.add(app, "compare", compare.compare)
 commands.add(app, "shard", shard.shard)
+commands.add(app, "translate-input", translate.translate_input)
+commands.add(app, "translate-output", translate.translate_output)
 commands.add(app, "demo", demo.demo)
 commands.add(app, "warmup", warmup.warmup)
 app.add_typer(stream.app)

@@ -82,6 +82,22 @@ EXAMPLES = {
         "volt shard tasks/stream.yaml -o shards",
         "volt shard tasks/stream.yaml -o shards --task de_en --lines 100 --compress gz",
     ),
+    "translate-input": (
+        "volt translate-input tasks/stream.yaml --task de_en < corpus.txt > corpus.in",
+        "volt translate-input tasks/stream.yaml corpus.txt --task auto_en -o corpus.in",
+    ),
+    "translate-output": (
+        "volt translate-output tasks/stream.yaml --task de_en < corpus.in > corpus.out",
+        "volt translate-output tasks/stream.yaml corpus.in --task de_en -o corpus.out",
+    ),
+    "stream debug": (
+        "volt stream debug tasks/stream.yaml --task de_en --lines 3",
+        "volt stream debug tasks/stream.yaml --task auto_en --html auto.html",
+    ),
+    "stream vocabulary": (
+        "volt stream vocabulary tasks/stream.yaml --lines 1000 -o subwords.tsv",
+        "volt stream vocabulary tasks/stream.yaml --task de_en --lines 1000 --top 100 > de_en.tsv",
+    ),
     "stream import-dynamicdata": (
         "volt stream import-dynamicdata dynamicdata.yaml -o stream.yaml",
         "volt stream import-dynamicdata dynamicdata.yaml -o - --batch-samples 64 > stream.yaml",

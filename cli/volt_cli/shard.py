@@ -13,6 +13,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust
 from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.choosing import Settings, values_of
+from volt_cli.stream.opening import told_to_trust
 
 if TYPE_CHECKING:
     from volt.stream.config.build import Configuration
@@ -70,10 +71,8 @@ def _configuration(config: Path, settings: list[str] | None, *, trust: bool) -> 
     """The configuration. Raises ConfigError if it has no tasks."""
     from volt.stream.config.build import load_config
 
-    try:
+    with told_to_trust():
         found = load_config(config, user_code=trust, values=values_of(settings), use_shards=False)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("say user_code=True", "say --trust")) from None
     if not found.tasks:
         raise ConfigError(
             f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"

@@ -1,4 +1,4 @@
-"""`volt stream`: run, preview, plan, audit, trace, schema, example, import-dynamicdata, cache, merge-states."""
+"""`volt stream`: run, preview, debug, plan, audit, trace, vocabulary, schema, example and more."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from volt_cli.inputs import readable_config
 from volt_cli.options import Json, Rank, Seed, Trust, Workers, World
 from volt_cli.places import is_stdout
 from volt_cli.stream.choosing import Settings, TaskChoice, values_of
+from volt_cli.stream.debug import debug
 from volt_cli.stream.import_dynamicdata import import_dynamicdata
 from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
 from volt_cli.stream.run import run
 from volt_cli.stream.upkeep import cache, merge_states
+from volt_cli.stream.vocabulary import vocabulary
 
 app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
@@ -232,9 +234,11 @@ def example(
 
 commands.add(app, "run", run, within="stream")
 commands.add(app, "preview", preview, within="stream")
+commands.add(app, "debug", debug, within="stream")
 commands.add(app, "plan", plan, within="stream")
 commands.add(app, "audit", audit, within="stream")
 commands.add(app, "trace", trace, within="stream")
+commands.add(app, "vocabulary", vocabulary, within="stream")
 commands.add(app, "schema", schema, within="stream")
 commands.add(app, "example", example, within="stream")
 commands.add(app, "import-dynamicdata", import_dynamicdata, within="stream")

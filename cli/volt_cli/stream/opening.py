@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -155,10 +156,17 @@ def open_stream(
         choice.refuse(opening.config)
     else:
         given |= choice.options
-    try:
+    with told_to_trust(allow):
         stream = opening.stream(rank=there[0], world=there[1], **given)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("say user_code=True", allow)) from None
     for warning in () if quiet else warnings_of(source.source for source in stream.sources):
         say(warning, mark="warning", style="bold yellow")
     return stream
+
+
+@contextmanager
+def told_to_trust(allow: str = "say --trust") -> Iterator[None]:
+    """Say in options what to do so that code which a configuration names is run."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("say user_code=True", allow)) from None

@@ -2,7 +2,8 @@
 
 The other order, "count<TAB>piece", is read as well, though OpenNMT-py takes its counts for pieces. A list that can be
 read both ways, because all its pieces are numbers, is taken as OpenNMT-py takes it, pieces first. A count may have a
-fraction, as dynamicdata writes those of sampled text, in the other order.
+fraction, as dynamicdata writes those of sampled text, in the other order. Where pieces end in "</w>", as those that
+`volt stream vocabulary` counts, they are spelled as VOLT spells them.
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.formats.lists import shared as lists
+from volt.text.markers import SUFFIX
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
@@ -41,7 +43,9 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
-    return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
+    found = list(rows(path))
+    is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in found)
+    return lists.vocabulary_of(path, found, merges=merges, joined=not is_ours)
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from volt import arguments
 from volt.errors import StreamError
 from volt.stream.reading.source import OpenSource
-from volt.stream.running.blocks import shown_lines, trace_block
+from volt.stream.running.blocks import Traced, shown_lines, trace_block
 from volt.stream.running.chunks import Address
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
@@ -113,31 +113,32 @@ def _move(stream: Stream, n: int) -> None:
     stream.skip(n - stream.n)
 
 
-_Steps = list[tuple[str, Batch, Batch]]
+def _traced_block(source: OpenSource, address: Address, kept: Kept) -> Traced:
+    return kept.get((source.name, address), lambda: trace_block(source, address))
 
 
-def _traced_block(source: OpenSource, address: Address, kept: Kept) -> tuple[Batch, Batch, _Steps]:
-    """The lines of a block as they were read, after every transform, and before each of them."""
-
-    def compute() -> tuple[Batch, Batch, _Steps]:
-        steps: _Steps = []
-        raw, batch = trace_block(source, address, lambda *step: steps.append(step))
-        return raw, batch, steps
-
-    return kept.get((source.name, address), compute)
-
-
-def _trace(n: int, source: OpenSource, address: Address, inside: int, found: tuple[Batch, Batch, _Steps]) -> Trace:
+def _trace(n: int, source: OpenSource, address: Address, inside: int, found: Traced) -> Trace:
     """inside: how many lines of the block come before."""
-    raw, batch, steps = found
-    origin = int(batch.origins[inside])
+    origin = int(found.made.origins[inside])
     path, line = source.place_of(origin)
-    told = tuple(TraceStep(name, _with(before, origin), _with(after, origin)) for name, before, after in steps)
-    [text, *_] = _with(raw, origin)
-    [made] = batch.take([inside]).lines
+    [text, *_] = lines_with(found.raw, origin)
+    [made] = found.made.take([inside]).lines
     part = address.part
-    return Trace(n, source.name, path, line, part.epoch, part.start, address.chunk, inside, text, told, made)
+    return Trace(
+        n, source.name, path, line, part.epoch, part.start, address.chunk, inside, text, steps_of(found, origin), made
+    )
 
 
-def _with(batch: Batch, origin: int) -> tuple[str, ...]:
+def steps_of(found: Traced, origin: int) -> tuple[TraceStep, ...]:
+    """What every step made of one line.
+
+    origin: the number of the line in its source
+    """
+    return tuple(
+        TraceStep(name, lines_with(before, origin), lines_with(after, origin)) for name, before, after in found.steps
+    )
+
+
+def lines_with(batch: Batch, origin: int) -> tuple[str, ...]:
+    """The lines of a batch that one line was made into, as text."""
     return tuple(shown_lines(batch.take(batch.origins == origin)))

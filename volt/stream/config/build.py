@@ -110,7 +110,7 @@ def _found(source: Source) -> Sequence[str]:
 
 def load_config(
     path: str | Path, *, user_code: bool = True, values: Mapping[str, object] | None = None, split: Split = "train",
-    tasks: Sequence[str] | None = None, use_shards: bool = True,
+    tasks: Sequence[str] | None = None, use_shards: bool = True, check_files: bool = True,
 ) -> Configuration:  # fmt: skip
     """Read and check a configuration file. Raises ConfigError that names the line of every fault.
 
@@ -119,11 +119,12 @@ def load_config(
     split: "train" for what is mixed in training; "valid" for the tasks of that split, each line once, without noise
     tasks: the names of those tasks that are wanted alone; for "valid", they may be of any split
     use_shards: whether tasks are read from the folder that `shards` names; `volt shard`, which writes it, does not
+    check_files: whether files of sources, tasks and shards are looked for, which are not read where text is translated
     """
     choice = Choice.of(split, tasks)
     document = read(path, values=values)
     return _Builder(
-        document, Path(path).parent, choice, check_files=True, user_code=user_code, use_shards=use_shards
+        document, Path(path).parent, choice, check_files=check_files, user_code=user_code, use_shards=use_shards
     ).configuration()
 
 

@@ -58,7 +58,7 @@ def chosen(
     others: the sources that are no tasks
     """
     if not notes.found:
-        _check(tuple(task for task, _ in tasks), choice, notes)
+        _check([task for task, _ in tasks], [source.name for source in others], choice, notes)
     picked = [source for task, source in tasks if choice.takes(task)]
     if choice.split == "valid":
         found = [as_validation(source) for source in picked]
@@ -70,10 +70,14 @@ def chosen(
     return found
 
 
-def _check(tasks: Sequence[Task], choice: Choice, notes: Notes) -> None:
+def _check(tasks: Sequence[Task], others: Sequence[str], choice: Choice, notes: Notes) -> None:
+    """others: the names of the sources that are no tasks"""
     known = {task.name: task for task in tasks}
     for name in choice.names or ():
-        if name not in known:
+        if name in others:
+            remedy = near(name, [*known]) if known else "the file has none"
+            notes.add(("sources", name), f"is a source, and no task; {remedy}")
+        elif name not in known:
             notes.add(("tasks",), f"no task {name!r}; {near(name, [*known]) if known else 'the file has none'}")
         elif choice.split == "train" and known[name].split == "valid":
             notes.add(("tasks", name), "is of split valid, not train; say split='valid'")

@@ -22,6 +22,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,14 +135,28 @@ def _fields(batch: Batch) -> dict[int, int]:
     return dict(Counter(batch.take(np.arange(min(N_SAMPLED, len(batch)))).n_fields.tolist()))
 
 
-def trace_block(source: OpenSource, address: Address, watch: Watch) -> tuple[Batch, Batch]:
-    """Compute a chunk once more: the lines as they were read, and what they became.
+class Traced(NamedTuple):
+    """What has become of a chunk, step by step.
 
-    watch: is called at every step with its name, what went in and what came out of it
+    raw: its lines as they were read.
+    steps: for each step its name, what went in and what came out, as far as there were lines left.
+    made: the lines after all steps.
+    faults: the lines that were unfit.
     """
+
+    raw: Batch
+    steps: list[tuple[str, Batch, Batch]]
+    made: Batch
+    faults: tuple[Fault, ...]
+
+
+def trace_block(source: OpenSource, address: Address) -> Traced:
+    """Compute a chunk once more, and keep what goes into every step and comes out of it."""
     raw, _ = _rows(source, address)
-    batch, _ = transformed(_Run(source, address, watch=watch))
-    return raw, batch
+    steps: list[tuple[str, Batch, Batch]] = []
+    run = _Run(source, address, watch=lambda *step: steps.append(step))
+    made, _ = transformed(run)
+    return Traced(raw, steps, made, tuple(run.faults))
 
 
 def _read(source: OpenSource, part: Part) -> tuple[Batch, dict[int, str]]:

@@ -32,6 +32,7 @@ from volt.stream.transforms.transform import (
     joins_lines,
     keeps_lines,
     settled,
+    special_tokens,
     undone,
 )
 
@@ -80,6 +81,10 @@ class Choice(ConfiguredTransform):
     def undone(self) -> Transform | None:
         """What undoes the variant with the greatest weight."""
         return _in_a_row(undone(self._heaviest))
+
+    def special_tokens(self) -> tuple[str, ...]:
+        """The tokens that any of the variants adds to lines."""
+        return special_tokens(self._transforms)
 
     @property
     def _heaviest(self) -> tuple[Transform, ...]:

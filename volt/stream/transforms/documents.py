@@ -72,6 +72,10 @@ class Documents(ConfiguredTransform):
     def settled(self) -> None:
         """None: each line stands alone where each is kept."""
 
+    def special_tokens(self) -> tuple[str, ...]:
+        """The separator, which a vocabulary of documents needs."""
+        return tuple(self.separator.split())
+
     def _starts(self, batch: Batch, chance: Chance) -> Longs:
         """Where documents start."""
         from volt.kernels.documents import find_starts

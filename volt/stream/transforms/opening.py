@@ -20,7 +20,15 @@ from typing import Any, TypeVar
 
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.transform import Transform, is_compiled, joins_lines, keeps_lines, settled, undone
+from volt.stream.transforms.transform import (
+    Transform,
+    is_compiled,
+    joins_lines,
+    keeps_lines,
+    settled,
+    special_tokens,
+    undone,
+)
 
 T = TypeVar("T")
 Call = Callable[[Batch, Chance], Batch]
@@ -129,6 +137,10 @@ class Opened:
     def undone(self) -> Transform | None:
         """What undoes the transform; its files are not loaded."""
         return next(iter(undone([self.transform])), None)
+
+    def special_tokens(self) -> tuple[str, ...]:
+        """The tokens that the transform adds to lines."""
+        return special_tokens([self.transform])
 
     def signature(self) -> dict[str, Any]:
         """All that the result depends on."""

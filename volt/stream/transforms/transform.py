@@ -166,6 +166,22 @@ def undone(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     return tuple(transform for transform in found if transform is not None)
 
 
+def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
+    """The tokens that transforms add to lines, such as tags, each once.
+
+    >>> from volt.stream.transforms.tags_and_fields import Tag
+    >>> special_tokens([Tag(text="[BT] <de>"), Tag(text="[BT]")])
+    ('[BT]', '<de>')
+    """
+    found = [
+        token
+        for transform in transforms
+        if hasattr(transform, "special_tokens")
+        for token in transform.special_tokens()
+    ]
+    return tuple(dict.fromkeys(found))
+
+
 def _name_of(value: object) -> str:
     """A stable name for functions and other objects, without the address that repr() shows."""
     named = getattr(value, "__qualname__", None)

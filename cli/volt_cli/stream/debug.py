@@ -1,0 +1,129 @@
+"""`volt stream debug`: what every step of a task does to its first lines, before and after side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volt.errors import shown_path
+from volt.text.layout import packed
+from volt_cli.console import output, print_json, show
+from volt_cli.options import Config, Trust
+from volt_cli.places import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
+from volt_cli.stream.choosing import TaskChoice
+from volt_cli.stream.opening import open_stream
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from volt.stream.checking.debug import DebugLine, Fields
+    from volt.stream.checking.trace import TraceStep
+
+_NAME_WIDTH = 16  # columns; longer names break behind "_"
+_NEXT_FIELD = "⇥ "  # before the second field of a line, and before each behind it
+
+
+def debug(
+    config: Config,
+    choice: TaskChoice,
+    lines: Annotated[int, typer.Option(metavar="N", min=1, help="How many lines of each task or source.")] = 20,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page instead, or - for stdout.")] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
+    trust: Trust = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line on stdout.")] = False,
+) -> None:
+    """Show what every step does to the first lines of a task: before and after, side by side.
+
+    Lines that are dropped are shown as well, with the step that drops them. Tokens that a step takes away or makes are
+    coloured; where there is no colour, they stand in [-…-] and {+…+}.
+    """
+    from volt.stream.checking.debug import debugged
+
+    check_one_for_stdout(json=as_json, html=is_stdout(html))
+    check_places([html], [config])
+    with open_stream(config, choice, user_code=trust, n_workers=0) as stream:
+        check_places([html], stream.files)
+        found = debugged(stream, n_lines=lines)
+        if as_json:
+            for line in found:
+                print_json(line.to_json())
+        if html is not None:
+            _write_page([*found], config, html)
+        elif not as_json:
+            is_plain = output().color_system is None
+            for number, line in enumerate(found):
+                show(*[""] * bool(number), *_parts(line, changed=changed, is_plain=is_plain))
+
+
+def _write_page(lines: Sequence[DebugLine], config: Path, place: Path) -> None:
+    from volt.stream.checking.debug_page import debug_page
+
+    write_bytes(debug_page(lines, title=shown_path(config)).encode(), place)
+    say_written(place)
+
+
+def _parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
+    """A line's place, the table of its steps, and what is wrong with it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    yield Text.assemble((line.source, "bold"), (f"  {line.path}:{line.line}", "dim"))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=True)
+    table.add_column("step", style="cyan", overflow="fold")
+    table.add_column("before", overflow="fold", ratio=1)
+    table.add_column("after", overflow="fold", ratio=1)
+    for step in line.steps:
+        if not changed or step.before != step.after:
+            name = "_\n".join(packed(step.name.split("_"), _NAME_WIDTH, gap="_"))
+            table.add_row(Text(name), *_cells(step, fate=line.fate or "dropped", is_plain=is_plain))
+    if not line.steps or (changed and not table.rows):
+        table.add_row(Text("read"), _lines([_unmarked(line.raw)]), _lines([*map(_unmarked, line.text)]))
+    yield table
+    for fault in line.faults:
+        yield Text(f"unfit: {fault}", style="red")
+
+
+def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
+    """What a step has made of one line: the texts before and after. fate: what stands for no text"""
+    from rich.text import Text
+
+    from volt.stream.checking.debug import compared
+
+    if step.before == step.after:
+        return Text("as it was", style="dim"), Text("")
+    before, after = compared(step)
+    left = _lines([_shown(fields, "red", "[-{}-]" if is_plain else "") for fields in before])
+    right = _lines([_shown(fields, "bold green", "{{+{}+}}" if is_plain else "") for fields in after])
+    return left, right if step.after else Text(fate, style="bold red")
+
+
+def _lines(texts: Sequence[Text]) -> Text:
+    from rich.text import Text
+
+    return Text("\n").join(texts)
+
+
+def _unmarked(line: str) -> Text:
+    """A line with no token marked."""
+    from volt.stream.checking.debug import plain
+
+    return _shown(plain([line])[0], "", "")
+
+
+def _shown(fields: Fields, style: str, mark: str) -> Text:
+    """A line, field by field. style, mark: of tokens that are changed"""
+    from rich.text import Text
+
+    made = Text()
+    for number, tokens in enumerate(fields):
+        made.append(f"\n{_NEXT_FIELD}" if number else "", style="dim")
+        for place, (is_changed, run) in enumerate(groupby(tokens, key=lambda token: token.is_changed)):
+            text = " ".join(token.text for token in run)
+            made.append(" " if place else "")
+            made.append(mark.format(text) if mark and is_changed and text else text, style=style if is_changed else "")
+    return made

@@ -1,0 +1,110 @@
+"""The tokens of a stream, counted on both sides: the subword vocabulary of a mixture of tasks, as a file.
+
+    count, tab, subword        most frequent first; of equal counts, in the order of the subwords' bytes
+
+Tokens are what stands between spaces in the fields 1 and 2. Those that transforms add, such as language tags, are in
+the vocabulary even where no line has had one.
+
+>>> import tempfile
+>>> from volt.stream.reading.source import Source
+>>> from volt.stream.transforms.tags_and_fields import Tag
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"lo w\\tlo\\n") and file.flush()
+...     source = Source("words", (file.name,), epochs=1, transforms=(Tag(text="<2de>"),))
+...     found = count_subwords(Stream([source]))
+>>> found.to_bytes()
+b'2\\tlo\\n1\\t<2de>\\n1\\tw\\n'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from io import BytesIO
+
+import numpy as np
+import polars as pl
+
+from volt import arguments
+from volt.count.word_counts import CountedPart, summed
+from volt.display import counted
+from volt.forks import about_to_use_polars
+from volt.stream.running.stream import Stream
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.fields import N_SIDES
+from volt.stream.transforms.transform import special_tokens
+
+N_LINES = 1_000_000
+_WORD, _COUNT = pl.col("word"), pl.col("count")
+_SPACE_TO_END = bytes.maketrans(b" ", b"\n")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubwordCounts:
+    """How often each token has come.
+
+    table: columns word and count (Int64, 1 at least), in the order of the file.
+    special: the tokens that transforms add, all of which the table has.
+    n_lines: how many lines were counted.
+    """
+
+    table: pl.DataFrame
+    special: tuple[str, ...]
+    n_lines: int
+
+    def __repr__(self) -> str:
+        return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
+
+    def top(self, n: int) -> SubwordCounts:
+        """The n most frequent tokens, among them all special ones, which come first where they are more than n.
+
+        >>> table = pl.DataFrame({"word": ["a", "b", "<de>"], "count": [5, 2, 1]})
+        >>> SubwordCounts(table, ("<de>",), 9).top(2).table["word"].to_list()
+        ['a', '<de>']
+        """
+        is_special = _WORD.is_in(self.special)
+        n_others = max(0, arguments.whole(n, "n", low=1) - len(self.special))
+        return replace(self, table=self.table.filter(is_special | ((~is_special).cum_sum() <= n_others)))
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        room = BytesIO()
+        self.table.select(_COUNT, _WORD).write_csv(room, include_header=False, separator="\t", quote_style="never")
+        return room.getvalue()
+
+
+def count_subwords(
+    stream: Stream, *, n_lines: int = N_LINES, progress: Callable[[int], object] | None = None
+) -> SubwordCounts:
+    """Count the tokens of a stream's next lines, on both sides.
+
+    stream: of text or of ids; it is read
+    n_lines: how many lines, or as many as there are before the end
+    progress: called with the number of lines that have been counted
+    """
+    arguments.instance(stream, Stream, "stream")
+    n_lines, first = arguments.whole(n_lines, "n_lines", low=1), stream.n
+    about_to_use_polars()
+    total = summed(_parts(stream, n_lines, arguments.function(progress, "progress"))).table
+    special = special_tokens(transform for source in stream.sources for transform in source.source.transforms)
+    missing = pl.DataFrame({"word": special, "count": [1] * len(special)}, schema=total.schema)
+    table = pl.concat([total, missing.join(total, on="word", how="anti")])
+    return SubwordCounts(table.sort(_COUNT, _WORD, descending=[True, False]), special, stream.n - first)
+
+
+def _parts(stream: Stream, n_lines: int, progress: Callable[[int], object] | None) -> Iterator[CountedPart]:
+    """The counts of block after block."""
+    first = stream.n
+    for data in stream.blocks(limit=n_lines):
+        lines = Column.cut(data)
+        yield from map(_counted, Batch((), lines, np.arange(len(lines))).split(N_SIDES).columns)
+        if progress:
+            progress(stream.n - first)
+
+
+def _counted(column: Column) -> CountedPart:
+    """The tokens of one field."""
+    tokens = Column.cut(column.text().tobytes().translate(_SPACE_TO_END))
+    words = pl.Series("word", pl.from_arrow(tokens.take(tokens.sizes > 0).to_arrow()), pl.String)
+    return CountedPart(words.value_counts().cast({"count": pl.Int64}), 0, 0, 0)
