@@ -96,6 +96,29 @@ STEPS = """
 - {user: {file: mine.py, function: same}}
 - {multiply: 2}
 - keep_fields: [1, 2]
+- {lang_prefix_both: {src_lang: a, tgt_lang: b}}
+- {sentencepiece: {model: unigram.model}}
+- {drop: {rate: 0.3}}
+- reorder
+- {switchout: {vocabulary: c.volt, rate: 0.3}}
+- {insertion: {vocabulary: c.volt, rate: 0.3}}
+- {wb_noise: {vocabulary: unigram.model, rate: 0.3}}
+- {morfessor_em: {model: em.txt}}
+- {morfessor_em_taboo_reordered: {model: em.txt}}
+- join_pieces
+- {morfessor_em: {model: em.txt, theta: .inf}}
+- {encode: {vocabulary: c.volt, to: ids, fields: [1]}}
+- {drop: {rate: 0.3}}
+- {switchout: {vocabulary: c.volt, rate: 0.3, fields: [1]}}
+- {filter_too_long: 500}
+"""
+MONO = """
+- duplicate_mono
+- {deterministic_segmentation: words.txt}
+- keep_fields: [1]
+- {morfessor_em_taboo: {model: em.txt}}
+- keep_fields: [1]
+- {taboo: {model: em.txt, segmenter: morfessor}}
 """
 
 
@@ -122,7 +145,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dict[str
         return call
 
     with monkeypatch.context() as patch:
-        for loop in {*JOBS["stream"], *JOBS["steps"]}:
+        for loop in {*JOBS["stream"], *JOBS["steps"], *JOBS["tokens"]}:
             module, name = loop.place.split(".")
             patch.setattr(import_module(f"volt.kernels.{module}"), name, watched(loop.place, loop.kernel))
         act()
@@ -146,9 +169,15 @@ sources:
   table: {{path: a.jsonl, columns: {{src: src, tgt: tgt, id: id}}, epochs: 2}}
 ends: drop
 transforms:{STEPS}""")
-    used = seen(monkeypatch, lambda: list(Stream.from_config("stream.yaml")))
-    ready = seen(monkeypatch, lambda: compile_kernels("stream", "steps"))
-    assert set(TRANSFORMS) <= set(re.findall(r"\w+", STEPS))
-    assert {loop.place for loop in JOBS["steps"]} <= set(used)
+    pieces = "".join(f"{3 - n % 2}.5\t{piece}\n" for n, piece in enumerate("▁abcdefghijklmnopqrstuvwxyz"))
+    Path("em.txt").write_text(pieces)
+    words = [f"low{n}" for n in range(5000)]  # more than a new table has room for
+    Path("words.txt").write_text("".join(f"{word}\tlo {word[2:]}\n" for word in words))
+    Path("mono.txt").write_text("".join(f"{word} low1\n" for word in words))
+    Path("mono.yaml").write_text(f"sources: {{one: {{path: mono.txt, epochs: 1}}}}\ntransforms:{MONO}")
+    used = seen(monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")])
+    ready = seen(monkeypatch, lambda: compile_kernels("stream", "steps", "tokens"))
+    assert set(TRANSFORMS) <= set(re.findall(r"\w+", STEPS + MONO))
+    assert {loop.place for job in ("steps", "tokens") for loop in JOBS[job]} <= set(used)
     for place, types in used.items():
         assert types <= ready[place], place

@@ -1,7 +1,7 @@
 """Says which compiled loops are ready, and makes others so. They are compiled once per machine and version.
 
 A job is what a command does; each needs some of the loops. A loop is compiled, or loaded from disk, by a call with next
-to no data (`volt.kernels.samples`, `column_samples`, `token_samples`).
+to no data (the modules whose names end in `samples`).
 
 >>> compile_kernels("learn")
 >>> missing("learn")
@@ -13,9 +13,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-from volt.kernels import column_samples, samples, token_samples
+from volt.kernels import column_samples, samples, token_samples, word_samples
 
 Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens"]
+_SAMPLES = samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES | word_samples.SAMPLES
 
 
 class Loop(NamedTuple):
@@ -72,6 +73,8 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("tokens.count_tokens", 0.2), Loop("tokens.cut_tokens", 0.3), Loop("tokens.write_tokens", 0.5),
         Loop("token_noise.count_hits", 0.2), Loop("token_noise.hit_tokens", 0.2),
         Loop("token_noise.reorder_tokens", 0.2), Loop("token_noise.toggle_marks", 0.6),
+        Loop("segmentations.find_words", 0.4), Loop("segmentations.enter_types", 0.1),
+        Loop("segmentations.choose", 0.2), Loop("best_paths.best_paths", 0.6),
     ),
 }  # fmt: skip
 
@@ -93,7 +96,7 @@ def compile_kernels(*jobs: Job) -> None:
 
 def compile_loop(place: str) -> None:
     """Compile the loop at this place, or load it from the disk."""
-    (samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES)[place]()
+    _SAMPLES[place]()
 
 
 def _loops(*jobs: Job) -> list[Loop]:
