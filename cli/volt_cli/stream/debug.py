@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import shown_path
-from volt.text.layout import packed
+from volt.text.layout import Entry, packed
 from volt_cli.console import output, print_json, show
 from volt_cli.options import Config, Trust
 from volt_cli.places import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
@@ -57,7 +57,7 @@ def debug(
         elif not as_json:
             is_plain = output().color_system is None
             for number, line in enumerate(found):
-                show(*[""] * bool(number), *_parts(line, changed=changed, is_plain=is_plain))
+                show(*[""] * bool(number), *line_parts(line, changed=changed, is_plain=is_plain))
 
 
 def _write_page(lines: Sequence[DebugLine], config: Path, place: Path) -> None:
@@ -67,12 +67,12 @@ def _write_page(lines: Sequence[DebugLine], config: Path, place: Path) -> None:
     say_written(place)
 
 
-def _parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
+def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
     """A line's place, the table of its steps, and what is wrong with it."""
     from rich.table import Table
     from rich.text import Text
 
-    yield Text.assemble((line.source, "bold"), (f"  {line.path}:{line.line}", "dim"))
+    yield Entry(f"{line.source}  ", [f"{line.path}:{line.line}"], style="dim", label_style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=True)
     table.add_column("step", style="cyan", overflow="fold")
     table.add_column("before", overflow="fold", ratio=1)
@@ -85,7 +85,7 @@ def _parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Render
         table.add_row(Text("read"), _lines([_unmarked(line.raw)]), _lines([*map(_unmarked, line.text)]))
     yield table
     for fault in line.faults:
-        yield Text(f"unfit: {fault}", style="red")
+        yield Entry("unfit  ", fault.split(" "), style="red", label_style="bold red")
 
 
 def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
@@ -119,11 +119,13 @@ def _shown(fields: Fields, style: str, mark: str) -> Text:
     """A line, field by field. style, mark: of tokens that are changed"""
     from rich.text import Text
 
+    from volt_cli.safe_console import harmless
+
     made = Text()
     for number, tokens in enumerate(fields):
         made.append(f"\n{_NEXT_FIELD}" if number else "", style="dim")
         for place, (is_changed, run) in enumerate(groupby(tokens, key=lambda token: token.is_changed)):
-            text = " ".join(token.text for token in run)
+            text = harmless(" ".join(token.text for token in run))  # as it will be shown, for its width
             made.append(" " if place else "")
             made.append(mark.format(text) if mark and is_changed and text else text, style=style if is_changed else "")
     return made
