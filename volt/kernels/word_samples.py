@@ -30,7 +30,7 @@ def _find_words() -> None:
 def _enter_types() -> None:
     from volt.kernels.segmentations import enter_types
 
-    enter_types(np.zeros(1, np.uint64), np.int64(1), longs(0, 0))
+    enter_types(np.zeros(1, np.uint64), np.int64(1), longs(0, 0))  # type: ignore[arg-type]
 
 
 def _choose() -> None:

@@ -15,7 +15,7 @@ from volt_cli.console import output, print_json, show
 from volt_cli.options import Config, Trust
 from volt_cli.places import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
 from volt_cli.stream.choosing import TaskChoice
-from volt_cli.stream.opening import open_stream
+from volt_cli.stream.opening import Opening, open_stream
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -46,7 +46,7 @@ def debug(
 
     check_one_for_stdout(json=as_json, html=is_stdout(html))
     check_places([html], [config])
-    with open_stream(config, choice, user_code=trust, n_workers=0) as stream:
+    with open_stream(Opening(config), choice, user_code=trust, n_workers=0) as stream:
         check_places([html], stream.files)
         found = debugged(stream, n_lines=lines)
         if as_json:

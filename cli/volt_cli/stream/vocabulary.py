@@ -12,7 +12,7 @@ from volt_cli.console import Phases, loading, prepare_kernels
 from volt_cli.options import Config, Quiet, Trust, Workers
 from volt_cli.places import check_place, check_places, is_stdout, say_written, write_bytes
 from volt_cli.stream.choosing import TaskChoice
-from volt_cli.stream.opening import open_stream
+from volt_cli.stream.opening import Opening, open_stream
 
 
 def vocabulary(
@@ -43,7 +43,9 @@ def vocabulary(
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
-    with open_stream(config, choice, user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
+    with open_stream(
+        Opening(config), choice, user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet
+    ) as stream:
         check_places([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             found = count_subwords(stream, n_lines=lines, progress=advance)
