@@ -292,7 +292,9 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
 MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary",
                 "Trace", "DebugLine", "SubwordCounts", "TransportPlan", "Batch", "Column", "Transform", "FORMATS", "LineFault")  # fmt: skip
 CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
-CALLS |= {f"transform {name}": kind for name, kind in TRANSFORMS.items()}
+CALLS |= {
+    f"transform {name}": kind for name, kind in TRANSFORMS.items() if name != "duplicate_mono"
+}  # it has no options
 REST["transform user"] = {"function": "low"}
 METHODS: dict[str, Callable[[Any], object]] = {
     **{f"Encoder.{name}": getattr(ENCODER, name) for name in (

@@ -100,7 +100,7 @@ NoUserCode = Annotated[
     bool, typer.Option("--no-user-code", help="Refuse configurations that name Python files to run.")
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Run the Python files that the configuration names.")]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="Instead of the configuration's.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help="Instead of the configuration's.")]
 Workers = Annotated[
     int | None,
     typer.Option(

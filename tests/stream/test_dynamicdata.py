@@ -12,6 +12,7 @@ from volt.errors import ConfigError
 from volt.stream.config.build import parse_config
 from volt.stream.config.dynamicdata import PARAMETERS, imported
 from volt.stream.config.dynamicdata_models import OldInput, OldShard, OldTask, OldTrain
+from volt.stream.config.schema import transform_schema
 from volt.stream.config.yaml import parse
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.transforms.registry import TRANSFORMS
@@ -206,7 +207,7 @@ def test_every_key_of_the_original_is_known() -> None:
     assert set(OldInput.model_fields) == {"src", "tgt", "trg", "mono", "task", "size"}
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
 def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> None:
     """A schedule in minibatches becomes one in batches, which counts the samples that they have."""
@@ -216,3 +217,11 @@ def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> 
     new = imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o", batch_samples=size).text
     weight = parse_config(new, path="n").sources[0].weight
     assert weight.points == tuple(zip([0, *(point * size for point in points)], weights, strict=True))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS)
+def test_every_parameter_is_an_option_of_its_transforms(parameter: str) -> None:
+    """What a parameter is called here is an option of each transform that takes it, of those that there are."""
+    for name, option in PARAMETERS[parameter].items():
+        if name in TRANSFORMS:
+            assert option in transform_schema(name)["properties"]

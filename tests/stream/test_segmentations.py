@@ -198,3 +198,17 @@ def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
     """When the transform is made."""
     with pytest.raises(ConfigError):
         MorfessorEm(Path("m"), **options)  # type: ignore[arg-type]
+
+
+def test_a_configuration_names_them(tmp_path: Path, lexicon: Path) -> None:
+    """Files are found beside the configuration, and the first option needs no name; faults name the line."""
+    (tmp_path / "text.txt").write_text("▁undo\n▁redo\n")
+    (tmp_path / "table.tsv").write_text("▁undo\t▁un do\n▁redo\n")
+    head = "sources:\n  a:\n    path: text.txt\n    epochs: 1\n    shuffle: none\n    transforms:\n"
+    config = tmp_path / "stream.yaml"
+    config.write_text(f"{head}    - morfessor_em: {lexicon.name}\n    - join_pieces\n")
+    with Stream.from_config(config) as stream:
+        assert list(stream) == ["undo", "redo"]
+    config.write_text(f"{head}    - deterministic_segmentation: table.tsv\n")
+    with pytest.raises(ConfigError, match=r"stream.yaml:7: .*table.tsv:2: '▁redo' is not"):
+        Stream.from_config(config)

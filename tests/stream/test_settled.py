@@ -35,6 +35,8 @@ STAY = {
     "decode",
     "spm_decode",
     "join_pieces",
+    "duplicate_mono",
+    "lang_prefix_both",
 }
 LINES = ["The low lower newest\tDas low!", "", "low\t", "newest lowest low low"]
 NOISE_AND_FILTERS: list[Transform] = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streams import write_lines
@@ -10,6 +12,7 @@ from streams import write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.config.build import load_config, parse_config
 from volt.stream.running.stream import Stream
+from volt.stream.tasks.task import Task
 
 HEAD = """\
 schedule:
@@ -126,6 +129,43 @@ def test_faults_of_tasks_are_told_together() -> None:
     with pytest.raises(ConfigError) as error:
         parse_config(text)
     assert [line.split(":")[1] for line in str(error.value).split("\n")] == ["8", "9", "10"]
+
+
+def test_a_fault_elsewhere_makes_no_others() -> None:
+    """Where a key is unknown, transforms are still looked at with what their task and the defaults say."""
+    with pytest.raises(ConfigError) as error:
+        parse_config("sed: 1\n" + task("transforms: [length]") + "defaults: {length: {max: 9}}\n")
+    assert str(error.value) == "stream.yaml:1: sed: unknown key; did you mean seed?"
+    with pytest.raises(ConfigError) as error:
+        parse_config("sed: 1\n" + task("transforms: [length]") + "defaults: {length: {max: x}}\n")
+    assert [line.split(":")[1] for line in str(error.value).split("\n")] == ["1", "10"]
+
+
+def test_shards_are_read_where_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task reads its shards, or those that it shares, and not its inputs; what is wrong with them has a line."""
+
+    def read_manifest(folder: Path, task: Task) -> SimpleNamespace:
+        if task.name == "auto":
+            raise StreamError(f"{folder}: has no shards of auto; run volt shard s.yaml")
+        told = [str(folder / f"{task.name}.{number}.{side}") for number in range(2) for side in task.sides]
+        return SimpleNamespace(sides=task.sides, paths=tuple(told))
+
+    monkeypatch.setitem(sys.modules, "volt.stream.tasks.shard_folder", SimpleNamespace(read_manifest=read_manifest))
+    text = HEAD + "  again: {type: para, share_inputs: de_en}\nshards: made\n"
+    (tmp_path / "s.yaml").write_text(text)
+    told, made = load_config(tmp_path / "s.yaml"), tmp_path / "made"
+    shards = tuple(f"{made}/de_en.{number}.{side}" for number in range(2) for side in ("src", "tgt"))
+    assert [(source.name, source.names, source.paths) for source in told.sources] == [
+        (name, ("src", "tgt"), shards) for name in ("de_en", "again")
+    ]
+    assert told.shards == made
+    with pytest.raises(ConfigError, match=r"a.de: no such file"):
+        load_config(tmp_path / "s.yaml", use_shards=False)
+    (tmp_path / "s.yaml").write_text(text.replace("shards:", MONO + "shards:"))
+    with pytest.raises(
+        ConfigError, match=r"s.yaml:9: tasks.auto: .*made: has no shards of auto; run volt shard s.yaml"
+    ):
+        load_config(tmp_path / "s.yaml")
 
 
 def test_files_of_tasks_are_looked_for(tmp_path: Path) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,10 +20,8 @@ from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Input
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Upper
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.task_sides import LangPrefixBoth
 
 MIX = """\
 seed: 3
@@ -40,47 +37,10 @@ tasks:
     transforms: [lower: [tgt]]
   auto: {type: mono, inputs: {ted: {mono: "ted.*"}}, weight: [3, 0, 1], transforms: [multiply: 2]}
   auto2: {type: mono, share_inputs: auto, weight: 1, transforms: [upper]}
-  dev: {type: para, split: valid, inputs: {dev: {src: c.de, tgt: c.en}}, transforms: [lower, noise]}
+  dev: {type: para, split: valid, inputs: {dev: {src: c.de, tgt: c.en}}, transforms: [lower, typos]}
 """
 WEIGHTS = {"de_en": (1.0, 2.0, 0.5), "auto": (3.0, 0.0, 1.0), "auto2": (1.0, 1.0, 1.0)}
 POINTS = (0, 150, 360)  # 25 and 60 updates of 2 batches of 3 samples
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """Adds a tag that is drawn, and is off at validation."""
-
-    name: str = "noise"
-
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
-        """The lines, each with a tag."""
-        tags = chance.integers(batch.origins, 10)
-        return batch.map(lambda line: f"{line}{tags[0]}")
-
-    def settled(self) -> None:
-        """Nothing takes its place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Languages:
-    """Knows the languages of its task."""
-
-    src_lang: str
-    tgt_lang: str
-    extra_prefix: str | None = None
-    name: ClassVar[str] = "languages"
-    from_task: ClassVar[tuple[str, ...]] = ("src_lang", "tgt_lang", "extra_prefix")
-
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
-        """The lines as they are."""
-        return batch
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transforms of these tests have names in configurations."""
-    monkeypatch.setitem(TRANSFORMS, "noise", Noise)
-    monkeypatch.setitem(TRANSFORMS, "languages", Languages)
 
 
 @pytest.fixture
@@ -196,12 +156,12 @@ def steps_of(text: str, step: str, **options: Any) -> tuple[Any, ...]:
 def test_a_transform_knows_its_task() -> None:
     """Options that a transform takes from its task need not be given, and are those of the step where they are."""
     spoken = "src_lang: de, tgt_lang: en, "
-    assert steps_of(spoken, "languages") == (Languages("de", "en"),)
-    assert steps_of(spoken + "extra_prefix: <BT>, ", "languages") == (Languages("de", "en", "<BT>"),)
-    assert steps_of(spoken, "languages: {tgt_lang: fr}") == (Languages("de", "fr"),)
+    assert steps_of(spoken, "lang_prefix_both") == (LangPrefixBoth("de", "en"),)
+    assert steps_of(spoken + "extra_prefix: <BT>, ", "lang_prefix_both") == (LangPrefixBoth("de", "en", "<BT>"),)
+    assert steps_of(spoken, "lang_prefix_both: {tgt_lang: fr}") == (LangPrefixBoth("de", "fr"),)
     assert steps_of(spoken, "lower") == (Lower(),)
-    with pytest.raises(ConfigError, match=r"tasks.t.transforms\[1\]: key 'tgt_lang' is missing; give it"):
-        steps_of("src_lang: de, ", "languages")
+    with pytest.raises(ConfigError, match=r"tasks.t.transforms\[1\]: tgt_lang: is missing; give it here"):
+        steps_of("src_lang: de, ", "lang_prefix_both")
 
 
 def test_a_step_says_more_than_the_defaults() -> None:
@@ -231,7 +191,7 @@ def mixes(draw: st.DrawFn) -> tuple[list[int], int, int, list[list[float]]]:
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(mixes(), st.sampled_from(["samples", "batches", "updates"]))
 def test_schedules_are_exact_at_their_points(mix: tuple[list[int], int, int, list[list[float]]], unit: str) -> None:
     """Whatever the unit, weights change at the very sample, and a naive sum of shares is kept within one sample."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ArgumentError, ConfigError
@@ -43,6 +43,7 @@ def test_a_text_without_places_is_never_touched(text: str) -> None:
         assert expanded(text, path="a") == Expanded(text)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(["a: {{x}}", "b", "{% if x %}", "{% endif %}", "{{x}}: 1", "  {{x}}{{x}}", ""])))
 def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
     """Lines of the text are in the order of those of the template that they come from, and are theirs, filled in."""

@@ -117,8 +117,8 @@ def test_reorder_moves_as_far_as_it_may() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 2.0])
 def test_the_number_of_tokens_follows_the_temperature(temperature: float) -> None:
-    """Of 20,000 lines of five tokens, as many lose k as the law says (χ², p > 0.0001)."""
-    done = Drop(temperature)(id_batch([range(5)] * 20_000), Chance(1, 2)).column(1)
+    """Of 5,000 lines of five tokens, as many lose k as the law says (χ², p > 0.0001)."""
+    done = Drop(temperature)(id_batch([range(5)] * 5_000), Chance(1, 2)).column(1)
     weights = {k: exp(-temperature * k) for k in range(5)}
     law: dict[object, float] = {k: weight / sum(weights.values()) for k, weight in weights.items()}
     assert chi_squared(Counter((5 - done.sizes).tolist()), law) < LEAST_LIKELY[4]
@@ -126,14 +126,14 @@ def test_the_number_of_tokens_follows_the_temperature(temperature: float) -> Non
 
 def test_every_set_of_tokens_is_as_likely() -> None:
     """Of lines that lose two tokens of five, each pair goes equally often (χ², p > 0.0001)."""
-    done = ids_of(Drop(temperature=0.0)(id_batch([range(5)] * 20_000), Chance(3, 4)).column(1))
+    done = ids_of(Drop(temperature=0.0)(id_batch([range(5)] * 5_000), Chance(3, 4)).column(1))
     found = Counter[object](tuple(line) for line in done if len(line) == 3)
     assert chi_squared(found, dict.fromkeys(combinations(range(5), 3), 0.1)) < LEAST_LIKELY[9]
 
 
 def test_the_rate_is_that_of_each_token() -> None:
-    """Of 100,000 tokens, as many go as the rate says, at each place, within five standard deviations."""
-    n, rate = 10_000, 0.1
+    """Of 20,000 tokens, as many go as the rate says, at each place, within five standard deviations."""
+    n, rate = 2_000, 0.1
     done = ids_of(Drop(rate=rate)(id_batch([range(10)] * n), Chance(1, 2)).column(1))
     left = Counter(token for line in done for token in line)
     assert all(abs(n - left[token] - n * rate) < 5 * (n * rate * (1 - rate)) ** 0.5 for token in range(10))

@@ -63,14 +63,24 @@ def overlong(text: bytes, most: int, *, before: int = 0) -> int:
     return -1
 
 
-def long_line_error(path: str, line: int, most: int) -> CorpusError:
+class LongLineError(CorpusError):
+    """A line has more bytes than are read. found: where it is; what to do depends on who reads."""
+
+    def __init__(self, found: str) -> None:
+        self.found = found
+        super().__init__(f"{found}; cut it, or pass a larger max_line=N, or max_line=None")
+
+    def __reduce__(self) -> tuple[type[LongLineError], tuple[str]]:
+        return LongLineError, (self.found,)
+
+
+def long_line_error(path: str, line: int, most: int) -> LongLineError:
     """What to raise for a line of more than `most` bytes.
 
     >>> long_line_error("a.txt", 5, 3)
-    CorpusError('a.txt:5: the line has more than 3 bytes; cut it, or pass a larger max_line=N, or max_line=None')
+    LongLineError('a.txt:5: the line has more than 3 bytes; cut it, or pass a larger max_line=N, or max_line=None')
     """
-    found = f"{shown_path(path)}:{line}: the line has more than {most:,} bytes"
-    return CorpusError(f"{found}; cut it, or pass a larger max_line=N, or max_line=None")
+    return LongLineError(f"{shown_path(path)}:{line}: the line has more than {most:,} bytes")
 
 
 class LineLimit:

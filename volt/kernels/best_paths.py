@@ -1,7 +1,8 @@
 """The n best ways to cut words into pieces of a unigram model: Viterbi's algorithm with n paths to each place.
 
 A path to a place is its cost, where its last piece starts, and its number among the paths that lead there. Of equal
-costs that path comes first whose last piece is longer, and then the one that goes on from the better path. `volt.stream.transforms.segmenters.UnigramLexicon` makes the arrays.
+costs that path comes first whose last piece is longer, and then the one that goes on from the better path. The arrays
+are made in `volt.stream.transforms.segmenters`.
 """
 
 from typing import Any, NamedTuple

@@ -7,6 +7,7 @@ The compiled forms do not check bounds: the caller leaves `PADDING` bytes behind
 '0x908070605040302'
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,44 +76,32 @@ else:
 
         return types.void(data, position, value), generate
 
+    def _found(context: Any, builder: Any, signature: Any, arguments: Any, *, low: int) -> Any:
+        """Which of 64 bytes are below `low`, or are the byte that is asked for, as bits of a number."""
+        from llvmlite import ir
+
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), _BLOCK)
+        place = builder.gep(array.data, [arguments[1]])
+        block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
+        one = builder.insert_element(
+            ir.Constant(bytes_, ir.Undefined), builder.trunc(arguments[2], byte), ir.IntType(32)(0)
+        )
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
+        found = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
+        if low:
+            found = builder.or_(builder.icmp_unsigned("<", block, ir.Constant(bytes_, [low] * _BLOCK)), found)
+        return builder.bitcast(found, ir.IntType(_BLOCK))
+
     @intrinsic
     def separators(typing: Any, data: Any, position: Any, other: Any) -> Any:
         """Which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
-        from llvmlite import ir
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), _BLOCK)
-            place = builder.gep(array.data, [arguments[1]])
-            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
-            low = builder.icmp_unsigned("<", block, ir.Constant(bytes_, [33] * _BLOCK))
-            one = builder.insert_element(
-                ir.Constant(bytes_, ir.Undefined), builder.trunc(arguments[2], byte), ir.IntType(32)(0)
-            )
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
-            same = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
-            return builder.bitcast(builder.or_(low, same), ir.IntType(_BLOCK))
-
-        return types.uint64(data, position, other), generate
+        return types.uint64(data, position, other), partial(_found, low=33)
 
     @intrinsic
     def places_of(typing: Any, data: Any, position: Any, byte: Any) -> Any:
         """Which of 64 bytes are this one: bit i stands for byte position + i."""
-        from llvmlite import ir
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            eight, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), _BLOCK)
-            place = builder.gep(array.data, [arguments[1]])
-            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
-            one = builder.insert_element(
-                ir.Constant(bytes_, ir.Undefined), builder.trunc(arguments[2], eight), ir.IntType(32)(0)
-            )
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
-            same = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
-            return builder.bitcast(same, ir.IntType(_BLOCK))
-
-        return types.uint64(data, position, byte), generate
+        return types.uint64(data, position, byte), partial(_found, low=0)
 
     @intrinsic
     def trailing_zeros(typing: Any, word: Any) -> Any:

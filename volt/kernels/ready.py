@@ -69,9 +69,9 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("drawing.draw_paths", 0.7),
     ),
     "tokens": (
-        Loop("tokens.count_tokens", 0.3), Loop("tokens.cut_tokens", 0.3), Loop("tokens.write_tokens", 0.4),
+        Loop("tokens.count_tokens", 0.2), Loop("tokens.cut_tokens", 0.3), Loop("tokens.write_tokens", 0.5),
         Loop("token_noise.count_hits", 0.2), Loop("token_noise.hit_tokens", 0.2),
-        Loop("token_noise.reorder_tokens", 0.2), Loop("token_noise.toggle_marks", 0.4),
+        Loop("token_noise.reorder_tokens", 0.2), Loop("token_noise.toggle_marks", 0.6),
     ),
 }  # fmt: skip
 

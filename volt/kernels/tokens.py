@@ -19,11 +19,12 @@ from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.column_measures import ones
 from volt.kernels.columns import copy_bytes
 from volt.kernels.compiling import inlined, releasing
-from volt.kernels.memory import load64, places_of, store64, trailing_zeros
+from volt.kernels.memory import load64, places_of, prefetch, store64, trailing_zeros
 
 SPACE = 0x20
 SPARE = 8  # bytes behind what is written that may be overwritten
 _BLOCK = 64  # bytes that are looked at at a time
+_AHEAD = 8  # values that are brought into the cache ahead of their turn
 
 
 @inlined
@@ -48,6 +49,8 @@ def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongA
     data: uint8;  out: (n,) int64, is written
     """
     for i in range(len(starts)):
+        if i + _AHEAD < len(starts):
+            prefetch(data, starts[i + _AHEAD])
         place, end, total, before = starts[i], starts[i] + sizes[i], 0, np.uint64(1)
         while place < end:
             found = spaces(data, place, end)
@@ -67,6 +70,8 @@ def cut_tokens(
     """
     at = 0
     for i in range(len(starts)):
+        if i + _AHEAD < len(starts):
+            prefetch(data, starts[i + _AHEAD])
         place, end, before, is_open = starts[i], starts[i] + sizes[i], np.uint64(1), False
         while place < end:
             found = spaces(data, place, end)

@@ -10,6 +10,8 @@ The words of this package:
     shard       one file of a source, or files that belong together line by line
     piece       a run of lines of a shard that can be read by itself
     source      shards that are read under one name, with one weight
+    task        lines that are all treated in the same way, of one or more inputs; in the stream it is a source
+    split       train, whose tasks are mixed by weight, or valid, whose tasks are read once, in order, without noise
     epoch       one pass over all lines of a source
     share       the lines of an epoch that a rank reads
     part        lines of a share that are read and shuffled together; configurations and the README call it a block

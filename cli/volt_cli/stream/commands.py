@@ -11,12 +11,12 @@ from volt.errors import ConfigError, StreamError
 from volt_cli import commands
 from volt_cli.console import print_json, say, show
 from volt_cli.inputs import readable_config
-from volt_cli.options import Config, Json, Rank, Seed, Trust, Workers, World
+from volt_cli.options import Json, Rank, Seed, Trust, Workers, World
 from volt_cli.places import is_stdout
 from volt_cli.stream.choosing import Settings, TaskChoice, values_of
 from volt_cli.stream.debug import debug
 from volt_cli.stream.import_dynamicdata import import_dynamicdata
-from volt_cli.stream.opening import open_stream
+from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
 from volt_cli.stream.run import run
 from volt_cli.stream.upkeep import cache, merge_states
 from volt_cli.stream.vocabulary import vocabulary
@@ -25,8 +25,10 @@ app = commands.group("stream", "Training data as an infinite, exact, resumable s
 
 
 def preview(
-    config: Config,
+    config: ConfigOrPipeline,
     choice: TaskChoice,
+    pipeline: PipelineOptions,
+    sources: Sources = None,
     samples: Annotated[int, typer.Option("-n", "--samples", metavar="N", help="How many lines.")] = 5,
     first: Annotated[int, typer.Option("--from", metavar="N", help="Begin at this line (from 0).")] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
@@ -41,7 +43,8 @@ def preview(
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
     numbers = range(first, first + samples)
-    with open_stream(config, choice, user_code=trust, seed=seed, n_workers=0) as stream:
+    opening = Opening(config, sources or (), pipeline)
+    with open_stream(opening, choice, user_code=trust, seed=seed, n_workers=0) as stream:
         if as_json:
             print_json([trace.to_json() for trace in traces(stream, numbers)])
             return
@@ -50,9 +53,11 @@ def preview(
 
 
 def trace(
-    config: Config,
+    config: ConfigOrPipeline,
     number: Annotated[int, typer.Argument(metavar="N", help="The number of a line, from 0.")],
     choice: TaskChoice,
+    pipeline: PipelineOptions,
+    sources: Sources = None,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
@@ -65,7 +70,8 @@ def trace(
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
-    with open_stream(config, choice, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
+    opening = Opening(config, sources or (), pipeline)
+    with open_stream(opening, choice, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         found = next(traces(stream, [number]))
     if as_json:
         print_json(found.to_json())
@@ -74,8 +80,10 @@ def trace(
 
 
 def plan(
-    config: Config,
+    config: ConfigOrPipeline,
     choice: TaskChoice,
+    pipeline: PipelineOptions,
+    sources: Sources = None,
     at: Annotated[str, typer.Option(metavar="N", help="The line to plan up to, as 1e6.")] = "1e6",
     demand: Annotated[
         float | None, typer.Option(metavar="RATE", help="Lines per second that the trainer uses.")
@@ -94,7 +102,8 @@ def plan(
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
-    with open_stream(config, choice, user_code=trust, n_workers=workers) as stream:
+    opening = Opening(config, sources or (), pipeline)
+    with open_stream(opening, choice, user_code=trust, n_workers=workers) as stream:
         found = planning.plan(stream, at=_lines(at), seconds=seconds)
     enough = demand is None or (found.lines_per_second or 0) >= demand
     if as_json:
@@ -121,8 +130,10 @@ def _lines(text: str) -> int:
 
 
 def audit(
-    config: Config,
+    config: ConfigOrPipeline,
     choice: TaskChoice,
+    pipeline: PipelineOptions,
+    sources: Sources = None,
     epochs: Annotated[int, typer.Option(metavar="N", help="How many epochs of each source.")] = 1,
     turns: Annotated[str, typer.Option(metavar="N", help="How many turns of the mixture.")] = "1e6",
     content: Annotated[
@@ -141,7 +152,8 @@ def audit(
 
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
-    with open_stream(config, choice, user_code=trust, rank=0, world=world, n_workers=0) as stream:
+    opening = Opening(config, sources or (), pipeline)
+    with open_stream(opening, choice, user_code=trust, rank=0, world=world, n_workers=0) as stream:
         found = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
     if as_json:
         print_json(found.to_json())

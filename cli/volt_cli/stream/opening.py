@@ -136,13 +136,12 @@ class Opening:
 
 
 def open_stream(
-    what: Path | Opening, choice: TaskChoice, *, rank: int | None = None, world: int | None = None,
+    opening: Opening, choice: TaskChoice, *, rank: int | None = None, world: int | None = None,
     allow: str = "say --trust", quiet: bool = False, **options: Any,
 ) -> Stream:  # fmt: skip
-    """The stream of a configuration; options that are None are the configuration's, or the environment's.
+    """The stream of a configuration or pipeline; options that are None are its own, or the environment's.
 
-    what: a configuration, or what was opened
-    choice: what of it is wanted
+    choice: what of a configuration is wanted
     allow: what to do so that code which the configuration names is run
     quiet: whether warnings are left out
     """
@@ -153,7 +152,6 @@ def open_stream(
         raise ConfigError("--rank and --world go together; give both or none")
     there = from_environment() if rank is None or world is None else (rank, world)
     given = {name: value for name, value in options.items() if value is not None}
-    opening = what if isinstance(what, Opening) else Opening(what)
     if opening.is_pipeline:
         choice.refuse(opening.config)
     else:

@@ -117,6 +117,7 @@ def run(
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         _check_stdout(stdout, stream.files)
         positions = _restored(stream, consumer, states)
+        _say_what_is_held(stream, quiet=quiet)
         _say_what_is_compiled(quiet=quiet)
         running = _Run(
             stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet
@@ -189,6 +190,16 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Posit
             "remove the file, or go on with --resume or --from-state"
         )
     return positions
+
+
+def _say_what_is_held(stream: Stream, *, quiet: bool) -> None:
+    """Warn that the quarantine file holds lines of another run, if this one starts anew."""
+    from volt.stream.reading.faults import is_held
+
+    path = stream.policy.quarantine
+    if stream.n == 0 and is_held(path) and not quiet:
+        told = "holds unfit lines of earlier runs, and those of this run go behind them; to have only these, remove it"
+        say(f"{path}: {told}", mark="warning", style="bold yellow")
 
 
 def _say_what_is_compiled(*, quiet: bool) -> None:

@@ -22,19 +22,21 @@ relative to the file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from volt.errors import VoltError
+from volt.files.distinct import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.each import Each
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.sources import Sources
 from volt.stream.config.splits import Choice, chosen
-from volt.stream.config.tasks import NAMES, Tasks
+from volt.stream.config.tasks import LANGUAGES, NAMES, Tasks, defaults_of
 from volt.stream.config.templates import parse_template, read
 from volt.stream.config.yaml import Document, Place
+from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, check_quarantine
 from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.source import Source
@@ -59,6 +61,7 @@ class Configuration:
     seed: int
     ends: Ends
     n_workers: int
+    time_limit: float | None
     policy: Policy
     cache: Path | None
     files: LoadedFiles
@@ -182,13 +185,30 @@ class _Builder:
         tasks = Tasks(self._maker, options, shards if self._use_shards else None).made()
         sources = chosen(tasks, [source for source in others if source], self._choice, self._notes)
         policy = self._policy(options)
+        if not self._notes.found:
+            self._check_together(sources, policy)
         if self._notes.found or policy is None:
             raise as_error(self._notes.found, self._document)
         ends: Ends = "drop" if self._choice.split == "valid" else options.ends
         told = tuple(task for task, _ in tasks)
         return Configuration(
-            tuple(sources), options.seed, ends, options.workers, policy, cache, self._files, told, shards
-        )
+            tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, self._files, told,
+            shards,
+        )  # fmt: skip
+
+    def _check_together(self, sources: Sequence[Source], policy: Policy | None) -> None:
+        """Check what depends on more than one part: shares, and files that are read and would be written."""
+        named = [(key,) for key in ("sources", "each", "tasks") if (key,) in self._document.lines]
+        try:
+            Mixture([source.weight for source in sources]).shares()
+        except VoltError as error:
+            self._notes.add(named[0] if named else (), error)
+        if policy is None or policy.quarantine is None or not self._check_files:
+            return
+        try:
+            check_distinct([policy.quarantine], [path for source in sources for path in _found(source)])
+        except VoltError as error:
+            self._notes.add(("errors", "quarantine"), error)
 
     def _folder(self, told: str | None, key: str) -> Path | None:
         return None if told is None else Path(self._maker.file(told, (key,)))
@@ -203,11 +223,17 @@ class _Builder:
 
     def _steps_of(self, value: object) -> None:
         """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
-        if isinstance(value, dict):
-            for place, names, source in _raw_sources(value):
-                steps = self._maker.steps(names)
-                steps.of(source.get("transforms"), (*place, "transforms"))
-                steps.of(value.get("transforms"), ("transforms",))
+        if not isinstance(value, dict):
+            return
+        told = value.get("defaults")
+        defaults = defaults_of(told, self._maker) if isinstance(told, dict) else {}
+        for place, names, source in _raw_sources(value):
+            steps = self._maker.steps(names)
+            if place[0] == "tasks":
+                task = {key: source[key] for key in LANGUAGES if isinstance(source.get(key), str)}
+                steps = replace(steps, task=task, defaults=defaults)
+            steps.of(source.get("transforms"), (*place, "transforms"))
+            steps.of(value.get("transforms"), ("transforms",))
 
     def _policy(self, options: StreamOptions) -> Policy | None:
         told = options.errors.model_dump()

@@ -43,7 +43,8 @@ def _is_list(value: object) -> str:
 
 
 Weight = Annotated[
-    Annotated[float, Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")], Discriminator(_is_mapping)
+    Annotated[float, Field(ge=0, allow_inf_nan=False), Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")],
+    Discriminator(_is_mapping),
 ]
 Paths = Annotated[
     Annotated[str, Tag("path")] | Annotated[list[str], Field(min_length=1), Tag("list")], Discriminator(_is_list)
@@ -57,21 +58,22 @@ class ReadingOptions(Model):
     shuffle: Literal["lines", "outputs", "none"] = "lines"
     """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as documents need
     it, and permute what comes out; none: read the files in order."""
-    epochs: int | None = None
+    epochs: int | None = Field(None, ge=1)
     """How often to read it before it ends; for ever by default."""
-    block_lines: int = BLOCK_LINES
+    block_lines: int = Field(BLOCK_LINES, ge=1)
     """The most lines of a block, the unit of work and of shuffling; what memory is needed grows with it."""
-    block_bytes: int = BLOCK_BYTES
+    block_bytes: int = Field(BLOCK_BYTES, ge=1)
     """The most bytes of a block, on the average."""
-    split_lines: int | None = SPLIT_LINES
-    """Lines per piece, the unit that an epoch permutes; null keeps files whole."""
-    min_fields: int = 0
+    split_lines: int | None = Field(SPLIT_LINES, ge=1)
+    """Lines per piece, the unit that an epoch permutes; null keeps files whole, each of which must then fit in memory
+    five times."""
+    min_fields: int = Field(0, ge=0)
     """A line with fewer fields is unfit."""
-    max_fields: int | None = None
+    max_fields: int | None = Field(None, ge=1)
     """A line with more fields is unfit."""
-    max_chars: int | None = None
+    max_chars: int | None = Field(None, ge=0)
     """A longer line is unfit."""
-    max_line: int | None = MAX_LINE
+    max_line: int | None = Field(MAX_LINE, ge=0)
     """The most bytes of a line; a file with a longer one is unreadable, for memory's sake. null allows any length."""
     blank: bool = True
     """false: a line of white space is unfit."""
@@ -105,7 +107,7 @@ class EachOptions(SourceOptions):
 
     weight: Weight = 1.0
     """The share of all of them together, relative to the weights of the other sources."""
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     """Each gets a share of that weight in proportion to (its number of lines) ^ (1 / temperature): 1 is in proportion
     to the lines, 5 brings up the small ones, as is usual for many languages, and a large number makes all equal."""
 
@@ -116,10 +118,11 @@ class ErrorOptions(Model):
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
     """raise: stop with the line's place; skip: leave it out and count; quarantine: also write it to a file."""
     quarantine: str | None = None
-    """The file for quarantined lines, as JSON lines with place and reason."""
-    max_faults: int | None = None
+    """The file for quarantined lines, as JSON lines with place and reason. Each run adds to it, so that going on loses
+    nothing; a run that starts anew says so if the file holds lines already."""
+    max_faults: int | None = Field(default=None, ge=0)
     """Stop when more lines are unfit."""
-    max_share: float | None = None
+    max_share: float | None = Field(default=None, ge=0, le=1)
     """Stop when a greater share of the lines read is unfit (judged from 1,000 lines on)."""
 
 

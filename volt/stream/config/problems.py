@@ -11,12 +11,14 @@ volt.errors.ConfigError: stream.yaml:2: sources.wmt.wieght: unknown key; did you
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from volt import arguments
 from volt.errors import ConfigError, VoltError
 from volt.files.paths import expand_user
 from volt.stream.config.yaml import Document, Place
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 _MOST = 30  # problems that are told
+_OPTION = re.compile(r"(?P<option>\w+)(: | is | ')")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,11 @@ class Notes:
 
     def note(self, error: VoltError, place: Place) -> None:
         """Note an error, at the option that its text starts with, if it does."""
-        option, colon, rest = str(error).partition(": ")
-        if colon and (*place, option) in self.document.lines:
-            place, error = (*place, option), type(error)(rest)
-        self.add(place, error)
+        told = str(error)
+        found = _OPTION.match(told)
+        if found and (*place, found["option"]) in self.document.lines:
+            place, told = (*place, found["option"]), told.removeprefix(f"{found['option']}: ")
+        self.add(place, told)
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
         """A value through pydantic, as JSON and strictly: "3" is no number and true is no 1.
@@ -85,7 +89,9 @@ class Notes:
     def file(self, folder: Path, told: str, place: Place) -> str:
         """A path from a folder, with `~` and `$NAME` written out."""
         try:
-            return str(folder / expand_user(told))
+            if not told.strip():
+                raise ConfigError("is empty; name a file or folder")
+            return arguments.path(str(folder / expand_user(told)))
         except VoltError as error:
             self.add(place, error)
             return str(folder / told)

@@ -75,6 +75,9 @@ class Sources:
 
     def built(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
         """A source; None if its options are wrong. more: what the options do not hold."""
+        name = str(more["name"])
+        if not name or any(sign < " " for sign in name):
+            self.notes.add(place, f"{name!r} is no name of a source; give one without tabs and line breaks")
         told = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
         checks = {key: told.pop(key) for key in _CHECKS}
         made = self.notes.made(Checks, place, **checks) or Checks()
@@ -83,8 +86,11 @@ class Sources:
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         """The paths of a source, from here."""
         if (options.path is None) == (options.pair is None):
-            both = "path and pair are both given; leave one out"
-            self.notes.add(place, both if options.pair else "key 'path' is missing; give it, or pair")
+            if options.pair:
+                self.notes.add(place, "path and pair are both given; leave one out")
+            else:
+                told = (*place, "path") if (*place, "path") in self.notes.document.lines else place
+                self.notes.add(told, "key 'path' is missing; give it, or pair")
             return ("",)
         if options.columns is not None and (options.pair is not None or not options.columns):
             self.notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")

@@ -31,12 +31,15 @@ class StreamOptions(Model):
     shards: str | None = None
     """The folder that tasks are read from, once `volt shard` has written it; without it, tasks are read from their
     inputs."""
-    seed: int = 0
-    """All that is random follows from it."""
+    seed: int = Field(0, ge=0)
+    """All that is random follows from it; 0 or more."""
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
     """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
+    time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Seconds that a worker may take for a block of lines where a transform is Python code, beyond which the run ends
+    with an error; any time by default."""
     transforms: Steps = Field([])
     """What to do with the lines of every source, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()

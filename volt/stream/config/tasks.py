@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from volt.stream.config.task_models import InputOptions, TaskOptions
 
 NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them
-_LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
+LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Tasks:
             if source is not None:
                 made = _task(name, task, inputs[name], source)
                 found.append((made, source))
-        shared = {task.name: task.inputs for task, _ in found}
-        read = [(task, self._reading(task, shared.get(task.shares or task.name, ()), source)) for task, source in found]
+        known = {task.name: task for task, _ in found}
+        read = [(task, self._reading(known.get(task.shares or task.name, task), source)) for task, source in found]
         return [(task, source) for task, source in read if source is not None]
 
     # what a task says
@@ -138,7 +138,7 @@ class Tasks:
     def _source(self, name: str, task: TaskOptions, weights: TaskWeights, defaults: Mapping[str, Any]) -> Source | None:
         """The source of a task, as yet without paths."""
         place: Place = ("tasks", name)
-        known = {key: value for key in _LANGUAGES if (value := getattr(task, key)) is not None}
+        known = {key: value for key in LANGUAGES if (value := getattr(task, key)) is not None}
         steps = replace(self.maker.steps(NAMES), task=known, defaults=defaults)
         own = steps.of(task.transforms, (*place, "transforms"))
         if task.type == "mono" and "max_fields" not in task.model_fields_set and task.min_fields < 2:
@@ -147,14 +147,14 @@ class Tasks:
         weight = weights.of(task.weight, (*place, "weight"))
         return self.maker.built(place, task, name=name, paths=("",), transforms=transforms, weight=weight)
 
-    def _reading(self, task: Task, inputs: tuple[Input, ...], source: Source) -> Source | None:
-        """The source of a task, with its paths."""
-        sides, paths = task.sides, tuple(path for one in inputs for path in one.paths)
+    def _reading(self, owner: Task, source: Source) -> Source | None:
+        """The source of a task, with its paths. owner: the task whose inputs, and shards, it reads."""
+        sides, paths = owner.sides, tuple(path for one in owner.inputs for path in one.paths)
         if self.shards is not None and self.maker.check_files:
             try:
-                sides, paths = _shards(self.shards, task)
+                sides, paths = _shards(self.shards, owner)
             except VoltError as error:
-                self.maker.notes.add(("tasks", task.name), error)
+                self.maker.notes.add(("tasks", source.name), error)
                 return None
         names = sides if len(sides) > 1 else ()
         return replace(source, paths=paths, names=names) if paths else None

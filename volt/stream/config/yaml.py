@@ -27,6 +27,7 @@ _MAX_DEPTH = 50
 
 _ZERO = re.compile(r"[-+]?0o?[0-9_]+")
 _TRUE = ("true", "false")
+_OPEN = ("quoted scalar", "flow sequence", "flow mapping")  # what brackets and quotes open
 
 
 class _Loader(yaml.SafeLoader):
@@ -96,8 +97,7 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
             raise ConfigError(f"{path}:1: the file is empty; `volt stream example` writes one to start from")
         return Document(path, walker.value(root, (), ()), walker.places)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise ConfigError(f"{path}:{_line(lines, mark.line if mark else 0)}: {_explained(error)}") from None
+        raise ConfigError(f"{path}:{_line(lines, _index_of(error))}: {_explained(error, lines)}") from None
     except RecursionError:  # of merge keys, which may lead from one to the next
         raise ConfigError(f"{path}:1: merge keys within merge keys, deeper than can be read; write it out") from None
     except yaml.YAMLError as error:  # characters that YAML forbids
@@ -110,14 +110,27 @@ def _line(lines: Sequence[int], index: int) -> int:
     return lines[min(index, len(lines) - 1)] if lines else index + 1
 
 
-def _explained(error: yaml.MarkedYAMLError) -> str:
+def _index_of(error: yaml.MarkedYAMLError) -> int:
+    """The index of the line of what is no YAML; of what is not closed, that of the line where it is opened."""
+    is_open = error.context_mark is not None and str(error.context).endswith(_OPEN)
+    mark = error.context_mark if is_open else error.problem_mark or error.context_mark
+    return mark.line if mark else 0
+
+
+def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
     if isinstance(error, _TooDeep):
         return f"values within values, more than {_MAX_DEPTH} deep; write it flatter"
     hint = {
         "found character '\\t' that cannot start any token": "; indent with spaces",
         "mapping values are not allowed here": '; quote text that holds ": "',
     }.get(error.problem or "", "")
-    return f"no YAML: {error.context or ''} {error.problem or ''}".replace("  ", " ").rstrip() + hint
+    context, problem = error.context or "", error.problem or ""
+    if context.endswith(_OPEN) and error.problem_mark:
+        problem, hint = (
+            f"{problem} in line {_line(lines, error.problem_mark.line)}",
+            hint or "; close it, or mend that line",
+        )
+    return f"no YAML: {context} {problem}".replace("  ", " ").rstrip() + hint
 
 
 @dataclass(slots=True)
@@ -155,7 +168,8 @@ class _Walker:
                 continue
             key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._refusal(key_node, "a key must be text")
+                raise self._refusal(key_node, "a key must be text; write it without brackets")
+            self._refuse_half_characters(key_node)
             if key in own:
                 raise self._refusal(key_node, f"key {key!r} is given twice; first in line {self.line(own[key])}")
             own[key] = key_node
@@ -171,11 +185,18 @@ class _Walker:
             self._refuse_double_meaning(node, value)
         except ValueError as error:
             raise self._refusal(node, str(error)) from None
+        if isinstance(value, str):
+            self._refuse_half_characters(node)
         if not isinstance(value, str | int | float | bool | None):
             raise self._refusal(node, f"{node.value!r} is no plain value; quote it")
         if isinstance(value, float) and value.is_integer() and "." not in node.value:
             return int(value)  # 1e6 may be a number of lines
         return value
+
+    def _refuse_half_characters(self, node: yaml.Node) -> None:
+        """Refuse escapes such as \\ud800, which stand for no character alone."""
+        if any("\ud800" <= sign <= "\udfff" for sign in node.value):
+            raise self._refusal(node, f"{node.value!r} holds half a character; write the whole character")
 
     def _refuse_double_meaning(self, node: yaml.Node, value: Any) -> None:
         """Refuse what another reader of YAML would take for something else."""

@@ -43,7 +43,7 @@ class Checks:
         for name in ("min_fields", "max_fields", "max_chars"):
             value = getattr(self, name)
             if value is not None or name == "min_fields":
-                arguments.whole(value, name)
+                arguments.whole(value, name, low=0)
         if self.max_fields is not None and self.max_fields < max(1, self.min_fields):
             found = f"min_fields={self.min_fields}, max_fields={self.max_fields}"
             raise ConfigError(f"{found}: no line can have that many fields; change one")

@@ -58,7 +58,8 @@ class Policy:
 
     on_fault: what happens to an unfit line or, when a source is opened, to a file that cannot be read: "raise" stops,
         "skip" leaves it out and counts it, "quarantine" also writes it to a file.
-    quarantine: that file, of JSON lines; each holds place, reason and text of one unfit line.
+    quarantine: that file, of JSON lines; each holds place, reason and text of one unfit line. It is added to, whoever
+        wrote what it holds already.
     max_faults: the run stops when more lines than this are unfit.
     max_share: the run stops when a greater share than this of the lines read is unfit, once 1,000 have been read.
 
@@ -109,6 +110,15 @@ def check_quarantine(path: str) -> None:
         raise OutputError(f"{path}: cannot be appended to: no such folder; make the folder, or name another")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise OutputError(f"{path}: cannot be appended to: permission denied; free it, or name another")
+
+
+def is_held(path: str | None) -> bool:
+    """Whether a quarantine file holds lines already.
+
+    >>> is_held(__file__), is_held("/nowhere/bad.jsonl"), is_held(None)
+    (True, False, False)
+    """
+    return path is not None and os.path.isfile(path) and os.path.getsize(path) > 0
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """A file that has been indexed, whatever is in it: its pieces, what its lines are like, and how its index is kept.
 
->>> FileShard(Pieces("a.tsv", "a.tsv", "plain", (9, 12), (2, 1), (0, 0), (12, 0)), Facts(12, 5, 0, "")).place(1, 0)
-('a.tsv', 3)
+>>> Facts(n_bytes=12, longest=5, first_tab=0, digest="").is_utf8
+False
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from volt.errors import CorpusError, OutputError, StreamError, shown_path
+from volt.files.long_lines import LongLineError
 from volt.stream.reading.pieces import Pieces
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shard_cache import Entry, Record
-from volt.stream.transforms.column import Column
 
 
 class Facts(NamedTuple):
@@ -37,7 +37,10 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileShard(Shard):
-    """A file that has been indexed. fields: the names of its columns, if they have names."""
+    """What is alike in files that have been indexed; how a piece is read, each kind of file says.
+
+    fields: the names of its columns, if they have names
+    """
 
     pieces: Pieces
     facts: Facts
@@ -73,10 +76,6 @@ class FileShard(Shard):
         """Whether all lines are known to be UTF-8."""
         return self.facts.is_utf8
 
-    def read(self, piece: int) -> tuple[Column, ...]:
-        """The lines of a piece."""
-        raise NotImplementedError
-
     def check_unchanged(self) -> None:
         """Raise StreamError if the file is not what was indexed, or is gone."""
         self.pieces.check_unchanged()
@@ -108,6 +107,9 @@ def as_stream_errors(path: str) -> Iterator[None]:
     """Tell what goes wrong while a file is indexed as a StreamError."""
     try:
         yield
+    except LongLineError as error:
+        remedy = "cut it, or give the source a larger max_line, or null (None in Python) for any length"
+        raise StreamError(f"{error.found}; {remedy}") from error
     except CorpusError as error:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:

@@ -55,7 +55,7 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         first_line += n_lines
     for key in keys if first_row else ():
         if key not in are_ids:
-            there = listed(list(json.loads(first_row)))
+            there = listed(list(json.loads(first_row))) or "none"
             raise StreamError(f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {there}; name another key")
 
 

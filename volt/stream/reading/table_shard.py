@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError
+from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.long_lines import MAX_LINE, long_line_error
 from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index
 from volt.stream.reading.json_rows import json_rows
@@ -68,8 +68,8 @@ def open_table(
     fields: name → key or column; a dot leads into an object
     split_lines: rows per piece; None makes a piece of each row group, or of 131,072 JSON lines
     max_line: the most bytes of a row's texts; None for no limit
-    Raises StreamError if the file is missing or damaged, a row has a column that is no text and no list of whole
-    numbers, or the cache cannot be written.
+    Raises StreamError if the file is missing or damaged, no row has any of the columns, one has a column that is no
+    text and no list of whole numbers, or the cache cannot be written.
     """
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
@@ -83,6 +83,10 @@ def open_table(
             look = _Look(path, max_line)
             cut = look.at(rows(path, tuple(told.values()), n=split_lines, max_line=max_line))
             pieces = noted(path, "frames", cut, copy=entry.copy)
+            if look.n_rows and not look.has_values:
+                raise StreamError(
+                    f"{shown_path(path)}: no row has {' or '.join(told.values())}; name keys that rows have"
+                )
             return pieces, look.facts()
 
         return TableShard(*kept_index(entry, path, max_line=max_line, make=make), fields=tuple(told))
@@ -94,7 +98,7 @@ class _Look:
     def __init__(self, path: str, max_line: int | None) -> None:
         self.path, self.max_line = path, max_line
         self.n_rows = self.n_bytes = self.longest = self.first_unfit = 0
-        self.hashes = list[tuple[blake2b, blake2b]]()
+        self.hashes, self.has_values = list[tuple[blake2b, blake2b]](), False
 
     def at(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
         """The batches as bytes, each with how many rows it holds."""
@@ -102,6 +106,7 @@ class _Look:
             columns = [Column.from_arrow(column) for column in batch.columns]
             if not self.first_unfit and (unfit := shifting_lines(columns)):
                 self.first_unfit = self.n_rows + min(unfit) + 1
+            self.has_values = self.has_values or any(column.present.any() for column in columns)
             self._measure(columns)
             self._digest(columns)
             self.n_rows += len(batch)

@@ -1,7 +1,8 @@
 r"""A text file, plain or compressed → pieces of `split_lines` whole lines, which are views into the bytes of the file.
 
 Lines end at "\n" alone. Of a "\r\n", both go, and so does one "\r" at the end of a file that does not end with "\n". A
-byte order mark is no part of the first line. Whether lines are UTF-8 is not looked at.
+byte order mark is no part of the first line; a file that holds nothing else has no line. Whether lines are UTF-8 is not
+looked at.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -55,10 +56,11 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
     """
     text = np.frombuffer(data, np.uint8)
     ends = line_ends_of(text)
-    if data and not data.endswith(b"\n"):
+    first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
+    if len(data) > first and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     starts = np.empty_like(ends)
-    starts[:1] = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
+    starts[:1] = first
     starts[1:] = ends[:-1] + 1
     sizes = ends - starts
     if b"\r" in data:
@@ -147,7 +149,7 @@ class _Look:
 def _longest(piece: bytes, lines: Column) -> int:
     r"""The bytes of the longest line, "\r" included."""
     ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
-    return int((ends - lines.starts).max())
+    return int((ends - lines.starts).max(initial=0))
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:

@@ -57,6 +57,19 @@ def check_workers(n_workers: int, start_method: str) -> None:
         raise ConfigError(f"{found}: give 0 to {MOST_WORKERS}, and spawn or fork")
 
 
+def check_time_limit(seconds: float | None) -> float | None:
+    """The seconds that a block may take. Raises ConfigError unless they are more than 0, or None for any time.
+
+    >>> check_time_limit(0)
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: time_limit=0: give seconds, more than 0, or None for any time
+    """
+    if seconds is not None and not 0 < arguments.number(seconds, "time_limit") < math.inf:
+        raise ConfigError(f"time_limit={seconds}: give seconds, more than 0, or None for any time")
+    return seconds
+
+
 @dataclass(slots=True)
 class _Worker:
     process: Any

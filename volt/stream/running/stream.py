@@ -34,7 +34,7 @@ from volt.stream.running.chunks import Address
 from volt.stream.running.differences import fingerprints
 from volt.stream.running.flow import Ends, Flow
 from volt.stream.running.merging import continued
-from volt.stream.running.processes import StartMethod, check_workers
+from volt.stream.running.processes import StartMethod, check_time_limit, check_workers
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import advanced
 from volt.stream.running.state import State
@@ -70,16 +70,16 @@ class Stream(Flow):
     The stream opens its sources and owns them, and it owns the workers; `close` ends the workers.
 
     sources: with distinct names.
-    seed: all randomness follows from it.
+    seed: all randomness follows from it; 0 or more.
     ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" goes on with the other sources.
     policy: what to do with unfit lines.
     rank, world: this process reads the lines of this rank alone, out of so many ranks.
     n_workers: how many compute blocks ahead: threads, or processes for sources whose transforms are Python code. With 0
         whoever reads the stream computes them.
     start_method: of workers that are processes: "spawn", or "fork" if no thread is running.
-    time_limit: seconds that a block may take in such a process; None for any time.
+    time_limit: seconds that a block may take in such a process, more than 0; None for any time.
     cache: the folder for indices and split files.
-    recall: how many lines back `state(at=…)` can go.
+    recall: how many lines back `state(at=…)` can go; 0 for none.
     files: what the transforms' files hold, if they have been loaded already (`from_config` has).
 
     Raises StreamError if a source cannot be opened.
@@ -110,7 +110,7 @@ class Stream(Flow):
         files: LoadedFiles | None = None,
     ) -> None:
         sources = [_source(source, place) for place, source in enumerate(_listed(sources))]
-        seed, recall = arguments.whole(seed, "seed"), arguments.whole(recall, "recall")
+        seed, recall = arguments.whole(seed, "seed", low=0), arguments.whole(recall, "recall", low=0)
         policy = Policy() if policy is None else arguments.instance(policy, Policy, "policy", remedy=_POLICY)
         cache = None if cache is None else arguments.path(cache, "cache")
         check_names([source.name for source in sources])
@@ -125,10 +125,9 @@ class Stream(Flow):
         )  # fmt: skip
         if policy.quarantine is not None:
             check_distinct([policy.quarantine], self.files)
-        limit = None if time_limit is None else arguments.number(time_limit, "time_limit")
         supply = Supply(
             self.sources, policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method,
-            time_limit=limit,
+            time_limit=check_time_limit(time_limit),
         )  # fmt: skip
         shown = {source.name: fingerprints(source) for source in self.sources}
         told = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
@@ -290,7 +289,7 @@ class Stream(Flow):
         policy, start_method = Policy("raise" if self.policy.on_fault == "raise" else "skip"), self._supply.start_method
         return Stream(
             self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
-            n_workers=self.n_workers, start_method=start_method, recall=0,
+            n_workers=self.n_workers, start_method=start_method, time_limit=self._supply.time_limit, recall=0,
         )  # fmt: skip
 
     def close(self) -> None:

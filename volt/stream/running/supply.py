@@ -56,7 +56,7 @@ class Supply:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        self._sources, self._policy, self._time_limit = sources, policy, time_limit
+        self._sources, self._policy, self.time_limit = sources, policy, time_limit
         self.n_workers, self.start_method = n_workers, start_method
         self._rank, self._world = rank, world
         self._blocks: Blocks | None = None
@@ -94,7 +94,7 @@ class Supply:
         if not all(source.is_compiled for source in self._sources):
             processes = Processes(
                 self._sources, self._policy, n=self.n_workers, start_method=self.start_method,
-                time_limit=self._time_limit,
+                time_limit=self.time_limit,
             )  # fmt: skip
         if any(source.is_compiled for source in self._sources):
             threads = Threads(self._sources, self._policy, n=self.n_workers)

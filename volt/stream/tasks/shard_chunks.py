@@ -83,7 +83,8 @@ def chunks_of(plan: Plan, *, without: Container[int] = (), ahead: bool = False) 
         [Lines([file.path for file in files], n_open=n_open, ahead=ahead) for files in read.sides]
         for read in plan.inputs
     ]
-    for number, counts in enumerate(plan.counts):
+    wanted = [number for number in range(len(plan.counts)) if number not in without]
+    for number, counts in enumerate(plan.counts[: wanted[-1] + 1 if wanted else 0]):
         if number in without:
             for sides, n in zip(readers, counts.tolist(), strict=True):
                 for reader in sides:

@@ -109,7 +109,10 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    r"""Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs."""
+    r"""Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs.
+
+    Workers take turns at the lines that hold what every match needs, as "http" or a digit, since Python matches them.
+    """
 
     name: ClassVar[str] = "match"
     pattern: str
@@ -147,7 +150,7 @@ def _finder(compiled: re.Pattern[str]) -> Callable[[str], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Regex(Filter):
-    """Drop lines in which a pattern is found in any of the fields."""
+    """Drop lines in which a pattern is found in any of the fields. Workers take turns, as for `match`."""
 
     name: ClassVar[str] = "regex"
     pattern: str
@@ -188,9 +191,9 @@ class Length(Filter):
         arguments.choice(self.unit, "unit", get_args(Unit))
         for option in ("min", "max"):
             if getattr(self, option) is not None or option == "min":
-                arguments.whole(getattr(self, option), option)
-        if self.min < 0 or (self.max is not None and self.max < self.min):
-            raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass")
+                arguments.whole(getattr(self, option), option, low=0)
+        if self.max is not None and self.max < self.min:
+            raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
 
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         batch, sides = _sides(batch, self.fields)

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar
 
 from volt.stream.transforms.batch import Batch
@@ -36,6 +37,9 @@ Call = Callable[[Batch, Chance], Batch]
 class Kept:
     """Values that take long to make, by key: at most `most` of them, of which the one made first goes first.
 
+    It goes before the next is made, and threads that want the same value wait for the first of them, since a value may
+    be a whole file.
+
     A copy that is sent to another process is empty: its owner makes values of its own.
 
     >>> kept = Kept(most=1)
@@ -44,16 +48,16 @@ class Kept:
     """
 
     def __init__(self, *, most: int) -> None:
-        self._most, self._values = most, dict[Hashable, Any]()
+        self._most, self._values, self._lock = most, dict[Hashable, Any](), RLock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value of a key, made now if it is not there."""
-        if key not in self._values:
-            value = make()
-            while len(self._values) >= self._most:
-                del self._values[next(iter(self._values))]
-            self._values[key] = value
-        found: T = self._values[key]
+        with self._lock:
+            if key not in self._values:
+                while len(self._values) >= self._most:
+                    del self._values[next(iter(self._values))]
+                self._values[key] = make()
+            found: T = self._values[key]
         return found
 
     def __reduce__(self) -> tuple[Callable[..., Kept], tuple[int]]:

@@ -30,7 +30,9 @@ def check_text_option(text: str, *, option: str) -> None:
     >>> check_text_option("[BT]", option="text")
     """
     if is_breaking(arguments.text(text, option)) or "\r" in text:
-        raise ConfigError(f"{option}: {text!r} holds a tab or a line break, which separate fields and lines")
+        raise ConfigError(
+            f"{option}: {text!r} holds a tab or a line break, which separate fields and lines; leave it out"
+        )
 
 
 def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int | None = None) -> None:

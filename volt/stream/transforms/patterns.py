@@ -138,14 +138,17 @@ def _is_choice(part: str) -> bool:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ConfigError if it is no regular expression, with the position of the fault.
+    """Raise ConfigError if it is no regular expression, with the position of the fault, or empty.
 
     >>> check_pattern("a(b")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: pattern: 'a(b' is no regular expression: missing ), unterminated subpattern at position 1
+    volt.errors.ConfigError: pattern: 'a(b' is no regular expression: missing ), unterminated subpattern at position 1;
+    mend it
     """
     try:
         re.compile(arguments.text(pattern, "pattern"))
     except re.error as error:
-        raise ConfigError(f"pattern: {pattern!r} is no regular expression: {error}") from None
+        raise ConfigError(f"pattern: {pattern!r} is no regular expression: {error}; mend it") from None
+    if not pattern:
+        raise ConfigError("pattern: is empty, which every line holds; give a regular expression")

@@ -47,7 +47,6 @@ class SpmEncode(ConfiguredTransform):
     """Encode fields with a SentencePiece model: pieces or ids with a space between two."""
 
     name: ClassVar[str] = "spm_encode"
-    is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
     model: Path
     """A SentencePiece model file."""
@@ -67,6 +66,11 @@ class SpmEncode(ConfiguredTransform):
             raise ConfigError(f"alpha: {self.alpha}; give 0 or more, or leave it out to encode without sampling")
         if arguments.whole(self.nbest, "nbest") < -1 or self.nbest > 512:
             raise ConfigError(f"nbest: {self.nbest}; give −1 for all, or up to 512")
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether threads share the work; of the n best encodings, the library looks for one line's at a time."""
+        return not (self.sampled and self.nbest > 1)
 
     @property
     def sampled(self) -> bool:

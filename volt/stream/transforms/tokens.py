@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.stream.transforms.column import Column, Longs
+from volt.stream.transforms.column import Column, Longs, concatenated
 
 NO_OTHERS = Column.of([])
 _MEMO = "tokens"
@@ -103,4 +103,9 @@ def with_values(column: Column, lines: Longs, made: Column) -> Column:
     """
     if not len(lines):
         return column
-    return made if len(lines) == len(column) else column.compact().replaced(lines, made)
+    others = np.delete(np.arange(len(column)), lines)
+    if not len(others):
+        return made
+    places = np.empty(len(column), np.int64)
+    places[lines], places[others] = np.arange(len(lines)), np.arange(len(lines), len(column))
+    return concatenated([made, column.take(others).compact()]).take(places)

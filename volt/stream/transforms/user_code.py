@@ -32,7 +32,15 @@ from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, take_file
 from volt.stream.transforms.transform import LineFault
-from volt.stream.transforms.user_file import Function, UserFile, line_of, pass_signal_on, printing_to_stderr
+from volt.stream.transforms.user_file import (
+    Function,
+    UserFile,
+    first_line,
+    line_of,
+    pass_signal_on,
+    place_of,
+    printing_to_stderr,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -71,7 +79,7 @@ class User(ConfiguredTransform):
         take_file(self, "file")
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes in ("stream", "batch"):
-            raise ConfigError(f"append: goes with a function that takes fields or line, not {self.takes}")
+            raise ConfigError(f"append: goes with a function that takes fields or line, not {self.takes}; leave it out")
 
     @property
     def joins_lines(self) -> bool:
@@ -113,9 +121,9 @@ class User(ConfiguredTransform):
                     self._call(call, given, lines, made)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    made.bad[made.n_called] = self._fault(error)
+                    made.bad[made.n_called] = self._fault(error, function)
                     made.n_called += 1
-        column = made.column(self._fault)
+        column = made.column(lambda error: self._fault(error, function))
         return _batch_of(batch, column, made.origins, made.bad)
 
     def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: _Made) -> None:
@@ -169,7 +177,7 @@ class User(ConfiguredTransform):
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
                     given.place = max(given.place, first + 1)  # it raised before it took a line
-                    bad[given.last] = self._fault(error)
+                    bad[given.last] = self._fault(error, function)
                     while origins and origins[-1] >= given.last:
                         del rows[-1], origins[-1]
                 else:
@@ -187,11 +195,11 @@ class User(ConfiguredTransform):
             pass_signal_on(error)
             if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
                 raise
-            raise LineFault({0: self._fault(error)}) from None
+            raise LineFault({0: self._fault(error, function)}) from None
 
-    def _fault(self, error: BaseException) -> str:
-        """What went wrong, and where in the user's file."""
-        place = f"{self.file}:{line_of(error, self.file)}"
+    def _fault(self, error: BaseException, function: Function) -> str:
+        """What went wrong, and where in the user's file: where the function starts, if it is what it returned."""
+        place = place_of(line_of(error, self.file) or first_line(function, self.file), self.file)
         return f"{self.function}: {type(error).__name__}: {error} ({place})"
 
     def signature(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class UserFile:
             with printing_to_stderr():
                 exec(compile(source, str(path), "exec"), vars(module))
         except SyntaxError as error:
-            raise ConfigError(f"{path}:{error.lineno}: {error.msg}") from None
+            raise ConfigError(f"{path}:{error.lineno}: {error.msg}; mend it, or name a Python file") from None
         except Exception as error:
             raise ConfigError(f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}") from error
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
@@ -64,6 +64,11 @@ class UserFile:
             near = get_close_matches(name, functions, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
             raise ConfigError(f"{self.path}: no function {name!r}; {hint}")
+        if _is_asynchronous(found):
+            place = place_of(first_line(found, self.path), self.path)
+            raise ConfigError(
+                f"{place}: function {name!r} is asynchronous, and nothing waits for it; write def, not async"
+            )
         if fault := _misfit(_parameters(found), options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")
         function: Function = found
@@ -73,6 +78,14 @@ class UserFile:
     def wants_rng(function: Function) -> bool:
         """Whether it has a parameter for a generator."""
         return RNG in (_parameters(function) or ())
+
+
+def _is_asynchronous(function: Function) -> bool:
+    """Whether a call gives what must be awaited, or iterated over with `async for`."""
+    return any(
+        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
+        for one in (function, getattr(function, "__call__", None))  # noqa: B004 (what an object's class defines)
+    )
 
 
 def _parameters(function: Function) -> Mapping[str, Parameter] | None:
@@ -128,6 +141,21 @@ def line_of(error: BaseException, file: Path) -> int:
     return next(
         (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
     )
+
+
+def first_line(function: Function, file: Path) -> int:
+    """The line of the file in which a function starts; 0 if it is from elsewhere."""
+    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
+    return code.co_firstlineno if code is not None and code.co_filename == str(file) else 0
+
+
+def place_of(line: int, file: Path) -> str:
+    """A line of a file as errors name it, the file alone if the line is 0.
+
+    >>> place_of(7, Path("mine.py")), place_of(0, Path("mine.py"))
+    ('mine.py:7', 'mine.py')
+    """
+    return f"{file}:{line}" if line else str(file)
 
 
 class _Stdout:

@@ -99,7 +99,7 @@ class Where(Filter):
         return index_of(int(found[1]), option="condition") + 1
 
     def _refusal(self, reason: str) -> ConfigError:
-        return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}")
+        return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}; mend it")
 
 
 def _first_line(error: Exception) -> str:

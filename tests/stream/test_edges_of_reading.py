@@ -1,0 +1,61 @@
+"""Files at the edge of what can be read: nothing but a byte order mark, and lines that are too long."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+from pathlib import Path
+
+import pytest
+
+from volt.errors import StreamError
+from volt.files.long_lines import LongLineError
+from volt.stream import Source, Stream
+from volt.stream.reading.file_shard import FileShard
+from volt.stream.reading.shards import open_pair, open_shard
+from volt.stream.reading.text_shard import lines_of
+
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("split_lines", [1, None])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_byte_order_mark_alone_is_no_line(tmp_path: Path, split_lines: int | None, is_packed: bool) -> None:
+    """A file of a mark, plain or packed, whole or cut, has no line; with a line end behind the mark it has one."""
+    for data, n_lines in ((MARK, 0), (b"", 0), (MARK + b"\n", 1), (MARK + b"a", 1), (MARK + b"\r", 1)):
+        path = tmp_path / f"{len(data)}.tsv"
+        path.write_bytes(gzip.compress(data) if is_packed else data)
+        shard = open_shard(str(path), split_lines=split_lines, cache=tmp_path / "cache")
+        assert sum(len(shard.read(piece)[0]) for piece in range(len(shard.counts))) == shard.n_lines == n_lines
+    assert len(lines_of(MARK, is_first=False)) == 1, "elsewhere the same bytes are text"
+
+
+def test_a_stream_passes_over_a_file_without_a_line(tmp_path: Path) -> None:
+    """Beside other files, one of a mark adds nothing; alone, it is an empty source; beside a line, it is no pair."""
+    mark, line = tmp_path / "mark.tsv", tmp_path / "line.tsv"
+    mark.write_bytes(MARK)
+    line.write_bytes(MARK + b"a\n")
+    with Stream([Source("s", (str(mark), str(line)), epochs=1)]) as stream:
+        assert list(stream) == ["a"]
+    with pytest.raises(StreamError, match=r"no line in .*mark\.tsv"):
+        Stream([Source("s", (str(mark),))])
+    with pytest.raises(StreamError, match="0 lines"):
+        open_pair({"src": str(mark), "tgt": str(line)}, split_lines=None)
+
+
+def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None:
+    """The remedy is the key of a source, for text and for tables; no option of other commands is named."""
+    text, table = tmp_path / "a.tsv", tmp_path / "a.jsonl"
+    text.write_text("long line\n")
+    table.write_text('{"de": "long line"}\n')
+    for path, fields in ((text, None), (table, {"src": "de"})):
+        with pytest.raises(StreamError, match=r":1: .*give the source a larger max_line, or null") as error:
+            open_shard(str(path), split_lines=None, fields=fields, cache=tmp_path, max_line=3)
+        assert "max_line=" not in str(error.value)
+        assert isinstance(error.value.__cause__, LongLineError)
+
+
+def test_only_what_can_be_read_can_be_made() -> None:
+    """How a piece is read is left to each kind of file, so that none is made that cannot be read."""
+    assert inspect.isabstract(FileShard)
+    assert FileShard.__abstractmethods__ == {"read"}

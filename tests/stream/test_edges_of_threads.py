@@ -1,0 +1,53 @@
+"""What threads share: a value is made once, before which the old one is gone; what cannot be shared says so."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from volt.stream.transforms.opening import Kept
+from volt.stream.transforms.sentencepiece import SpmEncode
+from volt.stream.transforms.transform import is_compiled
+
+
+class Large:
+    """Stands for a file in memory."""
+
+
+def test_a_value_is_made_by_one_thread_alone() -> None:
+    """Four threads that want the same value at once get one and the same."""
+    kept, made, start = Kept(most=1), list[Large](), threading.Barrier(4)
+
+    def make() -> Large:
+        time.sleep(0.02)
+        made.append(Large())
+        return made[-1]
+
+    def want(_: int) -> Large:
+        start.wait()
+        return kept.get("a", make)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(want, range(4))) == set(made)
+    assert len(made) == 1
+
+
+def test_the_old_value_goes_before_the_next_is_made() -> None:
+    """At no time are more values held than may be, so that of whole files there are not two."""
+    kept = Kept(most=1)
+    old = weakref.ref(kept.get("a", Large))
+    assert old() is not None
+    assert kept.get("b", lambda: old() is None), "the first was still there while the second was made"
+
+
+@pytest.mark.parametrize(
+    ("alpha", "nbest", "expected"), [(None, -1, True), (0.1, -1, True), (0.1, 1, True), (0.1, 8, False)]
+)
+def test_the_n_best_encodings_are_for_processes(alpha: float | None, nbest: int, expected: bool) -> None:
+    """Where the library works line by line under Python's lock, workers are processes."""
+    assert is_compiled(SpmEncode(Path("m.model"), alpha=alpha, nbest=nbest)) is expected
