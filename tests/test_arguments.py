@@ -287,9 +287,11 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
     "volt.stream.plan": {"at": 1, "seconds": 0.0},
     "volt.stream.save_state": {"path": "nowhere/x"},
     "volt.stream.traces": {"numbers": []},
+    "volt.stream.debugged": {"n_lines": 1},
+    "volt.stream.Translation": {"task": "de_en"},
 }
 MADE_BY_VOLT = ("Audit", "Comparison", "Candidates", "Encoded", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary",
-                "Trace", "TransportPlan", "Batch", "Column", "Transform", "FORMATS", "LineFault")  # fmt: skip
+                "Trace", "DebugLine", "SubwordCounts", "TransportPlan", "Batch", "Column", "Transform", "FORMATS", "LineFault")  # fmt: skip
 CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
 CALLS |= {
     f"transform {name}": kind for name, kind in TRANSFORMS.items() if name != "duplicate_mono"

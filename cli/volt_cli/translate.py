@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,21 +20,37 @@ if TYPE_CHECKING:
 
 TaskName = Annotated[str, typer.Option(metavar="NAME", help="The task, of any split, whose transforms are applied.")]
 Out = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")]
-Errors = Annotated[  # `skip` would leave lines without an answer
-    Literal["strict", "replace"],
-    typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace mends."),
-]
 STDOUT = Path("-")
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How lines are read."""
+
+    PANEL = "Reading"
+
+    encoding_errors: Annotated[  # no `skip`, which would leave lines without an answer
+        Literal["strict", "replace"],
+        typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace mends."),
+    ] = "strict"
+    max_line: MaxLine = MAX_LINE
+
+    def reading(self, out: Path) -> dict[str, Any]:
+        """As `text_blocks` takes them, for lines that are answered in a place."""
+        from volt.files.long_lines import parse_max_line
+
+        return {
+            "errors": self.encoding_errors, "max_line": parse_max_line(self.max_line), "wait": waiting_beside(out)
+        }  # fmt: skip
 
 
 def translate_input(
     config: Config,
     task: TaskName,
+    reading: ReadingOptions,
     files: Files = None,
     out: Out = STDOUT,
     settings: Settings = None,
-    encoding_errors: Errors = "strict",
-    max_line: MaxLine = MAX_LINE,
     trust: Trust = False,
 ) -> None:
     """Make of text what a translation system is given: the task's transforms, without noise, filters and sampling.
@@ -41,43 +58,38 @@ def translate_input(
     Each line of text gives one line, as `volt stream run --split valid --task NAME` gives it in field 1. A line that a
     step refuses is an error, with its number and the name of the step.
     """
-    translation, reading = _opened(config, task, files, out, settings, trust, errors=encoding_errors, max_line=max_line)
+    translation = _opened(config, task, [out], files, settings, trust=trust)
     with open_output(out) as file:
-        write_each(file, translation.input_blocks(text_blocks(files, **reading)))
+        write_each(file, translation.input_blocks(text_blocks(files, **reading.reading(out))))
 
 
 def translate_output(
     config: Config,
     task: TaskName,
+    reading: ReadingOptions,
     files: Files = None,
     out: Out = STDOUT,
     settings: Settings = None,
-    encoding_errors: Errors = "strict",
-    max_line: MaxLine = MAX_LINE,
     trust: Trust = False,
 ) -> None:
     """Make plain text of what a translation system has answered: what the task has cut on the target side is joined.
 
     Each line gives one line. One that holds no pieces of the task's vocabulary is an error, with its number.
     """
-    translation, reading = _opened(config, task, files, out, settings, trust, errors=encoding_errors, max_line=max_line)
+    translation = _opened(config, task, [out], files, settings, trust=trust)
     with open_output(out) as file:
-        write_each(file, translation.output_blocks(text_blocks(files, **reading)))
+        write_each(file, translation.output_blocks(text_blocks(files, **reading.reading(out))))
 
 
 def _opened(
-    config: Path, task: str, files: list[str] | None, out: Path, settings: list[str] | None, trust: bool, *,
-    errors: str, max_line: str,
-) -> tuple[Translation, dict[str, Any]]:  # fmt: skip
-    """The task, and how text is read."""
+    config: Path, task: str, outputs: list[Path], files: list[str] | None, settings: list[str] | None, *, trust: bool
+) -> Translation:
+    """The task, when it is seen that nothing is written over what is read."""
     with loading():
-        from volt.files.long_lines import parse_max_line
         from volt.files.paths import expand
         from volt.stream.running.translating import Translation
 
-        check_places([out], [config, *expand(files or ["-"])])
-        reading = {"errors": errors, "max_line": parse_max_line(max_line), "wait": waiting_beside(out)}
+        check_places(outputs, [config, *expand(files or ["-"])])
         prepare_kernels(Phases(quiet=True), "stream")
         with told_to_trust():
-            translation = Translation(config, task, values=values_of(settings), user_code=trust)
-    return translation, reading
+            return Translation(config, task, values=values_of(settings), user_code=trust)

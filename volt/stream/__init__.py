@@ -47,8 +47,12 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.stream.checking.audit import Audit as Audit
     from volt.stream.checking.audit import audit as audit
+    from volt.stream.checking.debug import DebugLine as DebugLine
+    from volt.stream.checking.debug import debugged as debugged
     from volt.stream.checking.plan import Plan as Plan
     from volt.stream.checking.plan import plan as plan
+    from volt.stream.checking.subword_counts import SubwordCounts as SubwordCounts
+    from volt.stream.checking.subword_counts import count_subwords as count_subwords
     from volt.stream.checking.trace import Trace as Trace
     from volt.stream.checking.trace import traces as traces
     from volt.stream.mixing.mixture import Mixture as Mixture
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
     from volt.stream.running.state_file import save_state as save_state
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
+    from volt.stream.running.translating import Translation as Translation
     from volt.stream.transforms.batch import Batch as Batch
     from volt.stream.transforms.chance import Chance as Chance
     from volt.stream.transforms.column import Column as Column
@@ -72,7 +77,9 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "checking.audit": ("Audit", "audit"),
+        "checking.debug": ("DebugLine", "debugged"),
         "checking.plan": ("Plan", "plan"),
+        "checking.subword_counts": ("SubwordCounts", "count_subwords"),
         "checking.trace": ("Trace", "traces"),
         "mixing.mixture": ("Mixture",),
         "mixing.schedule": ("Schedule",),
@@ -84,6 +91,7 @@ __getattr__, __dir__, __all__ = lazy(
         "running.state_file": ("load_state", "save_state"),
         "running.stream": ("Stream",),
         "running.summary": ("Summary",),
+        "running.translating": ("Translation",),
         "transforms.batch": ("Batch",),
         "transforms.chance": ("Chance",),
         "transforms.column": ("Column",),

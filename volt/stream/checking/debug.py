@@ -82,6 +82,13 @@ def debugged(stream: Stream, *, n_lines: int) -> Iterator[DebugLine]:
 
     stream: stays where it is
     n_lines: of each source, at most; fewer if it has no more
+
+    >>> import tempfile
+    >>> from volt.stream.reading.source import Source
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"a\\nb\\n") and file.flush()
+    ...     list(debugged(Stream([Source("letters", (file.name,), shuffle="none")]), n_lines=1))[0].text
+    ('a',)
     """
     arguments.instance(stream, Stream, "stream")
     n_lines = arguments.whole(n_lines, "n_lines", low=1)

@@ -47,6 +47,9 @@ class SubwordCounts:
     table: columns word and count (Int64, 1 at least), in the order of the file.
     special: the tokens that transforms add, all of which the table has.
     n_lines: how many lines were counted.
+
+    >>> SubwordCounts(pl.DataFrame({"word": ["lo"], "count": [2]}), (), 1)
+    <SubwordCounts: 1 token in 1 line>
     """
 
     table: pl.DataFrame
@@ -57,7 +60,9 @@ class SubwordCounts:
         return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
 
     def top(self, n: int) -> SubwordCounts:
-        """The n most frequent tokens, among them all special ones, which come first where they are more than n.
+        """The n most frequent tokens, among them all special ones, which stay where they are more than n.
+
+        n: how many, 1 or more
 
         >>> table = pl.DataFrame({"word": ["a", "b", "<de>"], "count": [5, 2, 1]})
         >>> SubwordCounts(table, ("<de>",), 9).top(2).table["word"].to_list()
@@ -82,6 +87,13 @@ def count_subwords(
     stream: of text or of ids; it is read
     n_lines: how many lines, or as many as there are before the end
     progress: called with the number of lines that have been counted
+
+    >>> import tempfile
+    >>> from volt.stream.reading.source import Source
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"lo w lo\\n") and file.flush()
+    ...     count_subwords(Stream([Source("words", (file.name,))]), n_lines=2).table.rows()
+    [('lo', 4), ('w', 2)]
     """
     arguments.instance(stream, Stream, "stream")
     n_lines, first = arguments.whole(n_lines, "n_lines", low=1), stream.n

@@ -52,6 +52,13 @@ class Translation:
     user_code: whether the configuration may name Python files to run
 
     Raises ConfigError if there is no such task, or if a step of it cannot take lines one by one.
+
+    >>> import tempfile
+    >>> text = "tasks: {auto: {type: mono, inputs: {i: {mono: a.en}}, transforms: [drop, lower]}}"
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+    ...     _ = file.write(text) and file.flush()
+    ...     Translation(file.name, "auto")
+    <Translation: task 'auto', before lower, behind nothing>
     """
 
     def __init__(
@@ -94,11 +101,17 @@ class Translation:
         return self._behind.lines(lines)
 
     def input_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """`input` of files, block by block; the lines before one that is refused are given before the error."""
+        """`input` of files, block by block; the lines before one that is refused are given before the error.
+
+        blocks: as `volt.files.blocks.read_blocks` gives them
+        """
         return self._before.blocks(blocks)
 
     def output_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """`output` of files, block by block; the lines before one that is refused are given before the error."""
+        """`output` of files, block by block; the lines before one that is refused are given before the error.
+
+        blocks: as `volt.files.blocks.read_blocks` gives them
+        """
         return self._behind.blocks(blocks)
 
 
