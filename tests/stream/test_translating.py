@@ -215,7 +215,11 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
         ConfigError,
         r"encode.yaml:3: tasks: no task 'de_e'; did you",
     ),
-    "a source": (lambda path: Translation(path, "wmt"), ConfigError, r"yaml:2: sources.wmt: is a source, and no task"),
+    "a source": (
+        lambda path: Translation(path, "wmt"),
+        ConfigError,
+        r"yaml:2: sources.wmt: is a source, and no task 'wmt'",
+    ),
     "no configuration": (
         lambda path: Translation("/nowhere/t.yaml", "t"),
         ConfigError,
