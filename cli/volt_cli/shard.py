@@ -11,7 +11,7 @@ from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust
-from volt_cli.places import is_stdout
+from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.choosing import Settings, values_of
 from volt_cli.stream.opening import told_to_trust
 
@@ -52,6 +52,7 @@ def shard(
         from volt.files.long_lines import parse_max_line
         from volt.stream.tasks.sharding import shard
 
+    check_places([out], [config])
     most, phases = parse_max_line(max_line), Phases(quiet=quiet)
     found = _configuration(config, settings, trust=trust)
     folder = _folder(config, found, out)

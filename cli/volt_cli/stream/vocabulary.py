@@ -27,7 +27,7 @@ def vocabulary(
         int, typer.Option(metavar="N", min=1, help="How many lines of the stream are counted.")
     ] = 1_000_000,
     top: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="How many tokens to keep, special ones among them.")
+        int | None, typer.Option(metavar="N", min=1, help="How many tokens to keep, special ones among them.")
     ] = None,
     workers: Workers = None,
     trust: Trust = False,
