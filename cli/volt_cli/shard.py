@@ -52,6 +52,7 @@ def shard(
         from volt.files.long_lines import parse_max_line
         from volt.stream.tasks.sharding import shard
 
+    check_places([out], [config])
     most, phases = parse_max_line(max_line), Phases(quiet=quiet)
     found = _configuration(config, settings, trust=trust)
     folder = _folder(config, found, out)

@@ -36,7 +36,7 @@ PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P",
          "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
          "KEY=VALUE"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
-OUTPUTS = {"out", "markdown", "plots", "state", "summary"}
+OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
           "from_state", "ack", "states", "sources", "expand"}  # fmt: skip
 NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
@@ -45,7 +45,7 @@ NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}  #
 # What an option must be given where the others do not say.
 NEEDED = {"corpus": "corpus.txt", "model": "m.volt", "path": "m.volt", "config": "stream.yaml"}
 WITH = {("export", "text"): ["--check"]}
-ALWAYS = {"export": ["--to", "subword-nmt"]}
+ALWAYS = {"export": ["--to", "subword-nmt"], "translate-input": ["--task", "t"], "translate-output": ["--task", "t"]}
 OWN = {"model": "m.volt", "systems": "m.volt", "path": "m.volt", "merges": "m.volt", "candidates": "codes",
        "config": "stream.yaml"}  # fmt: skip
 

@@ -37,7 +37,7 @@ def test_a_pipeline_is_planned(volt_stream: Run) -> None:
     assert [source["lines"] for source in json.loads(found.stdout)["sources"].values()] == [20, 10]
 
 
-@pytest.mark.parametrize("command", ["preview", "plan", "audit", "trace"])
+@pytest.mark.parametrize("command", ["preview", "debug", "plan", "audit", "trace", "vocabulary"])
 def test_what_is_no_pipeline_is_told_alike(volt_stream: Run, command: str) -> None:
     """Sources behind a file, none behind a pipeline, and a name that is near to one: as `run` tells it."""
     number = (0,) * (command == "trace")

@@ -57,7 +57,11 @@ def test_text_goes_in_and_comes_out(config: Path, run: Run) -> None:
 
 FAULTS = {
     "an unknown task": ([*INPUT, "dve"], 2, "tasks.yaml:2: tasks: no task 'dve'; did you mean dev?"),
-    "a source": ([*INPUT, "wmt"], 2, "tasks.yaml:1: sources.wmt: is a source, and no task; choose from de_en, dev"),
+    "a source": (
+        [*INPUT, "wmt"],
+        2,
+        "tasks.yaml:1: sources.wmt: is a source, and no task 'wmt'; choose from de_en, dev",
+    ),
     "no task": ([*INPUT[:-1]], 2, "Missing option '--task'"),
     "no value": (["translate-input", "tasks.yaml", "--task", "dev"], 2, "{{src}} has no value; give --set src=VALUE"),
     "no file": ([*INPUT, "dev", "none.txt"], 1, "none.txt: no such file; check the path"),

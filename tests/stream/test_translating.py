@@ -144,6 +144,18 @@ def test_each_side_has_its_own_vocabulary(folder: Path) -> None:
         assert translation.output(["▁ l o w" if kind == "para" else "low</w>"]) == [expected]
 
 
+def test_a_task_that_makes_its_target_has_a_target(folder: Path) -> None:
+    """Taboo segmentation: either side that the stream gives is undone, and the first of them is the input."""
+    path, text = folder / "taboo.yaml", (folder / "a.en").read_text().split("\n")[:-1]
+    step = "taboo: {model: words.volt, segmenter: vocabulary}"
+    path.write_text(f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a.en}}}}, transforms: [{{{step}}}]}}}}")
+    translation = Translation(path, "t")
+    with Stream.from_config(path, split="valid", tasks=["t"]) as stream:
+        source, target = zip(*(line.split("\t") for line in stream), strict=True)
+    assert translation.input(text) == list(source)
+    assert translation.output(source) == translation.output(target) == text
+
+
 def test_lines_are_answered_before_more_is_waited_for(folder: Path) -> None:
     """However lines are cut into writes; "\\r" before a line end goes."""
     translation = Translation(written(folder, "encode"), "auto")
@@ -215,7 +227,11 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
         ConfigError,
         r"encode.yaml:3: tasks: no task 'de_e'; did you",
     ),
-    "a source": (lambda path: Translation(path, "wmt"), ConfigError, r"yaml:2: sources.wmt: is a source, and no task"),
+    "a source": (
+        lambda path: Translation(path, "wmt"),
+        ConfigError,
+        r"yaml:2: sources.wmt: is a source, and no task 'wmt'",
+    ),
     "no configuration": (
         lambda path: Translation("/nowhere/t.yaml", "t"),
         ConfigError,

@@ -12,10 +12,10 @@ import typer
 from volt.errors import shown_path
 from volt.text.layout import Entry, packed
 from volt_cli.console import output, print_json, show
-from volt_cli.options import Config, Trust
+from volt_cli.options import Trust
 from volt_cli.places import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
 from volt_cli.stream.choosing import TaskChoice
-from volt_cli.stream.opening import Opening, open_stream
+from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,8 +29,10 @@ _NEXT_FIELD = "⇥ "  # before the second field of a line, and before each behin
 
 
 def debug(
-    config: Config,
+    config: ConfigOrPipeline,
     choice: TaskChoice,
+    pipeline: PipelineOptions,
+    sources: Sources = None,
     lines: Annotated[int, typer.Option(metavar="N", min=1, help="How many lines of each task or source.")] = 20,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page instead, or - for stdout.")] = None,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
@@ -45,8 +47,9 @@ def debug(
     from volt.stream.checking.debug import debugged
 
     check_one_for_stdout(json=as_json, html=is_stdout(html))
-    check_places([html], [config])
-    with open_stream(Opening(config), choice, user_code=trust, n_workers=0) as stream:
+    opening = Opening(config, sources or (), pipeline)
+    check_places([html], opening.files)
+    with open_stream(opening, choice, user_code=trust, n_workers=0) as stream:
         check_places([html], stream.files)
         found = debugged(stream, n_lines=lines)
         if as_json:

@@ -76,7 +76,7 @@ def _check(tasks: Sequence[Task], others: Sequence[str], choice: Choice, notes: 
     for name in choice.names or ():
         if name in others:
             remedy = near(name, [*known]) if known else "the file has none"
-            notes.add(("sources", name), f"is a source, and no task; {remedy}")
+            notes.add(("sources", name), f"is a source, and no task {name!r}; {remedy}")
         elif name not in known:
             notes.add(("tasks",), f"no task {name!r}; {near(name, [*known]) if known else 'the file has none'}")
         elif choice.split == "train" and known[name].split == "valid":
