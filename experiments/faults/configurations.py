@@ -110,9 +110,10 @@ def _sent(number: int, name: str, to: int) -> Iterator[None]:
         try:
             yield
         finally:
+            other.flush()
             setattr(sys, name, stream)
-    os.dup2(kept, number)
-    os.close(kept)
+            os.dup2(kept, number)
+            os.close(kept)
 
 
 def campaign(chosen: Sequence[Mutant]) -> list[tuple[Mutant, str]]:

@@ -59,7 +59,8 @@ class Steps:
         pairs = [(item, {})] if isinstance(item, str) else list(item.items()) if isinstance(item, dict) else []
         if len(pairs) != 1:
             found = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
-            self.notes.add(place, f"a transform is a name, or a name with its options, not {found}")
+            told = f"a transform is a name, or a name with its options, not {found}"
+            self.notes.add(place, f"{told}; put a dash before each, and indent its options")
             return None
         name, options = pairs[0]
         if name not in TRANSFORMS:
