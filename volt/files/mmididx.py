@@ -145,13 +145,13 @@ class Layout(NamedTuple):
     """Where things are in an index.
 
     dtype: of the ids
-    count: sentences
+    n: sentences
     start: the byte at which sizes start
     n_bounds: how many bounds of documents follow; None in fairseq's files
     """
 
     dtype: str
-    count: int
+    n: int
     start: int
     n_bounds: int | None
 
@@ -165,7 +165,7 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     prefix = prefix_of(path)
     index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
     layout = layout_of(prefix + IDX, index)
-    n, start = layout.count, layout.start
+    n, start = layout.n, layout.start
     bounds = None
     if layout.n_bounds is not None:
         bounds = np.frombuffer(index, "<i8", layout.n_bounds, start + 12 * n)
@@ -183,7 +183,7 @@ def layout_of(path: str, index: bytes | mmap.mmap) -> Layout:
     """What the head of an index says. Raises CorpusError if the index is of another kind, or has another length.
 
     >>> layout_of("a.idx", HEAD.pack(MAGIC, 1, 8, 0))
-    Layout(dtype='u16', count=0, start=26, n_bounds=None)
+    Layout(dtype='u16', n=0, start=26, n_bounds=None)
     """
     told = shown_path(path)
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
