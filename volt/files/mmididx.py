@@ -99,7 +99,10 @@ class IndexedIds:
         """
         if not 0 <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self):,}")
-        return self.span(sentence, sentence + 1)[0]
+        start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
+        if start != (self._end(sentence - 1) if sentence else 0) or not start <= end <= self.data.nbytes:
+            return self.span(sentence, sentence + 1)[0]  # which says what is wrong
+        return self.data[start // item : end // item]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
         """The ids of consecutive sentences, a view of the file, and (n + 1,) offsets of sentences in it.
