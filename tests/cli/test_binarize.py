@@ -21,7 +21,9 @@ def _sentences(prefix: str) -> list[list[int]]:
 
 
 def _encoded(run: Run, model: str) -> list[list[int]]:
-    return [[*map(int, line.split())] for line in run("encode", "-m", model, "--form", "ids", "corpus.txt").lines]
+    return [
+        [int(id_) for id_ in line.split()] for line in run("encode", "-m", model, "--form", "ids", "corpus.txt").lines
+    ]
 
 
 def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ DAMAGED = {
     "half a magic": (b"MMID", "has 4 bytes, and its head alone has 26"),
     "half a head": (packed(SENTENCES, "u16")[1][:25], "has 25 bytes, and its head alone has 26"),
     "no index": (b"one two three", "is no index of fairseq or Megatron, which starts with MMIDIDX"),
-    "older": (b"TNTIDX\0\0" + bytes(40), "is an index of fairseq's older kind; binarize the text again, or with"),
+    "older": (b"TNTIDX\0\0" + bytes(40), "is an index of fairseq's older kind; binarize the text again, or let"),
     "version": (_index(_put(9, "<Q", 2)), "is of version 2, and 1 is what can be read"),
     "float": (_index(_put(17, "<B", 6)), "holds numbers with a fraction, which are no ids"),
     "double": (_index(_put(17, "<B", 7)), "holds numbers with a fraction, which are no ids"),

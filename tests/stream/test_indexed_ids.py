@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,11 +201,15 @@ def test_files_that_change_while_a_stream_runs_are_told(tmp_path: Path, ending: 
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     shard = open_id_shard(f"{prefix}.bin", split_lines=9, cache=tmp_path / "cache")
     path = Path(prefix + ending)
-    content = path.read_bytes()
+    content, stamp = path.read_bytes(), path.stat()
     path.write_bytes(content + b"\0")
     for look in (IdShard.check_unchanged, lambda shard: shard.read(0)):
         with pytest.raises(StreamError, match=rf"a\{ending}: changed while the stream was running"):
             look(shard)
+    path.write_bytes(content[:-8] + bytes(8) if ending == ".bin" else content[:26] + bytes(8) + content[34:])
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    with pytest.raises(StreamError, match=rf"a\{ending}: lines .* are not what was indexed, though its size and time"):
+        _ids(shard)
 
 
 def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def layout_of(path: str, index: bytes | mmap.mmap) -> Layout:
     """
     told = shown_path(path)
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
-        remedy = "binarize the text again, or with fairseq's --dataset-impl mmap"
+        remedy = "binarize the text again, or let fairseq write its mmap kind"
         raise CorpusError(f"{told}: is an index of fairseq's older kind; {remedy}")
     if not MAGIC.startswith(index[: len(MAGIC)]):
         raise CorpusError(f"{told}: is no index of fairseq or Megatron, which starts with MMIDIDX; check the path")
