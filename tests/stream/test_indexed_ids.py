@@ -21,6 +21,7 @@ from volt.stream.config.build import load_config
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.id_shard import IdShard, open_id_shard
 from volt.stream.reading.shards import open_pair, open_shard
+from volt.stream.tasks.input_files import look_at
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
@@ -221,6 +222,19 @@ def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:
         open_shard(f"{prefix}.bin", **options, max_line=23)  # type: ignore[arg-type]
     with pytest.raises(StreamError, match=r"a\.bin: holds indexed ids, which have no columns"):
         open_shard(f"{prefix}.bin", fields={"src": "de"}, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])
+def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) -> None:
+    """An input of a task names a pair as a source does; what writes shards of text refuses it."""
+    write_pair(tmp_path / "a", LINES, "u16")
+    told = {"type": "mono", "epochs": 1, "shuffle": "none", "inputs": {"i": {"mono": name}}}
+    config = {"cache": str(tmp_path / "cache"), "tasks": {"t": told}}
+    (tmp_path / "stream.yaml").write_text(json.dumps(config))
+    with Stream(**load_config(tmp_path / "stream.yaml").options) as stream:
+        assert list(stream) == _text(LINES)
+    with pytest.raises(StreamError, match=r"a\.bin: holds indexed ids, and shards are of text; a stream reads them"):
+        look_at(str(tmp_path / "a.bin"))
 
 
 def test_strip_eos_takes_the_last_id_off_once() -> None:
