@@ -1,4 +1,4 @@
-"""The command line: `volt search`, `encode`, `decode`, `inspect`, `export`, `import`, `compare`, `shard`, `stream`, …
+"""The command line: `volt search`, `encode`, `binarize`, `decode`, `inspect`, `export`, `import`, `compare`, …
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
 by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
@@ -15,7 +15,21 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
-from volt_cli import commands, compare, decode, demo, encode, export, imports, inspect, search, shard, translate, warmup
+from volt_cli import (
+    binarize,
+    commands,
+    compare,
+    decode,
+    demo,
+    encode,
+    export,
+    imports,
+    inspect,
+    search,
+    shard,
+    translate,
+    warmup,
+)
 from volt_cli.console import messages, say
 from volt_cli.ending import Ended, ended_by_signals
 from volt_cli.remedies import in_options
@@ -25,6 +39,7 @@ from volt_cli.stream import commands as stream
 app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
 commands.add(app, "search", search.search)
 commands.add(app, "encode", encode.encode)
+commands.add(app, "binarize", binarize.binarize)
 commands.add(app, "decode", decode.decode)
 commands.add(app, "inspect", inspect.inspect)
 commands.add(app, "export", export.export)

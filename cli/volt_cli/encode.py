@@ -111,7 +111,7 @@ def _encode(
     if is_stdout(out):
         texts = encode_stream(encoder, paths, job=job, progress=progress, wait=waiting_beside(out))
         write_each(sys.stdout.buffer, texts)
-    elif _is_folder(out):
+    elif is_folder(out):
         for outcome in encode_each(encoder, paths, Path(out), job=job, progress=progress):
             if not quiet:
                 done = "was there already" if outcome.n_lines is None else counted(outcome.n_lines, "line")
@@ -124,8 +124,13 @@ def _outputs(paths: list[str], out: str, job: Job) -> list[str | Path]:
     """All files that are written, or stdout."""
     from volt.encode.files import output_files
 
-    return [out] if is_stdout(out) else [*output_files(paths, Path(out), job=job, each=_is_folder(out))]
+    return [out] if is_stdout(out) else [*output_files(paths, Path(out), job=job, each=is_folder(out))]
 
 
-def _is_folder(out: str) -> bool:
+def is_folder(out: str) -> bool:
+    """Whether a place is a folder, which takes an output for each file.
+
+    >>> is_folder("out/"), is_folder("nowhere")
+    (True, False)
+    """
     return out.endswith(os.sep) or os.path.isdir(out)

@@ -18,6 +18,10 @@ EXAMPLES = {
         "volt encode -m corpus.volt corpus.txt --form npy -o encoded/",
         "volt encode -m corpus.volt --separator @@ < corpus.txt > corpus.bpe",
     ),
+    "binarize": (
+        "volt binarize -m corpus.volt corpus.txt -o train.de-en.de",
+        "volt binarize -m corpus.volt corpus.txt --bos 1 --eos none --dtype i32 -o ids/",
+    ),
     "decode": (
         "volt decode -m corpus.volt corpus.pieces -o corpus.back",
         "volt encode -m corpus.volt --form ids < corpus.txt | volt decode -m corpus.volt --form ids",

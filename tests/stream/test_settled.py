@@ -25,6 +25,7 @@ from volt.vocabulary import Vocabulary
 
 STAY = {
     "append",
+    "strip_eos",
     "lower",
     "upper",
     "title",

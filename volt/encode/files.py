@@ -101,7 +101,7 @@ def encode_stream(
     if not job.is_text:
         raise ConfigError(f"{job.form} has no place in a stream; name a file or a folder, or choose pieces or ids")
     done = 0
-    for chunk, part in _encoded(encoder, paths, job, restart=False, wait=wait):
+    for chunk, part in encoded_parts(encoder, paths, job, restart=False, wait=wait):
         yield part.values.tobytes()
         done += len(chunk.text)
         if progress:
@@ -117,7 +117,7 @@ def encode_one(
     """
     paths = list(paths)
     check_distinct(output_files(paths, output, job=job), paths)
-    return _write(output, _encoded(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
+    return _write(output, encoded_parts(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
 
 
 def encode_each(
@@ -128,7 +128,7 @@ def encode_each(
     An output is made again if the file, the vocabulary or what was asked has changed, or its offsets are gone.
     Raises ConfigError if two files would have the same output, or one is read, OutputError if one cannot be written.
     """
-    outputs = _outputs(paths, folder, job)
+    outputs = outputs_of(paths, folder, f".{job.form}")
     check_distinct(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
     made, wanted = _read_manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
@@ -137,9 +137,9 @@ def encode_each(
     if stale := made.keys() & {outputs[path].name for path in missing}:  # a kill between two files must not look whole
         _write_manifest(folder, made := {name: origin for name, origin in made.items() if name not in stale})
     done = 0
-    parts = _encoded(encoder, missing, job, restart=True)
+    parts = encoded_parts(encoder, missing, job, restart=True)
     for path in missing:
-        n_lines, done = _write(outputs[path], _of_one_file(parts), job, progress or (lambda _: None), done)
+        n_lines, done = _write(outputs[path], of_one_file(parts), job, progress or (lambda _: None), done)
         made[outputs[path].name] = wanted[path] | {"files": _marks(outputs[path], job)}
         _write_manifest(folder, made)
         yield Outcome(path, outputs[path], n_lines)
@@ -153,7 +153,7 @@ def output_files(paths: Iterable[str], output: Path, *, job: Job, each: bool = F
     """
     if not each:
         return _files_of(output, job)
-    made = [file for one in _outputs(paths, output, job).values() for file in _files_of(one, job)]
+    made = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job)]
     return [*made, output / _MANIFEST]
 
 
@@ -163,7 +163,7 @@ def _files_of(output: Path, job: Job) -> list[Path]:
     return [output] if alone else [output, output.with_name(f"{output.stem}.offsets.npy")]
 
 
-def _encoded(
+def encoded_parts(
     encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool, wait: Wait = is_ready
 ) -> Iterator[tuple[Chunk, EncodedPart]]:
     """Each chunk of the files with what it became. Behind the last chunk of every file comes one without text, which
@@ -196,7 +196,7 @@ def _encoded(
         yield waiting.popleft(), part
 
 
-def _of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
+def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
     """The parts up to the next end of a file."""
     return takewhile(lambda pair: len(pair[0].text) > 0 or pair[0].awaited, parts)
 
@@ -260,14 +260,18 @@ def _little_endian(array: NDArray[Any]) -> memoryview:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
-def _outputs(paths: Iterable[str], folder: Path, job: Job) -> dict[str, Path]:
-    """The output of each file. Raises ConfigError if two would share one."""
+def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
+    """The output of each file in a folder. Raises ConfigError if two would share one.
+
+    >>> outputs_of(["a.txt.gz"], Path("out"), ".npy")
+    {'a.txt.gz': PosixPath('out/a.txt.npy')}
+    """
     outputs = dict[str, Path]()
     for path in paths:
         name = Path(path).name
-        for ending in _COMPRESSED:
-            name = name.removesuffix(ending)
-        output = folder / f"{name}.{job.form}"
+        for packed in _COMPRESSED:
+            name = name.removesuffix(packed)
+        output = folder / f"{name}{ending}"
         if path == "-":
             raise ConfigError("stdin has no name for an output in a folder; name a file to write to")
         if output in outputs.values():

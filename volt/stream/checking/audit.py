@@ -22,8 +22,10 @@ import numpy as np
 from volt import arguments
 from volt.display import counted
 from volt.files.blocks import read_raw
+from volt.files.mmididx import IDX, open_ids
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
+from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.lines import line_order, part_slices, read_part
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shares import Part, parts
@@ -186,7 +188,8 @@ def _lines(batch: Batch) -> list[bytes]:
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
     """All lines of the files of a source, read from start to end."""
     for shard in source.shards:
-        texts = [_text_lines(path, source.source.max_line) for path in shard.paths]
+        paths = [path for path in shard.paths if not path.endswith(IDX)]
+        texts = [_id_lines(path) if are_ids(path) else _text_lines(path, source.source.max_line) for path in paths]
         if not shard.names:
             yield from texts[0]
         elif len(texts) > 1:
@@ -200,6 +203,12 @@ def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
     for block in read_raw(path, max_line=max_line):
         yield from split_lines(block.removeprefix(b"\xef\xbb\xbf") if first else block)
         first = False
+
+
+def _id_lines(path: str) -> Iterator[bytes]:
+    found = open_ids(path)
+    for sentence in range(len(found)):
+        yield b" ".join(b"%d" % id_ for id_ in found.ids(sentence).tolist())
 
 
 def _table_lines(shard: Shard) -> Iterator[bytes]:

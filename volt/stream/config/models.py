@@ -81,8 +81,8 @@ class ReadingOptions(Model):
 
 class _SourceOptions(Model):
     path: Paths | None = None
-    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2), folders or globs, relative to the configuration file. `~`
-    and `$NAME` are written out."""
+    """Files (.tsv or text; plain, gzip, zstd, xz or bzip2; indexed ids, as NAME.bin, NAME.idx or NAME), folders or
+    globs, relative to the configuration file. `~` and `$NAME` are written out."""
     pair: dict[str, Paths] | None = None
     """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
     {src: wmt.de, tgt: wmt.en}; or lists of such, equally long. Options of transforms may then name fields, too."""

@@ -24,6 +24,7 @@ from volt.stream.config.steps import Steps
 from volt.stream.config.task_weights import schedule_of
 from volt.stream.config.yaml import Place
 from volt.stream.reading.checks import Checks
+from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source import Source
 from volt.stream.transforms.opening import LoadedFiles
 
@@ -138,6 +139,6 @@ class Sources:
         """Note a path that leads to no file."""
         try:
             if self.check_files:
-                expand(path)
+                expand(bin_of(path))
         except VoltError as error:
             self.notes.add(place, error)

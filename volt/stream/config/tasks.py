@@ -20,6 +20,7 @@ from volt.stream.config.problems import near
 from volt.stream.config.sources import Sources
 from volt.stream.config.task_weights import TaskWeights
 from volt.stream.config.yaml import Place
+from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source import Source
 from volt.stream.tasks.task import SIDES, Input, Task
 
@@ -128,7 +129,7 @@ class Tasks:
             at = place if isinstance(told, str) else (*place, index)
             here = maker.file(path, at)
             try:
-                found += expand(here) if maker.check_files else [here]
+                found += expand(bin_of(here)) if maker.check_files else [here]
             except VoltError as error:
                 maker.notes.add(at, error)
         return found

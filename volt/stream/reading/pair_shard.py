@@ -1,4 +1,4 @@
-"""Line-aligned text files → one shard, whose line i is line i of each file: a field from each.
+"""Line-aligned files, of text or of indexed ids → one shard, whose line i is line i of each file: a field from each.
 
 All files are cut at the same numbers of lines, however they are packed. A tab inside a line would shift the fields
 behind it: `is_clean` says whether there is none, `shifting_lines` where they are.
@@ -23,22 +23,24 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.long_lines import MAX_LINE
+from volt.stream.reading.file_shard import FileShard
+from volt.stream.reading.id_shard import are_ids, open_id_shard
 from volt.stream.reading.shard import Shard
-from volt.stream.reading.text_shard import TextShard, open_text
+from volt.stream.reading.text_shard import open_text
 from volt.stream.transforms.column import Column
 
 
 @dataclass(frozen=True, slots=True)
 class PairShard(Shard):
-    """Text files that have been indexed and found to have equally many lines."""
+    """Files that have been indexed and found to have equally many lines."""
 
     fields: tuple[str, ...]
-    texts: tuple[TextShard, ...]
+    sides: tuple[FileShard, ...]
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files, in the order of the fields."""
-        return tuple(text.path for text in self.texts)
+        return tuple(path for side in self.sides for path in side.paths)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,37 +50,50 @@ class PairShard(Shard):
     @property
     def counts(self) -> tuple[int, ...]:
         """Lines per piece."""
-        return self.texts[0].counts
+        return self.sides[0].counts
 
     @property
     def n_bytes(self) -> int:
         """Bytes of text, of all files."""
-        return sum(text.n_bytes for text in self.texts)
+        return sum(side.n_bytes for side in self.sides)
 
     @property
     def digest(self) -> str:
         """Of the names, and of the lines of all files."""
-        told = [self.fields, [text.digest for text in self.texts]]
+        told = [self.fields, [side.digest for side in self.sides]]
         return blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
 
     @property
     def is_utf8(self) -> bool:
         """Whether all lines are known to be UTF-8."""
-        return all(text.is_utf8 for text in self.texts)
+        return all(side.is_utf8 for side in self.sides)
 
     @property
     def is_clean(self) -> bool:
         """Whether no line holds a tab."""
-        return not any(text.facts.first_tab for text in self.texts)
+        return not any(side.facts.first_tab for side in self.sides)
 
     def read(self, piece: int) -> tuple[Column, ...]:
         """The lines of a piece, a column from each file."""
-        return tuple(column for text in self.texts for column in text.read(piece))
+        return tuple(column for side in self.sides for column in side.read(piece))
 
     def check_unchanged(self) -> None:
         """Raise StreamError if a file is not what was indexed, or is gone."""
-        for text in self.texts:
-            text.check_unchanged()
+        for side in self.sides:
+            side.check_unchanged()
+
+
+def open_one(
+    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+) -> FileShard:
+    """Index a file of text, or of indexed ids if its name ends in .bin or .idx; options as `open_text` takes them.
+
+    >>> open_one(__file__, split_lines=None).names
+    ()
+    """
+    return (open_id_shard if are_ids(path) else open_text)(
+        path, split_lines=split_lines, cache=cache, max_line=max_line
+    )
 
 
 def open_pair(
@@ -96,9 +111,9 @@ def open_pair(
     for name, path in pair.items():
         arguments.text(name, "the name of a field")
         arguments.path(path, f"pair[{name!r}]")
-    texts = [open_text(path, split_lines=split_lines, cache=cache, max_line=max_line) for path in pair.values()]
-    for text in texts[1:]:
-        if text.n_lines != texts[0].n_lines:
-            first, other = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (texts[0], text))
+    sides = [open_one(path, split_lines=split_lines, cache=cache, max_line=max_line) for path in pair.values()]
+    for side in sides[1:]:
+        if side.n_lines != sides[0].n_lines:
+            first, other = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (sides[0], side))
             raise StreamError(f"{first}, {other}; files of a pair need equally many: align them")
-    return PairShard(tuple(pair), tuple(texts))
+    return PairShard(tuple(pair), tuple(sides))

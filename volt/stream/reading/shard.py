@@ -5,8 +5,8 @@
     digest            of all lines: the same text has the same digest in any place and in any packing
     place(piece, i)   path and number, from 1, of a line
 
-Kinds of shards: `text_shard` (one text file), `pair_shard` (line-aligned text files), `table_shard` (JSON lines,
-Parquet).
+Kinds of shards: `text_shard` (one text file), `id_shard` (indexed ids of fairseq or Megatron),
+`pair_shard` (line-aligned files of these two), `table_shard` (JSON lines, Parquet).
 
 >>> check_is_file("/dev/null")
 Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""A path, a table's path with its columns, or a pair of paths → the shard of its kind.
+"""A path, a table's path with its columns, or a pair of paths → the shard of its kind: text, ids, a table, a pair.
 
 >>> open_shard(__file__, split_lines=4).names
 ()
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from volt.errors import StreamError, shown_path
 from volt.files.long_lines import MAX_LINE
-from volt.stream.reading.pair_shard import open_pair
+from volt.stream.reading.id_shard import are_ids
+from volt.stream.reading.pair_shard import open_one, open_pair
 from volt.stream.reading.shard import Shard, Stamp, check_is_file, stamp_of
-from volt.stream.reading.text_shard import open_text
 
 __all__ = ["Shard", "Stamp", "open_pair", "open_shard", "stamp_of"]
 
@@ -27,10 +27,13 @@ def open_shard(
     split_lines: lines per piece, or None to leave files whole.
     fields: of a table, JSON lines or Parquet: name → key or column. Without any, lines are read as they are.
     max_line: the most bytes of a line; None for no limit.
+    A path that ends in .bin or .idx is that of indexed ids: see `id_shard`.
     Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
     written.
     """
     if fields is not None:
+        if are_ids(path):
+            raise StreamError(f"{shown_path(path)}: holds indexed ids, which have no columns; leave `columns` out")
         from volt.stream.reading.table_shard import open_table
 
         return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
@@ -38,4 +41,4 @@ def open_shard(
     with open(path, "rb") as file:
         if file.read(4) == b"PAR1":
             raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
-    return open_text(path, split_lines=split_lines, cache=cache, max_line=max_line)
+    return open_one(path, split_lines=split_lines, cache=cache, max_line=max_line)

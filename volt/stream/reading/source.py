@@ -27,6 +27,7 @@ from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.reading.checks import Checks
 from volt.stream.reading.faults import Fault, Policy
+from volt.stream.reading.id_shard import bin_of, bins_of
 from volt.stream.reading.order import Slice, permutation
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
 from volt.stream.reading.shards import open_pair, open_shard
@@ -53,7 +54,7 @@ class Source:
     """What a stream reads under one name.
 
     name: how states, errors and summaries call it.
-    paths: files (.tsv or text, plain or compressed), folders, globs.
+    paths: files (.tsv or text, plain or compressed; NAME.bin of indexed ids, or NAME), folders, globs.
     weight: its share of the mixture, a number or a `Schedule`.
     transforms: applied to each block, in this order.
     block_lines: a block holds this many lines, the last of an epoch perhaps fewer.
@@ -282,7 +283,8 @@ class OpenSource:
             columns = tuple(column.take(chosen) for column in found)
         first = int(self.line_starts[part.piece]) + part.first
         origins = np.arange(first, first + part.n_lines)
-        return Batch(columns, None, origins) if shard.names else Batch((), columns[0], origins)
+        is_cut = bool(shard.names) or columns[0].is_ids
+        return Batch(columns, None, origins) if is_cut else Batch((), columns[0], origins)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -336,9 +338,10 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
     """
     if source.names and not source.keys:
         size = len(source.names)
-        return [source.paths[first : first + size] for first in range(0, len(source.paths), size)]
+        paths = tuple(map(bin_of, source.paths))
+        return [paths[first : first + size] for first in range(0, len(paths), size)]
     try:
-        return [(path,) for path in expand(source.paths)]
+        return [(path,) for path in bins_of(expand(map(bin_of, source.paths)))]
     except CorpusError as error:
         raise StreamError(f"source {source.name!r}: {error}") from error
 

@@ -29,6 +29,7 @@ from volt.files.blocks import read_raw
 from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.paths import expand
 from volt.files.threads import prefetch
+from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
 from volt.stream.tasks.task import Input, Task
 from volt.stream.transforms.column import line_ends_of
@@ -114,6 +115,9 @@ def look_at(
     line is too long.
     """
     check_is_file(path)
+    if are_ids(path):
+        found = "holds indexed ids, and shards are of text"
+        raise StreamError(f"{shown_path(path)}: {found}; a stream reads them without: leave `shards` out")
     stamp, digest = stamp_of(path), blake2b(digest_size=16)
     n_lines, n_bytes, is_ended = 0, 0, True
     for block in read_raw(path, block_size=_BLOCK, max_line=max_line):

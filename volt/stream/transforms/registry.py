@@ -40,6 +40,7 @@ _HOMES = {
     "insertion": "vocabulary_noise.Insertion",
     "wb_noise": "vocabulary_noise.WbNoise",
     "filter_too_long": "task_sides.FilterTooLong",
+    "strip_eos": "ids.StripEos",
     "encode": "subwords.Encode",
     "decode": "subwords.Decode",
     "spm_encode": "sentencepiece.SpmEncode",

@@ -1,0 +1,76 @@
+"""`volt binarize`: from text to what fairseq reads, and what is refused, with the options to mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import TEXT, Run, listed
+from indexed_ids import packed, unpacked
+
+
+@pytest.fixture
+def model(run: Run) -> str:
+    """A vocabulary of the corpus."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--special", "<2de>")
+    return "v.volt"
+
+
+def _sentences(prefix: str) -> list[list[int]]:
+    return unpacked(Path(f"{prefix}.bin").read_bytes(), Path(f"{prefix}.idx").read_bytes())
+
+
+def _encoded(run: Run, model: str) -> list[list[int]]:
+    return [
+        [int(id_) for id_ in line.split()] for line in run("encode", "-m", model, "--form", "ids", "corpus.txt").lines
+    ]
+
+
+def test_the_ids_are_those_of_encode_with_eos_behind(run: Run, model: str, tmp_path: Path) -> None:
+    """Sentences are the lines of `encode --form ids` with eos, from a file, from stdin, and with empty lines kept."""
+    expected = [[*ids, 2] for ids in _encoded(run, model)]
+    n = sum(map(len, expected))
+    done = run("binarize", "-m", model, "corpus.txt", "-o", "train.de-en.de")
+    assert (done.stdout, done.stderr.decode().strip()) == (b"", f"train.de-en.de: 80 lines, {n} ids as u16")
+    assert listed(tmp_path) == ["corpus.txt", "train.de-en.de.bin", "train.de-en.de.idx", "v.volt"]
+    both = [(tmp_path / f"train.de-en.de.{ending}").read_bytes() for ending in ("bin", "idx")]
+    assert tuple(both) == packed(expected, "u16")
+    run("binarize", "-m", model, "-q", "-o", "b.bin", stdin=b"\n" + TEXT.encode() + b"\n")
+    assert _sentences("b") == [[2], *expected, [2]]
+
+
+def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
+    """--bos, --prepend and --eos take ids, tokens and none; --dtype the kind of number; a folder takes many."""
+    ids = _encoded(run, model)
+    run("binarize", "-m", model, "corpus.txt", "-q", "-o", "out/", "--bos", "1", "--prepend", "<2de>", "--eos", "9")
+    assert _sentences("out/corpus.txt") == [[1, 4, *line, 9] for line in ids]
+    run("binarize", "-m", model, "corpus.txt", "-q", "-o", "a", "--eos", "none", "--dtype", "i64")
+    assert Path("a.bin").read_bytes() == packed(ids, "i64")[0]
+
+
+REFUSED = {
+    "stdout": (["-o", "-"], 2, "-o -: ids are two files, .bin and .idx, and stdout takes one; name a place"),
+    "token": (["-o", "a", "--eos", "</x>"], 2, "--eos </x> is no token of the vocabulary; give one of its special"),
+    "negative": (["-o", "a", "--bos", "-5"], 2, "bos is -5; give 0 or more"),
+    "too small": (["-o", "a", "--dtype", "u8", "--eos", "300"], 2, "--dtype u8 holds ids up to 255, and there are"),
+    "no folder": (["-o", "none/a"], 1, "none/a.idx: cannot be written: no such file or directory"),
+    "no place": ([], 2, "Missing option '-o' / '--output'"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_is_told_in_options(run: Run, model: str, tmp_path: Path, kind: str) -> None:
+    """Each refusal names the option, and leaves no file."""
+    options, status, told = REFUSED[kind]
+    assert told in run("binarize", "-m", model, "corpus.txt", *options, status=status).stderr.decode()
+    assert listed(tmp_path) == ["corpus.txt", "v.volt"]
+
+
+def test_no_input_is_written_over(run: Run, model: str, tmp_path: Path) -> None:
+    """A text whose name is that of an output, and a vocabulary, stay as they are."""
+    (tmp_path / "t.idx").write_text(TEXT)
+    for arguments in (["-m", model, "t.idx", "-o", "t"], ["-m", "v.volt", "corpus.txt", "-o", "w"]):
+        if arguments[-1] == "w":
+            (tmp_path / "w.bin").symlink_to("v.volt")
+        assert "would be written over" in run("binarize", *arguments, status=2).stderr.decode()
+    assert (tmp_path / "t.idx").read_text() == TEXT

@@ -1,0 +1,222 @@
+"""Indexed ids: the bytes that fairseq writes, the sentences that it reads, and every damage told where it is."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from indexed_ids import CODES, Sentences, packed, unpacked, write_pair
+
+from volt.errors import ConfigError, CorpusError, OutputError
+from volt.files.mmididx import dtype_of, open_ids
+from volt.files.mmididx_writing import IdsWriter, check_dtype, dtype_for, write_ids
+
+SENTENCES = [[5, 6, 2], [2], [], [7, 2]]
+QUICK = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def _write(path: Path, sentences: Sentences, dtype: str, *, at_a_time: int = 2) -> None:
+    with write_ids(path, dtype=dtype) as writer:
+        for first in range(0, len(sentences), at_a_time):
+            some = sentences[first : first + at_a_time]
+            ids = np.array([id_ for sentence in some for id_ in sentence], dtype_of(dtype))
+            writer.add(ids, np.array([len(sentence) for sentence in some]))
+
+
+@st.composite
+def typed_sentences(draw: st.DrawFn) -> tuple[str, list[list[int]]]:
+    """A kind of number, and sentences of any ids that it holds."""
+    dtype = draw(st.sampled_from(sorted(CODES)))
+    info = np.iinfo(dtype_of(dtype))
+    ids = st.integers(int(info.min), int(info.max)) | st.sampled_from([0, int(info.min), int(info.max)])
+    return dtype, draw(st.lists(st.lists(ids, max_size=4), max_size=7))
+
+
+@QUICK
+@given(typed_sentences(), st.integers(1, 3))
+def test_bytes_are_those_of_the_format_and_come_back(
+    tmp_path: Path, told: tuple[str, list[list[int]]], at_a_time: int
+) -> None:
+    """Both files are, byte for byte, what an independent writer makes, however sentences are grouped; an independent
+    reader and ours give the sentences back, one by one and by spans."""
+    dtype, sentences = told
+    _write(tmp_path / "a", sentences, dtype, at_a_time=at_a_time)
+    data, index = (tmp_path / "a.bin").read_bytes(), (tmp_path / "a.idx").read_bytes()
+    assert (data, index) == packed(sentences, dtype)
+    assert unpacked(data, index) == sentences
+    found = open_ids(tmp_path / "a")
+    found.check()
+    assert [found.ids(number).tolist() for number in range(len(found))] == sentences
+    assert (found.dtype, found.documents) == (dtype, None)
+    for first in range(len(sentences) + 1):
+        ids, offsets = found.span(first, len(sentences))
+        assert [ids[start:end].tolist() for start, end in pairwise(offsets.tolist())] == sentences[first:]
+
+
+@pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])
+def test_either_file_or_the_prefix_names_both(tmp_path: Path, name: str) -> None:
+    """All three names are written to, and read, as the same pair."""
+    _write(tmp_path / name, SENTENCES, "u16")
+    assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.idx"]
+    assert open_ids(tmp_path / name).ids(3).tolist() == [7, 2]
+
+
+@QUICK
+@given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=5), st.data())
+def test_megatrons_documents_are_told_by_the_length(
+    tmp_path: Path, sentences: list[list[int]], data: st.DataObject
+) -> None:
+    """Where bounds of documents follow, sentences are the same, and bounds are handed on."""
+    inner = sorted(data.draw(st.lists(st.integers(0, len(sentences)), max_size=3)))
+    bounds = [0, *inner, len(sentences)]
+    found = open_ids(write_pair(tmp_path / "m", sentences, "i32", documents=bounds))
+    found.check()
+    assert found.documents is not None
+    assert found.documents.tolist() == bounds
+    assert [found.ids(number).tolist() for number in range(len(found))] == sentences
+
+
+def _index(change: Callable[[bytearray], object]) -> bytes:
+    index = bytearray(packed(SENTENCES, "u16")[1])
+    change(index)
+    return bytes(index)
+
+
+def _put(place: int, layout: str, value: int) -> Callable[[bytearray], object]:
+    return lambda index: struct.pack_into(layout, index, place, value)
+
+
+POINTERS = 26 + 4 * len(SENTENCES)
+DAMAGED = {
+    "empty": (b"", "has 0 bytes, and its head alone has 26; restore it, or make it again"),
+    "half a magic": (b"MMID", "has 4 bytes, and its head alone has 26"),
+    "half a head": (packed(SENTENCES, "u16")[1][:25], "has 25 bytes, and its head alone has 26"),
+    "no index": (b"one two three", "is no index of fairseq or Megatron, which starts with MMIDIDX"),
+    "older": (b"TNTIDX\0\0" + bytes(40), "is an index of fairseq's older kind; binarize the text again, or let"),
+    "version": (_index(_put(9, "<Q", 2)), "is of version 2, and 1 is what can be read"),
+    "float": (_index(_put(17, "<B", 6)), "holds numbers with a fraction, which are no ids"),
+    "double": (_index(_put(17, "<B", 7)), "holds numbers with a fraction, which are no ids"),
+    "kind": (_index(_put(17, "<B", 11)), "holds numbers of an unknown kind, 11; 1 to 5 and 8 to 10 are ids"),
+    "truncated": (packed(SENTENCES, "u16")[1][:-1], "has 73 bytes; 4 sentences need 74, or those of Megatron's head"),
+    "longer": (packed(SENTENCES, "u16")[1] + b"\0", "has 75 bytes; 4 sentences need 74"),
+    "count": (_index(_put(18, "<Q", 1 << 60)), "has 74 bytes; 1152921504606846976 sentences need"),
+    "modes": (packed(SENTENCES, "u16", documents=[0, 4])[1] + bytes(4), "is Megatron's index of several modes"),
+    "documents": (packed(SENTENCES, "u16", documents=[0, 3])[1], "documents do not cover its sentences"),
+    "no documents": (packed(SENTENCES, "u16", documents=[])[1], "documents do not cover its sentences"),
+    "falling": (packed(SENTENCES, "u16", documents=[0, 3, 1, 4])[1], "bounds of documents do not rise"),
+    "negative": (_index(_put(30, "<i", -1)), "sentence 2 has -1 ids; restore it, or make it again"),
+    "last is negative": (_index(_put(38, "<i", -2)), "sentence 4 has -2 ids"),
+    "overlap": (_index(_put(POINTERS + 8, "<q", 4)), "sentence 2 starts at byte 4, and what is before it ends at 6"),
+    "gap": (_index(_put(POINTERS + 16, "<q", 10)), "sentence 3 starts at byte 10, and what is before it ends at 8"),
+    "first": (_index(_put(POINTERS, "<q", 2)), "sentence 1 starts at byte 2, and what is before it ends at 0"),
+    "size": (_index(_put(26, "<i", 4)), "sentence 2 starts at byte 6, and what is before it ends at 8"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_index_is_refused(tmp_path: Path, kind: str) -> None:
+    """What is wrong is told with the file, and, where it lies in one sentence, with that sentence."""
+    index, told = DAMAGED[kind]
+    write_pair(tmp_path / "a", SENTENCES, "u16")
+    (tmp_path / "a.idx").write_bytes(index)
+    with pytest.raises(CorpusError) as caught:
+        open_ids(tmp_path / "a.bin").check()
+    assert str(caught.value).replace(",", "").startswith(f"{tmp_path}/a.idx: {told}".replace(",", ""))
+
+
+def test_damage_in_one_place_leaves_the_rest(tmp_path: Path) -> None:
+    """What is read is what is checked: sentences elsewhere can be read, the damaged one and those behind it cannot."""
+    write_pair(tmp_path / "a", SENTENCES, "u16")
+    (tmp_path / "a.idx").write_bytes(_index(_put(POINTERS + 8, "<q", 4)))
+    found = open_ids(tmp_path / "a")
+    assert found.ids(0).tolist() == [5, 6, 2]
+    for wrong in (1, 2):
+        with pytest.raises(CorpusError, match="what is before it ends at"):
+            found.ids(wrong)
+    for missing in (-1, 4):
+        with pytest.raises(IndexError, match=f"sentence {missing} of 4"):
+            found.ids(missing)
+
+
+@pytest.mark.parametrize("size", [0, 11, 13, 14])
+def test_data_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
+    """A .bin that ends before or behind its last sentence is told with both lengths."""
+    data = packed(SENTENCES, "u16")[0]
+    write_pair(tmp_path / "a", SENTENCES, "u16")
+    (tmp_path / "a.bin").write_bytes((data + bytes(2))[:size])
+    with pytest.raises(CorpusError, match=rf"a\.bin: has {size} bytes, and .*a\.idx tells of 12; restore it"):
+        open_ids(tmp_path / "a")
+
+
+@pytest.mark.parametrize("gone", [".bin", ".idx"])
+def test_a_missing_file_is_named(tmp_path: Path, gone: str) -> None:
+    """One file without the other cannot be read."""
+    write_pair(tmp_path / "a", SENTENCES, "u16")
+    (tmp_path / f"a{gone}").unlink()
+    with pytest.raises(CorpusError, match=rf"a\{gone}: cannot be read: no such file.*belong together"):
+        open_ids(tmp_path / "a")
+
+
+def _add_good_and(writer: IdsWriter, ids: list[int], sizes: list[int]) -> None:
+    writer.add(np.array([1]), np.array([1]))
+    writer.add(np.array(ids), np.array(sizes))
+
+
+def test_ids_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    """An id beyond the kind of number stops writing; an old pair stays as it was, and no half file is left."""
+    _write(tmp_path / "a", SENTENCES, "u16")
+    before = [(tmp_path / name).read_bytes() for name in ("a.bin", "a.idx")]
+    wrong = [
+        ([65_536], [1], "id 65,536 does not fit: u16 holds 0 to 65,535; choose another dtype"),
+        ([-1], [1], "id -1 does not fit"),
+        ([1], [1, 1], "sizes sum up to 2, and there are 1 ids"),
+        ([1], [-1, 2], "a sentence of -1 or 2 ids"),
+    ]
+    for ids, sizes, told in wrong:
+        with pytest.raises(ConfigError, match=told), write_ids(tmp_path / "a", dtype="u16") as writer:
+            _add_good_and(writer, ids, sizes)
+    assert [(tmp_path / name).read_bytes() for name in ("a.bin", "a.idx")] == before
+    assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.idx"]
+
+
+def test_an_old_index_goes_before_new_data_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the two renames leaves data without an index, never new data with an old index."""
+    _write(tmp_path / "a", SENTENCES, "u16")
+    real, seen = os.replace, list[list[str]]()
+
+    def replaced(part: Path, place: Path) -> None:
+        seen.append(sorted(name for name in os.listdir(tmp_path) if not name.startswith(".")))
+        real(part, place)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    _write(tmp_path / "a", SENTENCES[::-1], "u16")
+    assert seen == [["a.bin"], ["a.bin"]]
+    assert open_ids(tmp_path / "a").ids(0).tolist() == [7, 2]
+
+
+def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
+    """No folder, a device: told before anything is written."""
+    with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
+        _write(tmp_path / "none" / "a", SENTENCES, "u16")
+    (tmp_path / "a.idx").symlink_to("/dev/null")
+    with pytest.raises(ConfigError, match=r"a\.idx: no file, and ids are two of them; name files"):
+        _write(tmp_path / "a", SENTENCES, "u16")
+    assert sorted(os.listdir(tmp_path)) == ["a.idx"]
+
+
+def test_the_kind_of_number_follows_from_the_vocabulary() -> None:
+    """u16 below 65,500 ids, else i32; a kind that does not hold the largest id is refused."""
+    assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
+    check_dtype("u16", 65_536)
+    check_dtype("u8", 256)
+    with pytest.raises(ConfigError, match="dtype='u16' holds ids up to 65,535, and there are ids up to 65,536"):
+        check_dtype("u16", 65_537)
+    with pytest.raises(ConfigError, match="unknown dtype 'f32'; choose from u8, i8"):
+        check_dtype("f32", 1)

@@ -1,0 +1,46 @@
+"""An independent writer and reader of fairseq's .bin and .idx, number by number, from the format's description."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+CODES = {"u8": (1, "B"), "i8": (2, "b"), "i16": (3, "h"), "i32": (4, "i"), "i64": (5, "q")}
+CODES |= {"u16": (8, "H"), "u32": (9, "I"), "u64": (10, "Q")}
+Sentences = Sequence[Sequence[int]]
+
+
+def packed(sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None) -> tuple[bytes, bytes]:
+    """What .bin and .idx hold; with the bounds of documents, as Megatron writes them."""
+    code, letter = CODES[dtype]
+    data = b"".join(struct.pack("<" + letter, id_) for sentence in sentences for id_ in sentence)
+    index = b"MMIDIDX\0\0" + struct.pack("<Q", 1) + struct.pack("<B", code) + struct.pack("<Q", len(sentences))
+    if documents is not None:
+        index += struct.pack("<Q", len(documents))
+    index += b"".join(struct.pack("<i", len(sentence)) for sentence in sentences)
+    place = 0
+    for sentence in sentences:
+        index += struct.pack("<q", place)
+        place += len(sentence) * struct.calcsize("<" + letter)
+    return data, index + b"".join(struct.pack("<q", bound) for bound in documents or ())
+
+
+def unpacked(data: bytes, index: bytes) -> list[list[int]]:
+    """The sentences of .bin and .idx, as fairseq wrote them."""
+    magic, version, code, n = struct.unpack("<9sQBQ", index[:26])
+    assert (magic, version) == (b"MMIDIDX\0\0", 1)
+    (letter,) = (letter for number, letter in CODES.values() if number == code)
+    sizes = struct.unpack(f"<{n}i", index[26 : 26 + 4 * n])
+    places = struct.unpack(f"<{n}q", index[26 + 4 * n :])
+    return [
+        list(struct.unpack_from(f"<{size}{letter}", data, place)) for size, place in zip(sizes, places, strict=True)
+    ]
+
+
+def write_pair(prefix: Path, sentences: Sentences, dtype: str, *, documents: Sequence[int] | None = None) -> str:
+    """Write both files; the prefix."""
+    data, index = packed(sentences, dtype, documents=documents)
+    Path(f"{prefix}.bin").write_bytes(data)
+    Path(f"{prefix}.idx").write_bytes(index)
+    return str(prefix)

@@ -1,0 +1,249 @@
+"""Indexed ids as sources of streams: the same lines as the same ids in text, in any world, and damage told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from indexed_ids import CODES, write_pair
+from streams import deadline, write_lines
+
+from volt.errors import StreamError
+from volt.files.mmididx import dtype_of
+from volt.stream import Source, Stream, audit
+from volt.stream.config.build import load_config
+from volt.stream.reading.faults import Policy
+from volt.stream.reading.id_shard import IdShard, open_id_shard
+from volt.stream.reading.shards import open_pair, open_shard
+from volt.stream.tasks.input_files import look_at
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.ids import StripEos
+from volt.stream.transforms.transform import LineFault
+
+LINES = [[number, *range(number % 5), 2] for number in range(40)]
+SMALL = st.integers(0, 127)
+
+
+def _text(lines: list[list[int]]) -> list[str]:
+    return [" ".join(map(str, line)) for line in lines]
+
+
+def _ids(shard: IdShard) -> list[list[int]]:
+    return [ids for piece in range(len(shard.counts)) for ids in shard.read(piece)[0].to_arrow().to_pylist()]
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(SMALL, max_size=4), max_size=9), st.sampled_from(sorted(CODES)), st.integers(1, 4))
+def test_pieces_hold_the_sentences_whatever_their_numbers(
+    tmp_path: Path, lines: list[list[int]], dtype: str, piece: int
+) -> None:
+    """Every kind of number gives the same ids as int32 and the same digest, cut anywhere, from the files and then
+    from the cache; Megatron's documents change nothing."""
+    prefix = write_pair(tmp_path / "a", lines, dtype)
+    plain = write_pair(tmp_path / "b", lines, "i32", documents=[0, len(lines)])
+    cache = tmp_path / "cache"
+    shards = [open_id_shard(f"{prefix}.bin", split_lines=piece, cache=cache) for _ in range(2)]
+    whole = open_id_shard(f"{plain}.idx", split_lines=None, cache=cache)
+    for shard in (*shards, whole):
+        assert _ids(shard) == lines
+        assert (shard.n_lines, shard.digest) == (len(lines), whole.digest)
+        assert all(shard.read(number)[0].data.dtype == np.int32 for number in range(len(shard.counts)))
+    assert shards[0] == shards[1]
+    assert shards[0].paths == (f"{prefix}.bin", f"{prefix}.idx")
+
+
+def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path: Path) -> None:
+    """Other ids, and the same ids cut into other sentences, have other digests."""
+    kinds = ([[1, 2], [3]], [[1], [2, 3]], [[1, 2], [4]], [[1, 2, 3]], [[1, 2], [3], []])
+    paths = [write_pair(tmp_path / str(number), lines, "u16") for number, lines in enumerate(kinds)]
+    shards = [open_id_shard(f"{path}.bin", split_lines=None, cache=tmp_path / "cache") for path in paths]
+    assert len({shard.digest for shard in shards}) == len(kinds)
+
+
+@pytest.mark.parametrize("name", ["a.bin", "a.idx", "a", "*.bin", "a.*"])
+def test_a_source_names_the_pair_by_any_of_its_names(tmp_path: Path, name: str) -> None:
+    """Each name gives each sentence once: a pattern that matches both files names one pair."""
+    write_pair(tmp_path / "a", LINES, "u16")
+    config = tmp_path / "stream.yaml"
+    told = {"path": name, "shuffle": "none", "epochs": 1, "split_lines": 7}
+    config.write_text(json.dumps({"seed": 1, "cache": str(tmp_path / "cache"), "sources": {"s": told}}))
+    with Stream(**load_config(config).options) as stream:
+        assert stream.sources[0].place_of(9) == (str(tmp_path / "a.bin"), 10)
+        assert list(stream) == _text(LINES)
+
+
+def _pair(folder: Path, *, workers: int = 0, rank: int = 0, world: int = 1, text: bool = False) -> Stream:
+    """A pair of sides, as ids in two kinds of number or as text, shuffled, mixed with one of ids alone."""
+    sides = [[[*line[:-1], 9, 2] for line in LINES], LINES]
+    if text:
+        paths = [write_lines(folder / f"t{side}.txt", _text(lines)) for side, lines in enumerate(sides)]
+        alone = write_lines(folder / "alone.txt", _text(LINES[:11]))
+    else:
+        kinds = ("i32", "u16")
+        paths = [write_pair(folder / f"t{side}", sides[side], kinds[side]) + ".bin" for side in range(2)]
+        alone = write_pair(folder / "alone", LINES[:11], "i64")
+    options = {"block_lines": 8, "split_lines": 3}
+    sources = (
+        Source("pair", tuple(paths), 2.0, names=("src", "tgt"), **options),  # type: ignore[arg-type]
+        Source("alone", (alone,), **options),  # type: ignore[arg-type]
+    )
+    return Stream(sources, seed=3, n_workers=workers, rank=rank, world=world, cache=folder / "cache")
+
+
+def test_a_stream_of_ids_is_that_of_the_same_numbers_as_text(tmp_path: Path) -> None:
+    """Sides as .bin give the very lines that they give as text, in the same order, from any number of workers."""
+    with deadline(60):
+        expected = [line for line, _ in zip(_pair(tmp_path, text=True), range(150), strict=False)]
+        for workers in (0, 1):
+            with _pair(tmp_path, workers=workers) as stream:
+                assert [line for line, _ in zip(stream, range(150), strict=False)] == expected
+    assert {line.count("\t") for line in expected} == {0, 1}
+
+
+def test_ranks_share_ids_and_a_stream_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Three ranks read each sentence once an epoch, as the audit finds; a state resumes to the same lines."""
+    found = audit(_pair(tmp_path, world=3), epochs=2, content=True)
+    assert found.exact, found
+    assert all(source.content for source in found.sources)
+    with _pair(tmp_path, rank=1, world=2) as stream:
+        taken = [line for line, _ in zip(stream, range(33), strict=False)]
+        state, behind = stream.state(), [line for line, _ in zip(stream, range(40), strict=False)]
+    with _pair(tmp_path, rank=1, world=2) as again:
+        again.restore(json.loads(json.dumps(state)))
+        assert [line for line, _ in zip(again, range(40), strict=False)] == behind
+    assert taken != behind
+
+
+def test_other_ids_are_another_stream(tmp_path: Path) -> None:
+    """A state of one pair is refused by a stream of another."""
+    with _pair(tmp_path) as stream:
+        state = stream.state()
+    write_pair(tmp_path / "alone", LINES[1:12], "i64")
+    options = {"block_lines": 8, "split_lines": 3, "cache": tmp_path / "cache"}
+    paths = (str(tmp_path / "t0.bin"), str(tmp_path / "t1.bin"))
+    shape = {key: value for key, value in options.items() if key != "cache"}
+    sources = (
+        Source("pair", paths, 2.0, names=("src", "tgt"), **shape),  # type: ignore[arg-type]
+        Source("alone", (str(tmp_path / "alone"),), **shape),  # type: ignore[arg-type]
+    )
+    with Stream(sources, seed=3, cache=tmp_path / "cache") as other, pytest.raises(StreamError, match="alone"):
+        other.restore(state)
+
+
+def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
+    """Text and its ids line by line are one pair; files of other lengths are refused, by their names."""
+    text = write_lines(tmp_path / "a.txt", [f"line {number}" for number in range(40)])
+    ids = write_pair(tmp_path / "a", LINES, "u16") + ".bin"
+    shard = open_pair({"text": text, "ids": ids}, split_lines=None, cache=tmp_path / "cache")
+    first, second = shard.read(0)
+    assert (first.strings()[7], second.strings()[7], second.is_ids) == ("line 7", "7 0 1 2", True)
+    assert (shard.paths, shard.is_clean) == ((text, ids, ids.replace(".bin", ".idx")), True)
+    short = write_pair(tmp_path / "b", LINES[1:], "u16") + ".bin"
+    with pytest.raises(StreamError, match=r"a\.txt has 40 lines, .*b\.bin has 39 lines; files of a pair need equally"):
+        open_pair({"text": text, "ids": short}, split_lines=None, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("dtype", ["i64", "u32", "u64"])
+def test_ids_beyond_32_bits_are_refused(tmp_path: Path, dtype: str) -> None:
+    """The largest number of 32 bits passes; one more is told with its line."""
+    most = int(np.iinfo(np.int32).max)
+    good = write_pair(tmp_path / "good", [[1], [most]], dtype)
+    assert open_id_shard(f"{good}.bin", split_lines=None, cache=tmp_path / "c").read(0)[0].strings()[1] == str(most)
+    lowest = int(np.iinfo(dtype_of(dtype)).min)
+    for wrong in (most + 1, *([lowest] if lowest else [])):
+        bad = write_pair(tmp_path / "bad", [[1, 2], [], [5, wrong]], dtype)
+        with pytest.raises(StreamError, match=rf"bad\.bin:3: id {wrong:,} is beyond 32 bits; name data of a voc"):
+            open_id_shard(f"{bad}.bin", split_lines=None, cache=tmp_path / "c")
+
+
+def _without_index(folder: Path) -> None:
+    (folder / "a.idx").unlink()
+
+
+def _shorter(folder: Path) -> None:
+    (folder / "a.bin").write_bytes((folder / "a.bin").read_bytes()[:-2])
+
+
+def _truncated(folder: Path) -> None:
+    (folder / "a.idx").write_bytes((folder / "a.idx").read_bytes()[:-3])
+
+
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no index": (_without_index, r"a\.bin: no .*a\.idx says where its sentences are; restore it, or write both with"),
+    "shorter": (_shorter, r"a\.bin: has \d+ bytes, and .*a\.idx tells of \d+; restore it"),
+    "truncated": (_truncated, r"a\.idx: has \d+ bytes; 40 sentences need 506"),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_damage_is_told_when_a_source_is_opened(tmp_path: Path, kind: str) -> None:
+    """A damaged pair stops a stream with its name and what is wrong, or is left out where the policy says so."""
+    change, told = FAULTS[kind]
+    bad, good = write_pair(tmp_path / "a", LINES, "u16"), write_pair(tmp_path / "b", LINES[:2], "u16")
+    change(tmp_path)
+    with pytest.raises(StreamError, match=f"source 's': .*{told}"):
+        Stream([Source("s", (f"{bad}.bin",))], seed=1, cache=tmp_path / "cache")
+    sources = [Source("s", (f"{bad}.bin", f"{good}.bin"), epochs=1, shuffle="none")]
+    with Stream(sources, seed=1, cache=tmp_path / "cache", policy=Policy("skip")) as stream:
+        assert list(stream) == _text(LINES[:2])
+
+
+@pytest.mark.parametrize("ending", [".bin", ".idx"])
+def test_files_that_change_while_a_stream_runs_are_told(tmp_path: Path, ending: str) -> None:
+    """Whichever of the two files changes, reading says so, even where size and time are as they were."""
+    prefix = write_pair(tmp_path / "a", LINES, "u16")
+    shard = open_id_shard(f"{prefix}.bin", split_lines=9, cache=tmp_path / "cache")
+    path = Path(prefix + ending)
+    content, stamp = path.read_bytes(), path.stat()
+    path.write_bytes(content + b"\0")
+    for look in (IdShard.check_unchanged, lambda shard: shard.read(0)):
+        with pytest.raises(StreamError, match=rf"a\{ending}: changed while the stream was running"):
+            look(shard)
+    path.write_bytes(content[:-8] + bytes(8) if ending == ".bin" else content[:26] + bytes(8) + content[34:])
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    with pytest.raises(StreamError, match=rf"a\{ending}: lines .* are not what was indexed, though its size and time"):
+        _ids(shard)
+
+
+def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:
+    """A sentence of more bytes than max_line is told with its line, also if an index is kept; ids have no columns."""
+    prefix = write_pair(tmp_path / "a", LINES, "u16")
+    options = {"split_lines": 9, "cache": tmp_path / "cache"}
+    open_shard(f"{prefix}.bin", **options, max_line=24)  # type: ignore[arg-type]
+    with pytest.raises(StreamError, match=r"a\.bin:5: .*cut it, or give the source a larger max_line"):
+        open_shard(f"{prefix}.bin", **options, max_line=23)  # type: ignore[arg-type]
+    with pytest.raises(StreamError, match=r"a\.bin: holds indexed ids, which have no columns"):
+        open_shard(f"{prefix}.bin", fields={"src": "de"}, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])
+def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) -> None:
+    """An input of a task names a pair as a source does; what writes shards of text refuses it."""
+    write_pair(tmp_path / "a", LINES, "u16")
+    told = {"type": "mono", "epochs": 1, "shuffle": "none", "inputs": {"i": {"mono": name}}}
+    config = {"cache": str(tmp_path / "cache"), "tasks": {"t": told}}
+    (tmp_path / "stream.yaml").write_text(json.dumps(config))
+    with Stream(**load_config(tmp_path / "stream.yaml").options) as stream:
+        assert list(stream) == _text(LINES)
+    with pytest.raises(StreamError, match=r"a\.bin: holds indexed ids, and shards are of text; a stream reads them"):
+        look_at(str(tmp_path / "a.bin"))
+
+
+def test_strip_eos_takes_the_last_id_off_once() -> None:
+    """An id at the end goes once; elsewhere, in empty and in missing values nothing does; text is unfit."""
+    ids = Column.of_ids(np.array([2, 7, 2, 2, 2, 5], np.int32), np.array([0, 4, 5, 5, 6]))
+    batch = Batch((ids, Column.missing(4)), None, np.arange(4))
+    made = StripEos()(batch, Chance(1, 2))
+    assert made.columns[0].strings() == ["2 7 2", "", "", "5"]
+    assert not made.columns[1].present.any()
+    assert StripEos(id=5)(batch, Chance(1, 2)).columns[0].strings() == ["2 7 2 2", "2", "", ""]
+    with pytest.raises(LineFault, match="field 1 is text, and strip_eos takes ids"):
+        StripEos(fields=(1,))(Batch.of(["7 2"]), Chance(1, 2))

@@ -1,0 +1,189 @@
+"""Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.mmididx`).
+
+Each line becomes one sentence: what is put in front (bos, a language's token), the ids of the line, and eos. An empty
+line is a sentence without ids of its own, so that line i of a text stays line i of its translation.
+
+>>> import tempfile
+>>> from volt.files.mmididx import open_ids
+>>> from volt.vocabulary import Vocabulary
+>>> with tempfile.TemporaryDirectory() as folder:
+...     source = Path(folder, "train.de")
+...     _ = source.write_text("lo\\n\\nlol\\n")
+...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
+...     made = binarize(encoder, [str(source)], Path(folder, "train.de-en.de"))
+...     found = open_ids(made.prefix)
+...     made.dtype, [found.ids(line).tolist() for line in range(made.n_lines)]
+('u16', [[4, 0, 2], [2], [6, 0, 2]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.encode.batches import EncodedPart
+from volt.encode.chunks import Chunk
+from volt.encode.encoder import Encoder
+from volt.encode.files import Job, Progress, encoded_parts, of_one_file, outputs_of
+from volt.errors import ConfigError
+from volt.files.atomic import make_folder
+from volt.files.distinct import check_distinct
+from volt.files.mmididx import BIN, IDX, prefix_of
+from volt.files.mmididx_writing import check_dtype, dtype_for, write_ids
+
+_JOB = Job(form="bin")
+_MOST = np.iinfo(np.int32).max
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around the ids of each line.
+
+    front: ids before them
+    back: ids behind them
+
+    >>> Frame((1,), (2,)).around(np.array([7, 8, 9], np.int32), np.array([2, 2, 3]))
+    (array([1, 7, 8, 2, 1, 2, 1, 9, 2], dtype=int32), array([4, 2, 3]))
+    """
+
+    front: tuple[int, ...] = ()
+    back: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
+        eos: int | str | None = None,
+    ) -> Frame:  # fmt: skip
+        """The frame of these tokens, each an id or a token of the vocabulary; None for none.
+
+        Raises ConfigError if one is no token of the vocabulary.
+        """
+        told = {"bos": bos, "prepend": prepend, "eos": eos}
+        ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in told.items()}
+        return cls(ids["bos"] + ids["prepend"], ids["eos"])
+
+    def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
+        """The ids of lines with the frame around each, and (n_lines,) how many ids each line has then.
+
+        ids: those of all lines;  ends: (n_lines,) where each line ends in them
+        """
+        more = len(self.front) + len(self.back)
+        starts = np.concatenate([[0], ends])[:-1]
+        firsts = starts + more * np.arange(len(ends))  # where lines start among all ids
+        out, is_own = np.empty(len(ids) + more * len(ends), np.int32), np.ones(len(ids) + more * len(ends), bool)
+        places = [(firsts + place, id_) for place, id_ in enumerate(self.front)]
+        behind = firsts + (ends - starts) + len(self.front)
+        places += [(behind + place, id_) for place, id_ in enumerate(self.back)]
+        for at, id_ in places:
+            out[at], is_own[at] = id_, False
+        out[is_own] = ids
+        return out, ends - starts + more
+
+
+@dataclass(frozen=True, slots=True)
+class Binarized:
+    """A pair of files that was written.
+
+    prefix: of both;  n_lines: sentences;  n_ids: of all of them, with what stands around each;  dtype: of the ids
+    """
+
+    prefix: Path
+    n_lines: int
+    n_ids: int
+    dtype: str
+
+
+def binarize(
+    encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
+    job: Job = _JOB, progress: Progress | None = None,
+) -> Binarized:  # fmt: skip
+    """Encode files into one pair of files, one text after the other.
+
+    prefix: of the pair, without .bin and .idx
+    frame: what stands around the ids of each line; by default the vocabulary's eos behind them
+    dtype: of the ids, such as u16 or i32; by default u16 where there are fewer than 65,500 ids, and else i32
+    job: how files are read and encoded
+    progress: called with the bytes of text done
+    Raises ConfigError if the ids do not fit, or an output is one of the files that are read; OutputError if it cannot
+    be written.
+    """
+    paths = list(paths)
+    check_distinct(pair_files(prefix), paths)
+    frame, dtype = _told(encoder, frame, dtype)
+    parts = encoded_parts(encoder, paths, job, restart=False)
+    return _write(prefix, parts, frame, dtype, _Progress(progress))
+
+
+def binarize_each(
+    encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
+    job: Job = _JOB, progress: Progress | None = None,
+) -> Iterator[Binarized]:  # fmt: skip
+    """Encode each file into a pair of its own name in a folder, which is made; options as `binarize` takes them."""
+    outputs = outputs_of(paths, folder, "")
+    check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
+    frame, dtype = _told(encoder, frame, dtype)
+    make_folder(folder)
+    parts, told = encoded_parts(encoder, outputs, job, restart=True), _Progress(progress)
+    for output in outputs.values():
+        yield _write(output, of_one_file(parts), frame, dtype, told)
+
+
+def pair_files(prefix: Path) -> list[Path]:
+    """The two files of a pair. prefix: without their endings, or either of them.
+
+    >>> [path.name for path in pair_files(Path("train.de.idx"))]
+    ['train.de.bin', 'train.de.idx']
+    """
+    name = prefix_of(prefix)
+    return [Path(name + BIN), Path(name + IDX)]
+
+
+def _told(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
+    """The frame and the kind of number, by default those of the vocabulary. Raises ConfigError if ids do not fit it."""
+    frame = frame or Frame.of(encoder, eos=encoder.vocabulary.special.eos)
+    n_ids = max([len(encoder.vocabulary), *(id_ + 1 for id_ in frame.front + frame.back)])
+    dtype = dtype or dtype_for(n_ids)
+    check_dtype(dtype, n_ids)
+    return frame, dtype
+
+
+def _id_of(encoder: Encoder, token: int | str, name: str) -> int:
+    """The id that is meant."""
+    if not isinstance(token, str):
+        return arguments.whole(token, name, low=0, high=_MOST)
+    if (found := encoder.vocabulary.id_of(token)) is None:
+        shown = arguments.shortened(token)
+        raise ConfigError(f"{name}={shown!r} is no token of the vocabulary; give one of its special tokens, or an id")
+    return found
+
+
+class _Progress:
+    """Tells of the bytes of text that are done, those of earlier files with them."""
+
+    def __init__(self, tell: Progress | None) -> None:
+        self._tell, self._done = tell, 0
+
+    def add(self, n_bytes: int) -> None:
+        self._done += n_bytes
+        if self._tell:
+            self._tell(self._done)
+
+
+def _write(
+    prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], frame: Frame, dtype: str, progress: _Progress
+) -> Binarized:
+    """Write a pair."""
+    n_lines = n_ids = 0
+    with write_ids(prefix, dtype=dtype) as writer:
+        for chunk, part in parts:
+            ids, sizes = frame.around(part.values, part.ends)
+            writer.add(ids, sizes)
+            n_lines, n_ids = n_lines + len(sizes), n_ids + len(ids)
+            progress.add(len(chunk.text))
+    return Binarized(Path(prefix_of(prefix)), n_lines, n_ids, dtype)

@@ -1,0 +1,197 @@
+"""NAME.bin and NAME.idx of fairseq or Megatron → pieces of sentences, read as a column of ids.
+
+The column holds the ids as they are in the file, eos with them: the transform `strip_eos` takes it off. Files of any
+kind of number give the same columns, and have the same digest, as long as their ids fit 32 bits. Both files are looked
+at once, when they are indexed; a piece is read from .bin, and its sizes from .idx, each against its checksum.
+
+>>> import tempfile
+>>> from volt.files.mmididx_writing import write_ids
+>>> with tempfile.TemporaryDirectory() as folder:
+...     with write_ids(f"{folder}/a", dtype="u16") as writer:
+...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
+...     shard = open_id_shard(f"{folder}/a.bin", split_lines=1, cache=Path(folder))
+...     shard.counts, shard.read(0)[0].strings()
+((1, 1), ['7 8 2'])
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import CorpusError, StreamError, shown_path
+from volt.files.long_lines import MAX_LINE, long_line_error
+from volt.files.mmididx import BIN, HEAD, IDX, IndexedIds, dtype_of, open_ids, prefix_of
+from volt.stream.reading.file_shard import Facts, FileShard, as_stream_errors
+from volt.stream.reading.pieces import Pieces, noted
+from volt.stream.reading.shard import check_is_file, identity_of
+from volt.stream.reading.shard_cache import Entry, Record, default_cache
+from volt.stream.transforms.column import Column
+
+_ID_BYTES = 4  # of an id in a column
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class IdShard(FileShard):
+    """Sentences of ids that have been indexed.
+
+    index: where the sizes of each piece are in .idx: they end where the piece of .idx does
+    dtype: of the ids in .bin
+    """
+
+    index: Pieces | None = None
+    dtype: str = "i32"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The two files."""
+        return (self.pieces.path, self._index.path)
+
+    @property
+    def _index(self) -> Pieces:
+        assert self.index is not None
+        return self.index
+
+    def read(self, piece: int) -> tuple[Column, ...]:
+        """The sentences of a piece, as one column."""
+        n = self.counts[piece]
+        sizes = np.frombuffer(self._index.read(piece)[-4 * n :], "<i4").astype(np.int64)
+        ids = np.frombuffer(self.pieces.read(piece), dtype_of(self.dtype)).astype(np.int32, copy=False)
+        return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
+
+    def check_unchanged(self) -> None:
+        """Raise StreamError if a file is not what was indexed, or is gone."""
+        self.pieces.check_unchanged()
+        self._index.check_unchanged()
+
+
+def are_ids(path: str) -> bool:
+    """Whether a path is that of indexed ids, by its ending.
+
+    >>> are_ids("train.de-en.de.bin"), are_ids("train.de-en.de")
+    (True, False)
+    """
+    return path.endswith((BIN, IDX))
+
+
+def bin_of(path: str) -> str:
+    """The .bin that a path means: that of an .idx, and that of a prefix if there is no such file; else the path itself.
+
+    >>> bin_of("train.de-en.de.idx"), bin_of("train.tsv")
+    ('train.de-en.de.bin', 'train.tsv')
+    """
+    is_prefix = not os.path.lexists(path) and os.path.isfile(path + IDX)
+    return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
+
+
+def bins_of(paths: Iterable[str]) -> list[str]:
+    """Each path as `bin_of` says; an .idx whose .bin is among the paths is left out.
+
+    >>> bins_of(["a.bin", "a.idx", "b.idx", "c.tsv"])
+    ['a.bin', 'b.bin', 'c.tsv']
+    """
+    named = list(paths)
+    bins = {path for path in named if path.endswith(BIN)}
+    return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
+
+
+def open_id_shard(
+    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+) -> IdShard:
+    """Index sentences of ids, or find their index in the cache.
+
+    path: of .bin or .idx
+    split_lines: sentences per piece, or None for one piece
+    max_line: the most bytes of a sentence, 4 for each id; None for no limit
+    Raises StreamError if a file is missing or damaged, an id is beyond 32 bits, a sentence is too long, or the cache
+    cannot be written.
+    """
+    data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
+    with as_stream_errors(data):
+        check_is_file(data)
+        if not os.path.lexists(index):
+            remedy = "restore it, or write both with `volt binarize`"
+            raise StreamError(f"{shown_path(data)}: no {shown_path(index)} says where its sentences are; {remedy}")
+        check_is_file(index)
+        entry = Entry.of(cache or default_cache(), identity_of(data), "ids", split_lines, identity_of(index))
+
+        def load(record: Record) -> IdShard | None:
+            pieces, facts = Pieces.of_record(record["pieces"], data), Facts(**record["facts"])
+            sizes = Pieces.of_record(record["index"], index)
+            if pieces is None or sizes is None or (max_line is not None and facts.longest > max_line):
+                return None
+            return IdShard(pieces, facts, (), sizes, record["dtype"])
+
+        def made() -> tuple[IdShard, Record]:
+            shard = _indexed(data, index, split_lines, max_line)
+            records = {"pieces": shard.pieces.record(), "index": shard._index.record()}
+            return shard, {**records, "facts": shard.facts._asdict(), "dtype": shard.dtype}
+
+        return entry.kept(load, made)
+
+
+def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None) -> IdShard:
+    """One pass over both files."""
+    found = open_ids(data)
+    found.check()
+    look = _Look(found, data, max_line)
+    firsts = range(0, len(found), split_lines or max(1, len(found)))
+    spans = [(first, min(first + firsts.step, len(found))) for first in firsts]
+    pieces = noted(data, "plain", look.at(spans))
+    return IdShard(pieces, look.facts(), (), noted(index, "plain", _sizes(index, found, spans)), found.dtype)
+
+
+def _sizes(index: str, found: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+    """The bytes of .idx up to the end of each piece's sizes; the head goes with the first."""
+    head = HEAD.size + 8 * (found.documents is not None)
+    with open(index, "rb") as file:
+        for first, last in spans:
+            yield file.read((head if first == 0 else 0) + 4 * (last - first)), last - first
+
+
+class _Look:
+    """Notes what the sentences that pass are like."""
+
+    def __init__(self, found: IndexedIds, path: str, max_line: int | None) -> None:
+        self.found, self.path, self.max_line = found, path, max_line
+        self.n_bytes = self.longest = 0
+        self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
+
+    def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+        """The bytes of each piece, with how many sentences it holds."""
+        for first, last in spans:
+            ids, offsets = self.found.span(first, last)
+            self._check(ids, offsets, first)
+            self.values.update(ids.astype("<i4", copy=False).data)
+            self.sizes.update(np.diff(offsets).astype("<i4").data)
+            self.n_bytes += _ID_BYTES * len(ids) + last - first
+            yield ids.tobytes(), last - first
+
+    def facts(self) -> Facts:
+        """What they were like."""
+        told = json.dumps([self.values.hexdigest(), self.sizes.hexdigest()])
+        digest = blake2b(told.encode(), digest_size=16).hexdigest()
+        return Facts(self.n_bytes, self.longest, 0, digest, is_utf8=True)
+
+    def _check(self, ids: NDArray[Any], offsets: NDArray[np.int64], first: int) -> None:
+        sizes = np.diff(offsets)
+        self.longest = max(self.longest, _ID_BYTES * int(sizes.max(initial=0)))
+        if self.max_line is not None and self.longest > self.max_line:
+            raise long_line_error(self.path, first + int(np.argmax(sizes)) + 1, self.max_line)
+        if np.can_cast(ids.dtype, np.int32) or not len(ids):
+            return
+        wrong = (ids < _INT32.min) | (ids > _INT32.max)
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            line = first + int(np.searchsorted(offsets, place, side="right"))
+            found = f"id {int(ids[place]):,} is beyond 32 bits"
+            raise CorpusError(f"{shown_path(self.path)}:{line}: {found}; name data of a vocabulary")
