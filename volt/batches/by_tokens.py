@@ -23,20 +23,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from volt import arguments
-from volt.batches.lengths import MOST, Longs, OnLong, refuse_long, table
+from volt.batches.lengths import MOST, Longs, refuse_long, stable_order, table
+from volt.batches.options import check_place, check_rank, check_world
 from volt.errors import ConfigError
 from volt.stream.reading.order import permutation
 from volt.stream.transforms.chance import Chance
 
-_RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenBatches:
-    """The batches of an epoch or a window, as rows.
+    """The batches of an epoch or a window, each being some rows.
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
@@ -93,17 +92,6 @@ class TokenBatches:
         return replace(self, order=order, ends=ends, longest=self.longest[rank :: self.world], world=1)
 
 
-def check_rank(rank: int, world: int) -> int:
-    """The rank, if it is one of these. Raises ConfigError.
-
-    >>> check_rank(1, 2)
-    1
-    """
-    if arguments.whole(rank, "rank", low=0) >= world:
-        raise ConfigError(f"rank is {rank} of {world}; ranks count from 0, so give {world - 1} or less")
-    return int(rank)
-
-
 def token_batches(
     lengths: ArrayLike,
     *,
@@ -114,7 +102,7 @@ def token_batches(
     noise: float = 0.0,
     max_length: int | None = None,
     min_length: int = 1,
-    on_long: OnLong = "raise",
+    on_long: Literal["raise", "report"] = "raise",
     world: int = 1,
     shuffle: bool = True,
     seed: int = 0,
@@ -142,24 +130,35 @@ def token_batches(
     [[0, 2], [1, 3]]
     """
     rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
-    world, multiple = arguments.whole(world, "world", low=1), arguments.whole(multiple, "multiple", low=1)
-    most = max(1, len(rows)) if max_sentences is None else arguments.whole(max_sentences, "max_sentences", low=1)
-    place = (arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window"))
+    world, multiple = check_world(world), arguments.whole(multiple, "multiple", low=1)
+    most = max(1, len(rows))
+    if max_sentences is not None:
+        most = min(most, arguments.whole(max_sentences, "max_sentences", low=1))
+    place = check_place(seed, epoch, window)
     noise, longest = _checked_noise(noise, sort, shuffle=shuffle), rows.max(axis=1, initial=0)
-    name = "max_tokens" if max_length is None else "max_length"
-    limit = min(max_tokens, max_tokens if max_length is None else arguments.whole(max_length, "max_length", low=1))
-    (too_long,) = np.nonzero(longest > limit)
-    arguments.choice(on_long, "on_long", ("raise", "report"))
-    refuse_long(too_long, longest, limit, name if limit < max_tokens else "max_tokens", on_long=on_long)
-    is_short = longest < arguments.whole(min_length, "min_length", low=1)
-    (kept,) = np.nonzero((longest <= limit) & ~is_short)
+    kept, too_long, too_short = _fitting(longest, max_tokens, max_length, min_length, on_long)
     order = kept[_turns(len(kept), shuffle, "rows", *place)]
     order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, order, noise, place)
-    ends = _steps(longest[order], max_tokens, min(most, max(1, len(rows))), multiple, world)
+    ends = _steps(longest[order], max_tokens, most, multiple, world)
     turns = _turns(len(ends), shuffle, "steps", *place)
     dealt, batch_ends, tops = _dealt(order, ends, turns, world, longest)
     left = np.sort(order[int(ends[-1]) if len(ends) else 0 :])
-    return TokenBatches(dealt, batch_ends, tops, too_long, np.nonzero(is_short)[0], left, world)
+    return TokenBatches(dealt, batch_ends, tops, too_long, too_short, left, world)
+
+
+def _fitting(
+    longest: Longs, max_tokens: int, max_length: int | None, min_length: int, on_long: str
+) -> tuple[Longs, Longs, Longs]:
+    """The rows that batches can have, and those that are too long, and too short."""
+    name, limit = "max_tokens", max_tokens
+    if max_length is not None and arguments.whole(max_length, "max_length", low=1) < max_tokens:
+        name, limit = "max_length", int(max_length)
+    if arguments.whole(min_length, "min_length", low=1) > limit:
+        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
+    is_long, is_short = longest > limit, longest < min_length
+    (kept,), (too_long,), (too_short,) = np.nonzero(~is_long & ~is_short), np.nonzero(is_long), np.nonzero(is_short)
+    refuse_long(too_long, longest, limit, name, on_long=on_long, ways=("raise", "report"))
+    return kept, too_long, too_short
 
 
 def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
@@ -180,7 +179,7 @@ def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
 
 
 def _by_length(lengths: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Rows in the order of their longest side; ties by the first side less the last, up and down in turn, or blurred."""
+    """Rows in the order of their longest side, ties up and down in turn; or of their blurred length."""
     longest, lean = lengths.max(axis=1, initial=0)[order], (lengths[:, 0] - lengths[:, -1])[order]
     if noise:
         drawn = Chance.of("batches", "noise", *place).uniform(order)
@@ -194,16 +193,6 @@ def _by_sides(lengths: Longs, order: Longs) -> Longs:
     for side in reversed(range(lengths.shape[1])):
         order = order[stable_order(lengths[order, side])]
     return order
-
-
-def stable_order(values: Longs) -> NDArray[np.intp]:
-    """What sorts values that are not negative; equals stay in their order.
-
-    >>> stable_order(np.array([7, 3, 7, 0])).tolist()
-    [3, 1, 0, 2]
-    """
-    is_small = values.max(initial=0) < _RADIX
-    return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
 
 
 def _steps(longest: Longs, max_tokens: int, max_sentences: int, multiple: int, world: int) -> Longs:

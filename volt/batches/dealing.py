@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from volt import arguments
-from volt.batches.by_tokens import check_rank, stable_order
-from volt.batches.lengths import Longs, single
+from volt.batches.lengths import Longs, single, stable_order
+from volt.batches.options import check_place, check_rank, check_world
 from volt.stream.reading.order import permutation
 
 
@@ -51,8 +50,7 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
     ([[0, 2], [1, 3]], [])
     """
-    found, world = single(costs, "costs"), arguments.whole(world, "world", low=1)
-    place = (arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window"))
+    found, world, place = single(costs, "costs"), check_world(world), check_place(seed, epoch, window)
     order = permutation(len(found), "deal", "batches", *place)
     n_steps = len(found) // world
     kept = order[: n_steps * world]

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.by_tokens import stable_order
-from volt.batches.lengths import Longs, refuse_long, single
+from volt.batches.lengths import Longs, refuse_long, single, stable_order
+from volt.batches.options import check_place
 from volt.stream.reading.order import permutation
 
 _LONGEST = (1 << 31) - 1  # tokens of a pack: cu_seqlens are int32
@@ -123,11 +123,10 @@ def pack(
     [[(0, 0, 4)], [(0, 4, 4)], [(0, 8, 1), (1, 0, 1)]]
     """
     found, size = single(lengths), arguments.whole(size, "size", low=1, high=_LONGEST)
-    arguments.choice(on_long, "on_long", ("raise", "report", "split"))
-    place = (arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window"))
+    place = check_place(seed, epoch, window)
     is_long = (found > size) & (on_long != "split")
     (too_long,), (empty,), (kept,) = np.nonzero(is_long), np.nonzero(found == 0), np.nonzero((found > 0) & ~is_long)
-    refuse_long(too_long, found, size, "size", on_long=on_long)
+    refuse_long(too_long, found, size, "size", on_long=on_long, ways=("raise", "report", "split"))
     segments = _segments(found[kept], kept, size)
     order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
     order = order[stable_order(size - segments.sizes[order])]
