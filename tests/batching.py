@@ -25,9 +25,9 @@ def fairseq_batches(lengths: Sequence[Row], max_tokens: int, *, multiple: int = 
     random.Random(seed).shuffle(rows)
     for side in reversed(range(len(lengths[0]) if lengths else 0)):
         rows.sort(key=lambda row: lengths[row][side])
-    done, collected = Batches(), list[int]()
+    done, collected, longest = Batches(), list[int](), list(map(max, lengths))
     for row in rows:
-        while collected and cost([*collected, row], lengths) > max_tokens:
+        while collected and not has_room(collected, row, longest, max_tokens):
             n = len(collected) - len(collected) % multiple if len(collected) >= multiple else len(collected)
             done.append(collected[:n])
             collected = collected[n:]
@@ -37,26 +37,27 @@ def fairseq_batches(lengths: Sequence[Row], max_tokens: int, *, multiple: int = 
 
 def sampler_batches(lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0.1, seed: int = 0) -> Batches:
     """Batches as the max-token sampler makes them."""
-    drawn = random.Random(seed)
-    keys = [max(row) + drawn.uniform(-ratio * max(row), ratio * max(row)) for row in lengths]
+    drawn, longest = random.Random(seed), list(map(max, lengths))
+    keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
     done, collected = Batches(), list[int]()
     for row in sorted(range(len(lengths)), key=keys.__getitem__):
-        if collected and cost([*collected, row], lengths) > max_tokens:
+        if collected and not has_room(collected, row, longest, max_tokens):
             done.append(collected)
             collected = []
         collected.append(row)
     return [*done, collected] if collected else done
 
 
-def cost(batch: Sequence[int], lengths: Sequence[Row]) -> int:
-    """Rows times the longest side."""
-    return len(batch) * max(max(lengths[row]) for row in batch)
+def has_room(batch: Sequence[int], row: int, longest: Sequence[int], max_tokens: int) -> bool:
+    """Whether the rows of a batch and one more, times the longest of them, are no more than max_tokens."""
+    most = max_tokens // (len(batch) + 1)
+    return longest[row] <= most and all(longest[other] <= most for other in batch)
 
 
 def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
     """Padding in what is laid out for all batches, side by side."""
-    laid_out = sum(len(batch) * max(side) for batch in batches for side in zip(*map(lengths.__getitem__, batch)))
-    full = sum(sum(lengths[row]) for batch in batches for row in batch)
+    sides = [side for batch in batches for side in zip(*[lengths[row] for row in batch], strict=True)]
+    laid_out, full = sum(len(side) * max(side) for side in sides), sum(map(sum, sides))
     return (laid_out - full) / laid_out if laid_out else 0.0
 
 
@@ -64,7 +65,9 @@ def naive_steps(longest: Sequence[int], max_tokens: int, max_sentences: int, mul
     """The twin of `cut_steps`: where each step's rows end."""
     ends, start, n = list[int](), 0, len(longest)
     while n - start >= world:
-        rooms = [k for k in range(1, n - start + 1) if fits(longest[start : start + k], max_tokens, max_sentences, world)]
+        rooms = [
+            k for k in range(1, n - start + 1) if fits(longest[start : start + k], max_tokens, max_sentences, world)
+        ]
         k = max(rooms)
         if start + k < n:
             k -= k % (multiple * world if k >= multiple * world else world)

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from volt import arguments
 from volt.batches.lengths import MOST, Longs, refuse_long, stable_order, table
 from volt.batches.options import check_place, check_rank, check_world
+from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.order import permutation
 from volt.stream.transforms.chance import Chance
@@ -230,7 +231,9 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike) -> float:
     if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):
         return 0.0
     if (last := int(batches.order.max())) >= len(found):
-        raise ConfigError(f"batches have row {last}, but lengths has {len(found):,} rows; give those they were made of")
+        raise ConfigError(
+            f"batches have row {last}, but lengths has {counted(len(found), 'row')}; give those they were made of"
+        )
     rows = found[batches.order]
     laid_out = np.maximum.reduceat(rows, batches.ends - batches.sizes) * batches.sizes[:, None]
     return float((laid_out.sum() - rows.sum()) / laid_out.sum())

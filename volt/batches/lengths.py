@@ -57,7 +57,7 @@ def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
     """
     found = table(lengths, name)
     if found.shape[1] != 1:
-        raise ConfigError(f"{name} has {found.shape[1]} sides; give one length a row")
+        raise ConfigError(f"{name} has {found.shape[1]} sides; give one number a row")
     return found[:, 0]
 
 

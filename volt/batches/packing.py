@@ -24,7 +24,7 @@ from volt.batches.lengths import Longs, refuse_long, single, stable_order
 from volt.batches.options import check_place
 from volt.stream.reading.order import permutation
 
-_LONGEST = (1 << 31) - 1  # tokens of a pack: cu_seqlens are int32
+_LONGEST = 1 << 24  # tokens of a pack: there are ten bytes for each, to find free space
 
 
 class Pack(NamedTuple):
