@@ -1,4 +1,4 @@
-"""How much of what a trainer computes is padding, and how long batches take: VOLT beside fairseq's algorithm and a sampler.
+"""How much of what a trainer computes is padding: VOLT beside fairseq's algorithm and a max-token sampler.
 
     python experiments/bench/batches.py [--size 8000] [--max-tokens 1024 4096 16384] [--json batches.json]
 

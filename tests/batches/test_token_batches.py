@@ -102,6 +102,27 @@ def test_batches_are_a_function_of_what_is_given(lengths: list[tuple[int, ...]],
         assert one.ends.tolist() == other.ends.tolist()
 
 
+@given(st.lists(lengths_of, max_size=4), options)
+def test_windows_lose_no_row(windows: list[list[tuple[int, ...]]], given: dict[str, Any]) -> None:
+    """Where rows that are left go into the next window, each is in one batch of one window, listed, or left last."""
+    left, done, longest = list[int](), list[int](), [max(row) for lengths in windows for row in lengths]
+    n = 0
+    for window, lengths in enumerate(windows):
+        rows, n = [*left, *range(n, n + len(lengths))], n + len(lengths)
+        batches = made([(longest[row],) for row in rows], {**given, "window": window})
+        done += [rows[row] for row in (*batches.order, *batches.too_long, *batches.too_short)]
+        left = [rows[row] for row in batches.left]
+    assert sorted([*done, *left]) == list(range(n))
+    assert len(left) < given["world"]
+
+
+def test_no_rank_always_has_the_longest_row() -> None:
+    """The rank that gets the last row of a step is another one in the next."""
+    batches = token_batches(np.arange(1, 200), max_tokens=2000, world=3, shuffle=False)
+    longest = [[int(rows.max()) for rows in list(batches)[step : step + 3]] for step in range(0, len(batches), 3)]
+    assert {step.index(max(step)) for step in longest} == {0, 1, 2}
+
+
 def test_seed_epoch_and_window_all_matter() -> None:
     """Each changes the order of batches, which rows of a length stand together, and the noise."""
     lengths = np.arange(300) % 7 + 1

@@ -14,6 +14,17 @@ A batch costs what a trainer computes for it: its number of rows times its longe
     shuffle  the steps are permuted
 
 What is random follows from (seed, epoch, window) and, for noise, the row's number.
+
+The rows are those of a whole epoch, or of a window: a stream takes so many samples, makes their batches, and puts the
+rows that are left in front of the next window, so that none is lost.
+
+>>> left, seen = [], []
+>>> for window, lengths in enumerate(([3, 9, 2], [8, 1, 4])):
+...     lengths = left + lengths
+...     batches = token_batches(lengths, max_tokens=18, world=2, seed=1, window=window)
+...     left, seen = [lengths[row] for row in batches.left], seen + [lengths[row] for row in batches.order]
+>>> sorted(left + seen)
+[1, 2, 3, 4, 8, 9]
 """
 
 from __future__ import annotations
@@ -119,7 +130,8 @@ def token_batches(
     noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
     max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
     on_long: "raise" refuses rows that are too long by name; "report" lists them in `too_long`
-    world: how many ranks there are; each gets as many batches, of as many rows
+    world: how many ranks there are; each gets as many batches, of as many rows. Padded to `longest`, the batches of a
+        step cost the same within one row, and so do those of a rank, summed up over all steps.
     shuffle: False leaves steps in the order of lengths, and equally long rows in their own
     seed, epoch, window: what is random follows from them
 
