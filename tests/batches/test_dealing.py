@@ -40,6 +40,12 @@ def test_ranks_pay_the_same_within_one_batch(costs: list[int], world: int, seed:
     assert not steps.size or np.ptp(steps.sum(axis=0)) <= np.ptp(steps)
 
 
+def test_where_costs_rise_evenly_all_ranks_pay_the_same() -> None:
+    """The rank that gets the dearest batch of a step gets the cheapest of the next dearer."""
+    steps = deal(range(0, 120, 10), world=3).steps
+    assert len({int(total) for total in (10 * steps).sum(axis=0)}) == 1
+
+
 def test_a_deal_is_a_function_of_what_is_given() -> None:
     """Twice the same; seed, epoch and window each change it."""
     costs = list(range(40))

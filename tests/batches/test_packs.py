@@ -14,7 +14,7 @@ from volt.batches import Packs, pack
 from volt.errors import StreamError
 from volt.kernels.batching import fit_best
 
-lengths_of = st.lists(st.integers(0, 40), max_size=80)
+lengths_of = st.lists(st.integers(0, 40), max_size=50)
 sizes_of = st.integers(1, 50)
 seeds = st.integers(0, 3)
 
@@ -69,7 +69,7 @@ def test_packs_are_few(lengths: list[int], size: int) -> None:
     assert fewest_packs(fitting, size) <= len(packs) <= 11 / 9 * fewest_packs(fitting, size) + 1
 
 
-@given(st.lists(st.integers(1, 40), max_size=80), st.integers(40, 90))
+@given(st.lists(st.integers(1, 40), max_size=50), st.integers(40, 90))
 def test_each_goes_where_least_space_is_left(sizes: list[int], space: int) -> None:
     """The loop does what its naive twin does, whatever the order of sizes."""
     n = len(sizes)

@@ -14,7 +14,7 @@ from volt.batches import TokenBatches, padding_share, token_batches
 from volt.kernels.batching import cut_steps
 
 sides = st.integers(1, 3)
-lengths_of = sides.flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 40)] * n), min_size=1, max_size=120))
+lengths_of = sides.flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 40)] * n), min_size=1, max_size=70))
 options = st.fixed_dictionaries(
     {"max_tokens": st.integers(1, 300), "multiple": st.integers(1, 9), "world": st.integers(1, 5)},
     optional={
@@ -102,7 +102,7 @@ def test_batches_are_a_function_of_what_is_given(lengths: list[tuple[int, ...]],
         assert one.ends.tolist() == other.ends.tolist()
 
 
-@given(st.lists(lengths_of, max_size=4), options)
+@given(st.lists(lengths_of, max_size=3), options)
 def test_windows_lose_no_row(windows: list[list[tuple[int, ...]]], given: dict[str, Any]) -> None:
     """Where rows that are left go into the next window, each is in one batch of one window, listed, or left last."""
     left, done, longest = list[int](), list[int](), [max(row) for lengths in windows for row in lengths]
@@ -150,7 +150,7 @@ def test_steps_are_cut_as_the_rule_says(
     assert ends[:n_steps].tolist() == naive_steps(longest, max_tokens, most, multiple, world)
 
 
-@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=150), st.integers(40, 400))
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=80), st.integers(40, 400))
 def test_sorted_by_sides_batches_are_those_of_fairseq(lengths: list[tuple[int, int]], max_tokens: int) -> None:
     """With its order and 8, the sizes of batches, and the lengths in each, are those of fairseq's algorithm."""
     ours = token_batches(lengths, max_tokens=max_tokens, sort="sides", shuffle=False)
@@ -194,7 +194,7 @@ def test_padding_of_made_pairs_is_no_more_than_that_of_others() -> None:
 
 def test_padding_of_multi30k_is_no_more_than_that_of_others(lines: Lines) -> None:
     """German and English, in words."""
-    sides = [lines(f"multi30k/train.{name}.gz", 6000) for name in ("de", "en")]
+    sides = [lines(f"multi30k/train.{name}.gz", 3000) for name in ("de", "en")]
     lengths = np.array([[len(line.split()) + 1 for line in pair] for pair in zip(*sides, strict=True)])
     for max_tokens in (512, 2048):
         not_worse(lengths, max_tokens)
@@ -202,5 +202,5 @@ def test_padding_of_multi30k_is_no_more_than_that_of_others(lines: Lines) -> Non
 
 def test_padding_of_ted_is_no_more_than_that_of_others(lines: Lines) -> None:
     """One side, in words."""
-    lengths = np.array([[len(line.split()) + 1] for line in lines("ted/Finnish.txt.gz", 6000)])
+    lengths = np.array([[len(line.split()) + 1] for line in lines("ted/Finnish.txt.gz", 3000)])
     not_worse(lengths, 512)

@@ -38,10 +38,11 @@ from numpy.typing import ArrayLike
 
 from volt import arguments
 from volt.batches.lengths import MOST, Longs, refuse_long, stable_order, table
-from volt.batches.options import check_place, check_rank, check_world
+from volt.batches.options import check_place, check_world
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.order import permutation
+from volt.stream.running.ranks import check_rank
 from volt.stream.transforms.chance import Chance
 
 
@@ -98,7 +99,7 @@ class TokenBatches:
         >>> [rows.tolist() for rows in batches.of_rank(0)], [rows.tolist() for rows in batches.of_rank(1)]
         ([[2, 3]], [[0, 1]])
         """
-        mine = list(self)[check_rank(rank, self.world) :: self.world]
+        mine = list(self)[check_rank(rank, self.world)[0] :: self.world]
         ends = np.cumsum([len(rows) for rows in mine], dtype=np.int64)
         order = np.concatenate([*mine, np.empty(0, np.int64)])
         return replace(self, order=order, ends=ends, longest=self.longest[rank :: self.world], world=1)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volt.batches.lengths import Longs, single, stable_order
-from volt.batches.options import check_place, check_rank, check_world
+from volt.batches.options import check_place, check_world
 from volt.stream.reading.order import permutation
+from volt.stream.running.ranks import check_rank
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +34,7 @@ class Dealt:
         >>> deal([7, 8, 9], world=2).of_rank(0).shape
         (1,)
         """
-        return self.steps[:, check_rank(rank, self.steps.shape[1])]
+        return self.steps[:, check_rank(rank, self.steps.shape[1])[0]]
 
 
 def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from volt import arguments
-from volt.errors import ConfigError
 
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
@@ -22,14 +21,3 @@ def check_world(world: int) -> int:
     2
     """
     return arguments.whole(world, "world", low=1, high=1 << 31)
-
-
-def check_rank(rank: int, world: int) -> int:
-    """The rank, if it is one of these. Raises ConfigError.
-
-    >>> check_rank(1, 2)
-    1
-    """
-    if arguments.whole(rank, "rank", low=0) >= world:
-        raise ConfigError(f"rank is {rank} of {world}; ranks count from 0, so give {world - 1} or less")
-    return int(rank)
