@@ -46,6 +46,13 @@ def test_each_row_is_in_one_batch_or_listed(lengths: list[tuple[int, ...]], give
 
 
 @given(lengths_of, options)
+def test_rows_are_left_only_where_a_batch_is_one_row(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> None:
+    """Rows are left where there is no step, or a step in which a rank gets a single row."""
+    batches = made(lengths, given)
+    assert not len(batches.left) or not len(batches) or batches.sizes.min() == 1
+
+
+@given(lengths_of, options)
 def test_no_batch_is_empty_or_too_large(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> None:
     """Rows times the longest side of the step, and so of the batch, stay within max_tokens, rows within the most."""
     batches = made(lengths, given)

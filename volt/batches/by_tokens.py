@@ -16,7 +16,8 @@ A batch costs what a trainer computes for it: its number of rows times its longe
 What is random follows from (seed, epoch, window) and, for noise, the row's number.
 
 The rows are those of a whole epoch, or of a window: a stream takes so many samples, makes their batches, and puts the
-rows that are left in front of the next window, so that none is lost.
+rows that are left in front of the next window, so that none is lost. None is left with one rank, nor where the last
+step has two rows for each rank: only where rows are few, or so long that one fills a batch.
 
 >>> left, seen = [], []
 >>> for window, lengths in enumerate(([3, 9, 2], [8, 1, 4])):
