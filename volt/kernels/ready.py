@@ -13,10 +13,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-from volt.kernels import column_samples, samples, token_samples, word_samples
+from volt.kernels import batch_samples, column_samples, samples, token_samples, word_samples
 
-Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens"]
-_SAMPLES = samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES | word_samples.SAMPLES
+Job = Literal[
+    "learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens", "batches"
+]
+_SAMPLES = (
+    samples.SAMPLES | batch_samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES | word_samples.SAMPLES
+)
 
 
 class Loop(NamedTuple):
@@ -75,6 +79,10 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("token_noise.reorder_tokens", 0.2), Loop("token_noise.toggle_marks", 0.6),
         Loop("segmentations.find_words", 0.4), Loop("segmentations.enter_types", 0.1),
         Loop("segmentations.choose", 0.2), Loop("best_paths.best_paths", 0.6),
+    ),
+    "batches": (
+        Loop("columns.shuffle", 0.1), Loop("columns.draw", 0.2), Loop("batching.cut_steps", 0.2),
+        Loop("batching.deal_rows", 0.2), Loop("batching.fit_best", 0.3),
     ),
 }  # fmt: skip
 

@@ -1,0 +1,135 @@
+"""Lengths and options that cannot be meant: one line that says what was given and what to give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from volt.batches import deal, pack, padding_share, token_batches
+from volt.errors import ConfigError, StreamError, VoltError
+
+LENGTHS: dict[str, tuple[Any, str]] = {
+    "negative": ([3, -1], r"lengths\[1\] is -1; give whole numbers from 0 to"),
+    "negative on a side": ([[3, 4], [1, -7]], r"lengths\[1\] is \[1, -7\]; give"),
+    "enormous": ([3, 2**60], r"lengths\[1\] is 1152921504606846976; give whole numbers from 0 to 9,007"),
+    "enormous without a sign": (np.array([2**64 - 1], np.uint64), r"lengths\[0\] is 18446744073709551615; give"),
+    "fractions": (
+        [3.5],
+        r"lengths is an array of float64 and shape \(1,\); give whole numbers, \(n,\) or \(n, sides\)",
+    ),
+    "not a number": ([math.nan], "lengths is an array of float64"),
+    "flags": ([True], "lengths is an array of bool"),
+    "texts": (["3"], "lengths is an array of <U1"),
+    "one number": (3, r"lengths is 3 \(int\); give whole numbers"),
+    "none": (None, "lengths is None; give whole numbers"),
+    "rows of unequal size": ([[3], [3, 4]], "lengths is no table of numbers; give whole numbers"),
+    "three dimensions": (np.ones((1, 1, 1), int), "lengths is an array of int64 and shape"),
+    "no side": (np.ones((2, 0), int), "lengths is an array of int64 and shape"),
+}
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+@pytest.mark.parametrize("function", [lambda given: token_batches(given, max_tokens=9), lambda given: pack(given, 9)])
+def test_lengths_that_are_none(case: str, function: Callable[[Any], object]) -> None:
+    """Every function refuses them alike, as an option that is wrong."""
+    given, message = LENGTHS[case]
+    with pytest.raises(ConfigError, match=message) as caught:
+        function(given)
+    assert "\n" not in str(caught.value)
+
+
+OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no token": ({"max_tokens": 0}, "max_tokens is 0; give 1 or more"),
+    "half a token": ({"max_tokens": 8.5}, r"max_tokens is 8.5 \(float\); give a whole number"),
+    "no sentence": ({"max_sentences": 0}, "max_sentences is 0; give 1 or more"),
+    "no multiple": ({"multiple": 0}, "multiple is 0; give 1 or more"),
+    "noise that is no number": ({"noise": math.nan}, "noise is nan; give a number from 0 to 1"),
+    "much noise": ({"noise": 1.5}, "noise is 1.5; give a number from 0 to 1"),
+    "noise below zero": ({"noise": -0.1}, "noise is -0.1; give"),
+    "noise without chance": ({"noise": 0.1, "shuffle": False}, "noise is 0.1 but shuffle is False"),
+    "noise in fairseq's order": ({"noise": 0.1, "sort": "sides"}, "noise is 0.1 but sort is 'sides'"),
+    "another order": ({"sort": "target"}, "unknown sort 'target'; choose from length, sides"),
+    "another way": ({"on_long": "split"}, "unknown on_long 'split'; choose from raise, report"),
+    "no rank": ({"world": 0}, "world is 0; give 1 or more"),
+    "no length": ({"max_length": 0}, "max_length is 0; give 1 or more"),
+    "no least length": ({"min_length": 0}, "min_length is 0; give 1 or more"),
+    "a least above the most": ({"min_length": 7, "max_length": 6}, "min_length is 7, more than max_length, 6;"),
+    "seed": ({"seed": "one"}, r"seed is 'one' \(str\); give a whole number"),
+    "epoch": ({"epoch": 0.5}, "epoch is 0.5"),
+    "window": ({"window": None}, "window is None"),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options_that_cannot_be_meant(case: str) -> None:
+    """Each is refused, whatever the lengths are."""
+    given, message = OPTIONS[case]
+    for lengths in ([], [3, 2]):
+        with pytest.raises(ConfigError, match=message):
+            token_batches(lengths, **{"max_tokens": 9, **given})
+
+
+def test_a_row_that_is_too_long_is_named() -> None:
+    """The first of them, with its length, how many more there are, and the limit that it breaks."""
+    with pytest.raises(
+        StreamError, match=r"^row 1 of 4 has 12 tokens, and 1 row more; max_tokens is 9; raise it, short"
+    ):
+        token_batches([3, 12, 9, 10], max_tokens=9)
+    with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; max_length is 4; raise it"):
+        token_batches([(3, 1), (2, 5)], max_tokens=9, max_length=4)
+
+
+def test_a_rank_that_is_none() -> None:
+    """Ranks count from 0 to below the world."""
+    batches, dealt = token_batches([3, 2], max_tokens=9, world=2), deal([3, 2], world=2)
+    for of_rank in (batches.of_rank, dealt.of_rank):
+        for rank in (2, -1):
+            with pytest.raises(ConfigError, match=f"rank {rank} of world 2: ranks count from 0 to world − 1"):
+                of_rank(rank)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: deal([1, -1], world=1), r"costs\[1\] is -1; give"),
+        (lambda: deal([[1, 2]], world=1), "costs has 2 sides; give one number a row"),
+        (lambda: deal([1], world=0), "world is 0; give 1 or more"),
+        (lambda: pack([1], 0), "size is 0; give 1 or more"),
+        (lambda: pack([1], 1 << 31), "size is 2147483648; give 16,777,216 or less"),
+        (lambda: pack([[1, 2]], 4), "lengths has 2 sides"),
+        (lambda: pack([1], 4, on_long="crop"), "unknown on_long 'crop'; choose from raise, report, split"),  # type: ignore[arg-type]
+        (lambda: padding_share([[0]], [1]), "batches is a list; give what token_batches returns"),  # type: ignore[arg-type]
+        (lambda: padding_share(token_batches([3, 2], max_tokens=9), [3]), "batches have row 1, but lengths has 1 row;"),
+    ],
+)
+def test_other_functions_refuse_alike(call: Callable[[], object], message: str) -> None:
+    """One line each."""
+    with pytest.raises(VoltError, match=message):
+        call()
+
+
+def test_nothing_to_batch_is_no_batch() -> None:
+    """No rows, too few for all ranks, or none that fits: no batch, and no padding; what is there is listed."""
+    for lengths in ([], np.empty((0, 2), int)):
+        batches = token_batches(lengths, max_tokens=9)
+        assert (len(batches), list(batches), padding_share(batches, lengths)) == (0, [], 0.0)
+        assert len(batches.of_rank(0)) == len(batches.costs) == 0
+    assert token_batches([3, 2], max_tokens=9, world=1 << 31).left.tolist() == [0, 1]
+    assert token_batches([12], max_tokens=9, on_long="report").too_long.tolist() == [0]
+    assert (len(pack([], 4)), list(pack([0], 4)), pack([], 4).padding_share) == (0, [], 0.0)
+    assert deal([], world=3).steps.shape == (0, 3)
+    with pytest.raises(IndexError):
+        _ = token_batches([3], max_tokens=9)[1]
+    with pytest.raises(IndexError):
+        _ = pack([3], 4)[1]
+
+
+def test_batches_are_counted_from_the_end_too() -> None:
+    """As lists are."""
+    batches, packs = token_batches([3, 2], max_tokens=3), pack([3, 2], 3)
+    assert batches[-1].tolist() == batches[1].tolist()
+    assert packs[-1].rows.tolist() == packs[1].rows.tolist()

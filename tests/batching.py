@@ -1,0 +1,116 @@
+"""What the tests of batches share: slow, obvious twins, and the programs whose padding ours must not exceed.
+
+The peers are written from what their authors say that they do:
+
+    fairseq      rows are permuted and sorted by target length, then by source length, ties kept. Rows are collected
+                 until one more would cost more than max_tokens; then the largest multiple of 8 of them goes out, or
+                 all where there are fewer than 8, and the others stay collected.
+    the sampler  rows are sorted by length + U(−ρ · length, ρ · length), the length being that of the longer side; a
+                 batch is closed where one more row would cost more than max_tokens
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+Row = tuple[int, ...]
+Batches = list[list[int]]
+
+
+def fairseq_batches(lengths: Sequence[Row], max_tokens: int, *, multiple: int = 8, seed: int = 0) -> Batches:
+    """Batches as fairseq makes them."""
+    rows = list(range(len(lengths)))
+    random.Random(seed).shuffle(rows)
+    for side in reversed(range(len(lengths[0]) if lengths else 0)):
+        rows.sort(key=lambda row: lengths[row][side])
+    done, collected, longest = Batches(), list[int](), list(map(max, lengths))
+    for row in rows:
+        while collected and not has_room(collected, row, longest, max_tokens):
+            n = len(collected) - len(collected) % multiple if len(collected) >= multiple else len(collected)
+            done.append(collected[:n])
+            collected = collected[n:]
+        collected.append(row)
+    return [*done, collected] if collected else done
+
+
+def sampler_batches(lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0.1, seed: int = 0) -> Batches:
+    """Batches as the max-token sampler makes them."""
+    drawn, longest = random.Random(seed), list(map(max, lengths))
+    keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
+    done, collected = Batches(), list[int]()
+    for row in sorted(range(len(lengths)), key=keys.__getitem__):
+        if collected and not has_room(collected, row, longest, max_tokens):
+            done.append(collected)
+            collected = []
+        collected.append(row)
+    return [*done, collected] if collected else done
+
+
+def has_room(batch: Sequence[int], row: int, longest: Sequence[int], max_tokens: int) -> bool:
+    """Whether the rows of a batch and one more, times the longest of them, are no more than max_tokens."""
+    most = max_tokens // (len(batch) + 1)
+    return longest[row] <= most and all(longest[other] <= most for other in batch)
+
+
+def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
+    """Padding in what is laid out for all batches, side by side."""
+    sides = [side for batch in batches for side in zip(*[lengths[row] for row in batch], strict=True)]
+    laid_out, full = sum(len(side) * max(side) for side in sides), sum(map(sum, sides))
+    return (laid_out - full) / laid_out if laid_out else 0.0
+
+
+def naive_steps(longest: Sequence[int], max_tokens: int, max_sentences: int, multiple: int, world: int) -> list[int]:
+    """The twin of `cut_steps`: where each step's rows end."""
+    ends, start, n = list[int](), 0, len(longest)
+    while n - start >= world:
+        rooms = [
+            k for k in range(1, n - start + 1) if fits(longest[start : start + k], max_tokens, max_sentences, world)
+        ]
+        k = max(rooms)
+        if start + k < n:
+            k -= k % (multiple * world if k >= multiple * world else world)
+        rest = n - start - k
+        if 0 < rest < world and k - (world - rest) >= world:
+            k -= world - rest
+        start += k
+        ends.append(start)
+    return ends
+
+
+def fits(longest: Sequence[int], max_tokens: int, max_sentences: int, world: int) -> bool:
+    """Whether these rows can be one step."""
+    share = -(-len(longest) // world)
+    return share <= max_sentences and share * max(longest) <= max_tokens
+
+
+def naive_best_fit(sizes: Sequence[int], space: int) -> list[int]:
+    """The twin of `fit_best`, but for which of several packs with the same free space is taken: the free space left
+    by each size."""
+    free, found = list[int](), list[int]()
+    for size in sizes:
+        room = min((one for one in free if one >= size), default=None)
+        if room is not None:
+            free.remove(room)
+        free.append((space if room is None else room) - size)
+        found.append(free[-1])
+    return found
+
+
+def fewest_packs(sizes: Sequence[int], space: int) -> int:
+    """How many packs there must be, by trying all ways."""
+
+    @cache
+    def fewest(left: tuple[int, ...], free: tuple[int, ...]) -> int:
+        if not left:
+            return len(free)
+        size, others = left[0], left[1:]
+        choices = [fewest(others, tuple(sorted((*free, space - size))))]
+        for place, room in enumerate(free):
+            if room >= size:
+                rest = (*free[:place], *free[place + 1 :], room - size)
+                choices.append(fewest(others, tuple(sorted(rest))))
+        return min(choices)
+
+    return fewest(tuple(sorted(sizes, reverse=True)), ())

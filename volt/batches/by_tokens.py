@@ -1,0 +1,253 @@
+"""Lengths of rows → batches of at most so many tokens, in which rows of like length stand together.
+
+A batch costs what a trainer computes for it: its number of rows times its longest side. The rule:
+
+    order    rows are permuted, then sorted by their longest side, ties by the first side less the last: upwards for
+             even lengths and downwards for odd ones, so that neighbours are alike on all sides. With noise ρ they are
+             sorted by length + U(−ρ · length, ρ · length) alone. sort="sides" is what fairseq does: by the last side,
+             then by the one before it, up to the first, ties left as they are.
+    cut      from its first row on, a step takes as many rows as fit, k. It keeps m · ⌊k / m⌋ of them, m being a
+             multiple such as 8, or all where k < m; what it does not keep begins the next. The last keeps all.
+    deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows go round the ranks, so
+             the batches of a step have equally many rows; only where the rows end, the numbers differ, by one at most.
+             Where fewer than w rows would be left for the last step, the one before gives it what it needs, if it can.
+    shuffle  the steps are permuted
+
+What is random follows from (seed, epoch, window) and, for noise, the row's number.
+
+The rows are those of a whole epoch, or of a window: a stream takes so many samples, makes their batches, and puts the
+rows that are left in front of the next window, so that none is lost. None is left with one rank, nor where the last
+step has two rows for each rank: only where rows are few, or so long that one fills a batch.
+
+>>> left, seen = [], []
+>>> for window, lengths in enumerate(([3, 9, 2], [8, 1, 4])):
+...     lengths = left + lengths
+...     batches = token_batches(lengths, max_tokens=18, world=2, seed=1, window=window)
+...     left, seen = [lengths[row] for row in batches.left], seen + [lengths[row] for row in batches.order]
+>>> sorted(left + seen)
+[1, 2, 3, 4, 8, 9]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from volt import arguments
+from volt.batches.lengths import MOST, Longs, refuse_long, stable_order, table
+from volt.batches.options import check_place, check_world
+from volt.display import counted
+from volt.errors import ConfigError
+from volt.stream.reading.order import permutation
+from volt.stream.running.ranks import check_rank
+from volt.stream.transforms.chance import Chance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenBatches:
+    """The batches of an epoch or a window, each being some rows.
+
+    order: (n_kept,) int64, rows, batch after batch
+    ends: (n_batches,) int64, where each batch ends in `order`
+    longest: (n_batches,) int64, the longest side of any row of the step, which a batch need not be padded beyond
+    too_long, too_short: int64, rows that are beyond max_length or max_tokens, or below min_length
+    left: int64, rows that are too few for one more step, fewer than `world`; put them into the next window
+    world: how many batches are a step, one for each rank: batch i is for rank i % world
+
+    >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
+    >>> batches.sizes.tolist(), batches.longest.tolist(), batches.costs.tolist(), batches[0].tolist()
+    ([2, 2], [3, 9], [6, 18], [2, 0])
+    """
+
+    order: Longs
+    ends: Longs
+    longest: Longs
+    too_long: Longs
+    too_short: Longs
+    left: Longs
+    world: int = 1
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, number: int) -> Longs:
+        """The rows of a batch."""
+        number = range(len(self))[number]
+        return self.order[self.ends[number - 1] if number else 0 : self.ends[number]]
+
+    def __iter__(self) -> Iterator[Longs]:
+        """The rows of each batch."""
+        return iter(np.split(self.order, self.ends[:-1]) if len(self) else [])
+
+    @property
+    def sizes(self) -> Longs:
+        """(n_batches,) int64, the number of rows of each."""
+        return np.diff(self.ends, prepend=0)
+
+    @property
+    def costs(self) -> Longs:
+        """(n_batches,) int64, tokens with padding: rows times the longest side."""
+        return self.sizes * self.longest
+
+    def of_rank(self, rank: int) -> TokenBatches:
+        """The batches of one rank, one of each step.
+
+        >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, world=2, shuffle=False)
+        >>> [rows.tolist() for rows in batches.of_rank(0)], [rows.tolist() for rows in batches.of_rank(1)]
+        ([[2, 3]], [[0, 1]])
+        """
+        mine = list(self)[check_rank(rank, self.world)[0] :: self.world]
+        ends = np.cumsum([len(rows) for rows in mine], dtype=np.int64)
+        order = np.concatenate([*mine, np.empty(0, np.int64)])
+        return replace(self, order=order, ends=ends, longest=self.longest[rank :: self.world], world=1)
+
+
+def token_batches(
+    lengths: ArrayLike,
+    *,
+    max_tokens: int,
+    max_sentences: int | None = None,
+    multiple: int = 8,
+    sort: Literal["length", "sides"] = "length",
+    noise: float = 0.0,
+    max_length: int | None = None,
+    min_length: int = 1,
+    on_long: Literal["raise", "report"] = "raise",
+    world: int = 1,
+    shuffle: bool = True,
+    seed: int = 0,
+    epoch: int = 0,
+    window: int = 0,
+) -> TokenBatches:
+    """Batches in which rows times the longest side are at most `max_tokens`; see the module for the rule.
+
+    lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is that of its longest side
+    max_tokens, max_sentences: the most tokens, with padding, and rows of a batch
+    multiple: the number of rows of a batch is a multiple of it, where so many fit
+    sort: "length" leaves less padding; "sides" is fairseq's order
+    noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
+    max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
+    on_long: "raise" refuses rows that are too long by name; "report" lists them in `too_long`
+    world: how many ranks there are; each gets as many batches, of as many rows. Padded to `longest`, the batches of a
+        step cost the same within one row, and so do those of a rank, summed up over all steps.
+    shuffle: False leaves steps in the order of lengths, and equally long rows in their own
+    seed, epoch, window: what is random follows from them
+
+    A row is in one batch, or listed as too long, too short or left; no batch is empty.
+    Raises ConfigError for an option, StreamError for a row that is too long.
+
+    >>> batches = token_batches([[3, 4], [9, 7], [2, 2], [8, 9]], max_tokens=18, seed=1)
+    >>> sorted(sorted(rows.tolist()) for rows in batches)
+    [[0, 2], [1, 3]]
+    """
+    rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
+    world, multiple = check_world(world), arguments.whole(multiple, "multiple", low=1)
+    most = max(1, len(rows))
+    if max_sentences is not None:
+        most = min(most, arguments.whole(max_sentences, "max_sentences", low=1))
+    place = check_place(seed, epoch, window)
+    noise, longest = _checked_noise(noise, sort, shuffle=shuffle), rows.max(axis=1, initial=0)
+    kept, too_long, too_short = _fitting(longest, max_tokens, max_length, min_length, on_long)
+    order = kept[_turns(len(kept), shuffle, "rows", *place)]
+    order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, order, noise, place)
+    ends = _steps(longest[order], max_tokens, most, multiple, world)
+    turns = _turns(len(ends), shuffle, "steps", *place)
+    dealt, batch_ends, tops = _dealt(order, ends, turns, world, longest)
+    left = np.sort(order[int(ends[-1]) if len(ends) else 0 :])
+    return TokenBatches(dealt, batch_ends, tops, too_long, too_short, left, world)
+
+
+def _fitting(
+    longest: Longs, max_tokens: int, max_length: int | None, min_length: int, on_long: str
+) -> tuple[Longs, Longs, Longs]:
+    """The rows that batches can have, and those that are too long, and too short."""
+    name, limit = "max_tokens", max_tokens
+    if max_length is not None and arguments.whole(max_length, "max_length", low=1) < max_tokens:
+        name, limit = "max_length", int(max_length)
+    if arguments.whole(min_length, "min_length", low=1) > limit:
+        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
+    is_long, is_short = longest > limit, longest < min_length
+    (kept,), (too_long,), (too_short,) = np.nonzero(~is_long & ~is_short), np.nonzero(is_long), np.nonzero(is_short)
+    refuse_long(too_long, longest, limit, name, on_long=on_long, ways=("raise", "report"))
+    return kept, too_long, too_short
+
+
+def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
+    """ρ, if it is in range, and goes with the other options."""
+    noise = arguments.number(noise, "noise")
+    if not 0 <= noise <= 1:
+        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
+    if arguments.choice(sort, "sort", ("length", "sides")) == "sides" and noise:
+        raise ConfigError(f"noise is {noise:g} but sort is 'sides', which has none; give noise=0 or sort='length'")
+    if noise and not shuffle:
+        raise ConfigError(f"noise is {noise:g} but shuffle is False; noise is random, so give noise=0 or shuffle=True")
+    return noise
+
+
+def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
+    """A random order of 0 … n−1 that follows from a place, or this order itself."""
+    return permutation(n, "batches", *place) if shuffle else np.arange(n)
+
+
+def _by_length(lengths: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
+    """Rows in the order of their longest side, ties up and down in turn; or of their blurred length."""
+    longest, lean = lengths.max(axis=1, initial=0)[order], (lengths[:, 0] - lengths[:, -1])[order]
+    if noise:
+        drawn = Chance.of("batches", "noise", *place).uniform(order)
+        return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
+    first = stable_order(np.where(longest % 2 == 0, lean, -lean) + longest.max(initial=0))
+    return order[first][stable_order(longest[first])]
+
+
+def _by_sides(lengths: Longs, order: Longs) -> Longs:
+    """Rows in the order of their first side, ties in that of the next, and so on."""
+    for side in reversed(range(lengths.shape[1])):
+        order = order[stable_order(lengths[order, side])]
+    return order
+
+
+def _steps(longest: Longs, max_tokens: int, max_sentences: int, multiple: int, world: int) -> Longs:
+    """(n_steps,) where the rows of each step end."""
+    from volt.kernels.batching import cut_steps
+
+    n = len(longest)
+    ends = np.empty(n // world, np.int64)
+    return ends[: cut_steps(longest, max_tokens, max_sentences, min(multiple, n + 1), min(world, n + 1), ends)]
+
+
+def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
+    """Rows batch after batch, where each batch ends, and the longest side of its step."""
+    from volt.kernels.batching import deal_rows
+
+    n_steps = len(step_ends)
+    order, ends = np.empty(int(step_ends[-1]) if n_steps else 0, np.int64), np.empty(n_steps * world, np.int64)
+    if not n_steps:
+        return order, ends, ends
+    deal_rows(rows, step_ends, turns, world, order, ends)
+    starts = np.concatenate(([0], step_ends[:-1]))
+    return order, ends, np.repeat(np.maximum.reduceat(longest[rows[: len(order)]], starts)[turns], world)
+
+
+def padding_share(batches: TokenBatches, lengths: ArrayLike) -> float:
+    """The share of padding in what is laid out for batches, each side as long as its longest row in the batch.
+
+    lengths: as given to `token_batches`
+    0.0 where there is nothing to lay out. Raises ConfigError where the batches have rows that lengths has not.
+
+    >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
+    0.08333333333333333
+    """
+    found = table(lengths)
+    if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):
+        return 0.0
+    if (last := int(batches.order.max())) >= len(found):
+        raise ConfigError(
+            f"batches have row {last}, but lengths has {counted(len(found), 'row')}; give those they were made of"
+        )
+    rows = found[batches.order]
+    laid_out = np.maximum.reduceat(rows, batches.ends - batches.sizes) * batches.sizes[:, None]
+    return float((laid_out.sum() - rows.sum()) / laid_out.sum())

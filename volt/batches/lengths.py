@@ -1,0 +1,88 @@
+"""Lengths as callers give them → an array of whole numbers, sorted or refused by name.
+
+>>> table([[3, 4], [5, 1]]).shape, table([3, 4]).shape
+((2, 2), (2, 1))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volt import arguments
+from volt.display import counted
+from volt.errors import ConfigError, StreamError
+
+Longs = NDArray[np.int64]
+MOST = 1 << 53  # tokens of a batch
+_RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
+
+
+def table(lengths: ArrayLike, name: str = "lengths") -> Longs:
+    """(n, n_sides) int64, whole numbers from 0 to 2⁵³; (n,) is taken as one side.
+
+    Raises ConfigError.
+    """
+    array = _array(lengths, name)
+    found = array[:, None] if array.ndim == 1 else array
+    (bad,) = np.nonzero(((found < 0) | (found > MOST)).any(axis=1))
+    if len(bad):
+        raise ConfigError(f"{name}[{bad[0]}] is {array[bad[0]].tolist()}; give whole numbers from 0 to {MOST:,}")
+    return found.astype(np.int64, copy=False)
+
+
+def _array(lengths: Any, name: str) -> NDArray[Any]:
+    """(n,) or (n, n_sides) whole numbers of any kind."""
+    remedy = "give whole numbers, (n,) or (n, sides)"
+    try:
+        array = np.asarray(lengths)
+    except (ValueError, TypeError):  # rows of unequal size, say
+        raise ConfigError(f"{name} is no table of numbers; {remedy}") from None
+    if array.ndim == 0:
+        raise arguments.refusal(lengths, name, remedy)
+    if array.shape == (0,):  # which NumPy takes for floats
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "iu" or array.ndim > 2 or array.shape[1:] == (0,):
+        raise ConfigError(f"{name} is an array of {array.dtype} and shape {array.shape}; {remedy}")
+    return array
+
+
+def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
+    """(n,) int64: of `table`, where there is one side only. Raises ConfigError for more.
+
+    >>> single([3, 4]).tolist()
+    [3, 4]
+    """
+    found = table(lengths, name)
+    if found.shape[1] != 1:
+        raise ConfigError(f"{name} has {found.shape[1]} sides; give one number a row")
+    return found[:, 0]
+
+
+def stable_order(values: Longs) -> NDArray[np.intp]:
+    """What sorts values that are not negative; equals stay in their order.
+
+    >>> stable_order(np.array([7, 3, 7, 0])).tolist()
+    [3, 1, 0, 2]
+    """
+    is_small = values.max(initial=0) < _RADIX
+    return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
+
+
+def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:
+    """Raise StreamError, which names the first of these rows, unless they are to be reported or split.
+
+    rows: those that are longer than the limit;  longest: (n,) the lengths of all;  name: of the limit
+    ways: what on_long may be, "raise" first
+
+    >>> refuse_long(np.array([1]), np.array([3, 9]), 8, "max_tokens", on_long="report", ways=("raise", "report"))
+    """
+    if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
+        others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
+        choices = " or ".join(f"on_long='{way}'" for way in ways[1:])
+        raise StreamError(
+            f"row {rows[0]} of {len(longest):,} has {longest[rows[0]]:,} tokens{others}; {name} is {limit:,}; "
+            f"raise it, shorten such rows, or give {choices}"
+        )

@@ -1,0 +1,155 @@
+"""Lengths of rows → packs: rows laid end to end into a fixed length, for language models.
+
+Rows are placed from the longest to the shortest, each into the pack with the least free space that holds it, or into a
+new one (best-fit decreasing, D. S. Johnson, 1973): so many packs at most as 11/9 of the fewest possible, and four
+(Johnson, 1974). A tree over the free spaces finds the pack: n rows in packs of L tokens take time
+n · (log n + log L).
+
+>>> packs = pack([5, 3, 4, 2], 7, shuffle=False)
+>>> [one.rows.tolist() for one in packs], packs.padding_share
+([[0, 3], [2, 1]], 0.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volt import arguments
+from volt.batches.lengths import Longs, refuse_long, single, stable_order
+from volt.batches.options import check_place
+from volt.stream.reading.order import permutation
+
+_LONGEST = 1 << 24  # tokens of a pack: there are ten bytes for each, to find free space
+
+
+class Pack(NamedTuple):
+    """What stands in one pack, one segment after the other.
+
+    rows: (n_segments,) int64, the row of each segment
+    starts: (n_segments,) int64, where in its row it begins: 0, unless the row has been split
+    sizes: (n_segments,) int64, its tokens
+    """
+
+    rows: Longs
+    starts: Longs
+    sizes: Longs
+
+    @property
+    def cu_seqlens(self) -> NDArray[np.int32]:
+        """(n_segments + 1,) int32, where segments begin, and where the last ends: as attention over segments takes it.
+
+        >>> pack([5, 2], 7, shuffle=False)[0].cu_seqlens.tolist()
+        [0, 5, 7]
+        """
+        return np.concatenate(([0], np.cumsum(self.sizes))).astype(np.int32)
+
+    @property
+    def position_ids(self) -> Longs:
+        """(n_tokens,) int64, the place of each token in its segment, from 0.
+
+        >>> pack([3, 2], 7, shuffle=False)[0].position_ids.tolist()
+        [0, 1, 2, 0, 1]
+        """
+        ends = np.cumsum(self.sizes)
+        return np.arange(self.sizes.sum()) - np.repeat(ends - self.sizes, self.sizes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packs:
+    """The packs of an epoch or a window.
+
+    segments: what stands in all packs, one after the other
+    ends: (n_packs,) int64, where each pack ends among the segments
+    size: tokens of a pack
+    too_long, empty: int64, rows that are in no pack, being longer than one or without tokens
+
+    >>> len(pack([3, 2], 4)), pack([3, 2], 4).padding_share
+    (2, 0.375)
+    """
+
+    segments: Pack
+    ends: Longs
+    size: int
+    too_long: Longs
+    empty: Longs
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, number: int) -> Pack:
+        """One pack."""
+        number = range(len(self))[number]
+        place = slice(self.ends[number - 1] if number else 0, self.ends[number])
+        return Pack(*(values[place] for values in self.segments))
+
+    def __iter__(self) -> Iterator[Pack]:
+        """Each pack."""
+        return map(self.__getitem__, range(len(self)))
+
+    @property
+    def padding_share(self) -> float:
+        """The share of all packs that no row fills; 0.0 where there is none."""
+        return 1 - float(self.segments.sizes.sum()) / (len(self) * self.size) if len(self) else 0.0
+
+
+def pack(
+    lengths: ArrayLike,
+    size: int,
+    *,
+    on_long: Literal["raise", "report", "split"] = "raise",
+    shuffle: bool = True,
+    seed: int = 0,
+    epoch: int = 0,
+    window: int = 0,
+) -> Packs:
+    """Lay rows end to end into packs of `size` tokens. Nothing is cropped.
+
+    lengths: (n,) whole numbers, tokens
+    on_long: what becomes of a row with more tokens than a pack: "raise" refuses it by name, "report" lists it in
+        `too_long`, "split" cuts it into segments of `size` tokens and a rest
+    shuffle: False leaves packs in the order in which they were begun, and equally long rows in their own
+    seed, epoch, window: the order of packs, and of equally long rows, follows from them
+
+    A row is in one pack, or listed as too long or empty; or split, and then all of it is in packs.
+    Raises ConfigError for an option, StreamError for a row that is too long.
+
+    >>> packs = pack([9, 1], 4, on_long="split", shuffle=False)
+    >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]
+    [[(0, 0, 4)], [(0, 4, 4)], [(0, 8, 1), (1, 0, 1)]]
+    """
+    found, size = single(lengths), arguments.whole(size, "size", low=1, high=_LONGEST)
+    place = check_place(seed, epoch, window)
+    is_long = (found > size) & (on_long != "split")
+    (too_long,), (empty,), (kept,) = np.nonzero(is_long), np.nonzero(found == 0), np.nonzero((found > 0) & ~is_long)
+    refuse_long(too_long, found, size, "size", on_long=on_long, ways=("raise", "report", "split"))
+    segments = _segments(found[kept], kept, size)
+    order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
+    order = order[stable_order(size - segments.sizes[order])]
+    packs, n_packs = _best_fit(segments.sizes[order], size)
+    turns = permutation(n_packs, "pack", "packs", *place) if shuffle else np.arange(n_packs)
+    order = order[stable_order(turns[packs])]
+    ends = np.cumsum(np.bincount(turns[packs], minlength=n_packs))
+    laid_out = Pack(*(values[order] for values in segments))
+    return Packs(laid_out, ends, size, too_long, empty)
+
+
+def _segments(lengths: Longs, rows: Longs, size: int) -> Pack:
+    """Rows cut after every `size` tokens; those that are no longer stay whole."""
+    n_segments = -(-lengths // size)
+    numbers = np.arange(n_segments.sum()) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
+    starts = numbers * size
+    return Pack(np.repeat(rows, n_segments), starts, np.minimum(np.repeat(lengths, n_segments) - starts, size))
+
+
+def _best_fit(sizes: Longs, size: int) -> tuple[Longs, int]:
+    """The pack of each size, and how many packs there are."""
+    from volt.kernels.batching import fit_best
+
+    tree = np.zeros(2 << size.bit_length(), np.uint8)
+    tops, below, packs = np.full(size + 1, -1, np.int64), np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
+    return packs, fit_best(sizes, size, tree, tops, below, packs)
