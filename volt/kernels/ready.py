@@ -15,7 +15,9 @@ from typing import Any, Literal, NamedTuple
 
 from volt.kernels import column_samples, samples, token_samples, word_samples
 
-Job = Literal["learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens"]
+Job = Literal[
+    "learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens", "batches"
+]
 _SAMPLES = samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES | word_samples.SAMPLES
 
 
@@ -75,6 +77,9 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("token_noise.reorder_tokens", 0.2), Loop("token_noise.toggle_marks", 0.6),
         Loop("segmentations.find_words", 0.4), Loop("segmentations.enter_types", 0.1),
         Loop("segmentations.choose", 0.2), Loop("best_paths.best_paths", 0.6),
+    ),
+    "batches": (
+        Loop("sample_rows.look_up", 0.2), Loop("sample_rows.frame_ids", 0.2), Loop("sample_rows.put_rows", 0.4),
     ),
 }  # fmt: skip
 
