@@ -38,7 +38,7 @@ def encode() -> None:
     from volt.kernels.ready import compile_kernels
     from volt.vocabulary import Vocabulary
 
-    compile_kernels("encode", "dropout", "decode", "steps", "tokens")
+    compile_kernels("encode", "dropout", "decode", "steps", "tokens", "batches")
     encoder = Encoder(Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")))
     for dropout, seed in ((0.0, None), (0.5, 1)):
         encoder.encode_text(b"low\n", separator="@@", dropout=dropout, seed=seed)

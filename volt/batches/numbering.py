@@ -105,7 +105,8 @@ def numbering_of(given: Any, name: str) -> Numbering:
         return _of_file(Path(arguments.path(given, name)))
     if given is None:
         raise ConfigError(f"field {quoted(name)} has no vocabulary; {_GIVE}")
-    return _of_list(arguments.texts(given, f"the vocabulary of {name}", remedy=_GIVE), name)
+    tokens = arguments.several(given, what := f"the vocabulary of {name}", one=_GIVE, remedy=_GIVE)
+    return _of_list(arguments.texts(tokens, what, remedy=_GIVE), name)
 
 
 def _numbering(

@@ -100,8 +100,8 @@ def _check_kinds(parts: dict[int, Batch], names: Sequence[str]) -> None:
     for field in range(max(len(part.columns) for part in parts.values())):
         kinds = dict[bool, str]()
         for source, part in parts.items():
-            if field < len(part.columns) and part.columns[field].present.any():
-                kinds.setdefault(part.columns[field].is_ids, names[source])
+            if (column := part.column(field + 1)).present.any():
+                kinds.setdefault(column.is_ids, names[source])
         if len(kinds) > 1:
             found = f"field {field + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
             raise StreamError(f"{found}; encode it in both, or in neither")
