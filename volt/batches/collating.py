@@ -135,7 +135,7 @@ def collate_packed(
     mask, positions = np.zeros((n, length), bool), np.arange(length) - filled[:, None]
     _put(samples, target, rows, ends[:-1] + shift, eos, tokens, before, mask, positions)
     starts = np.concatenate([ends[:-1] + shift, np.arange(n) * length + filled, [n * length]])
-    segments = np.unique(starts[starts <= n * length])
+    segments = np.unique(starts)
     net_input = {
         "src_tokens": before, "position_ids": positions, "cu_seqlens": segments.astype(np.int32),
         "max_seqlen": int(np.diff(segments).max()),
