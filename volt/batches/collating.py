@@ -123,7 +123,7 @@ def collate_packed(
     if not listed:
         raise ConfigError("packs is empty; a batch needs one or more")
     rows, n = np.concatenate(listed), len(listed)
-    sizes = np.diff(samples[target].offsets)[rows]
+    sizes = _sizes(samples[target], rows)
     firsts = np.cumsum([0, *map(len, listed)])
     ends = np.concatenate([[0], np.cumsum(sizes)])
     filled = np.diff(ends[firsts])  # ids of each pack
@@ -197,12 +197,17 @@ def _kind(dtype: DTypeLike) -> np.dtype[Any]:
     return kind
 
 
+def _sizes(encoded: Encoded, rows: Longs) -> Longs:
+    """(n_rows,) how many ids each has. Only these are looked at, since a window of samples holds many batches."""
+    return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
+
+
 def _side(
     samples: Samples, name: str, rows: Longs, *, left: bool, eos: int | None, pad: int, multiple: int,
     kind: np.dtype[Any],
 ) -> _Side:  # fmt: skip
     encoded = samples[name]
-    lengths = np.diff(encoded.offsets)[rows]
+    lengths = _sizes(encoded, rows)
     width = -(-int(lengths.max()) // multiple) * multiple
     shape = len(rows), width
     tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
