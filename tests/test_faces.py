@@ -10,7 +10,19 @@ import pytest
 
 import volt
 
-WINGS = ("choose", "comparison", "count", "encode", "files", "formats", "learn", "stream", "text", "vocabulary")
+WINGS = (
+    "batches",
+    "choose",
+    "comparison",
+    "count",
+    "encode",
+    "files",
+    "formats",
+    "learn",
+    "stream",
+    "text",
+    "vocabulary",
+)
 
 
 @pytest.mark.parametrize("wing", WINGS)

@@ -66,6 +66,7 @@ _import, __dir__, __all__ = lazy(
         "vocabulary": ("Vocabulary",),
     },
     wings=(
+        "batches",
         "choose",
         "comparison",
         "count",
