@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_ids_pass_through(volt_file: Path, lines: list[str]) -> None:
 
 
 def test_sentencepiece_models_give_their_own_ids(tmp_path: Path) -> None:
-    """Those of the library, between its BOS and EOS."""
+    """Those of the library, between its BOS and EOS, also in another process."""
     spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
     lines = ["the cat sat", "low lower newest", "", "q"]
     spm.SentencePieceTrainer.train(
@@ -100,8 +101,21 @@ def test_sentencepiece_models_give_their_own_ids(tmp_path: Path) -> None:
     )
     (path := tmp_path / "u.model").write_bytes(model.getvalue())
     own = spm.SentencePieceProcessor(model_file=str(path))
-    made = SampleFormat({"text": path}, bos=True).samples(Batch.of(lines))
-    assert rows(made, "text") == [[own.bos_id(), *own.encode(line), own.eos_id()] for line in lines]
+    format = SampleFormat({"text": path}, bos=True)
+    for made in (format, pickle.loads(pickle.dumps(format))):
+        found = rows(made.samples(Batch.of(lines)), "text")
+        assert found == [[own.bos_id(), *own.encode(line), own.eos_id()] for line in lines]
+
+
+def test_a_format_can_be_sent_to_another_process() -> None:
+    """Before its first use and after it."""
+    format, batch = SampleFormat({"src": VOLT, "tgt": LIST}), Batch.of(["low\tlo w"])
+    before = pickle.dumps(format)
+    made = format.samples(batch)
+    for other in map(pickle.loads, (before, pickle.dumps(format))):
+        assert [rows(other.samples(batch), name) for name in other.vocabularies] == [
+            rows(made, name) for name in ("src", "tgt")
+        ]
 
 
 def test_samples_of_a_stream_have_its_numbers(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from volt.stream.transforms.column import Column
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
     from volt.kernels.segmentations import Types
+    from volt.stream.transforms.transform import Transform
 
 _GIVE = "give a vocabulary, the path of one or of a SentencePiece model, or a list of tokens"
 _ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
@@ -153,17 +154,19 @@ def _of_file(path: Path) -> Numbering:
 
 def _of_model(path: Path, data: bytes) -> Numbering:
     """The ids of a SentencePiece model, as its library gives them."""
-    from volt.stream.transforms.batch import Batch
-    from volt.stream.transforms.chance import Chance
     from volt.stream.transforms.opening import LoadedFiles
     from volt.stream.transforms.sentencepiece import SpmEncode, processor_of
 
     processor = processor_of(path, data)
     transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
-
-    def encode(column: Column) -> Column:
-        return transform(Batch((column,), None, np.arange(len(column))), Chance(0, 0)).column(1)
-
     pieces = tuple(map(processor.id_to_piece, range(processor.get_piece_size())))
     roles = [getattr(processor, f"{role}_id")() for role in _ROLES]
-    return _numbering(pieces, [None if number < 0 else number for number in roles], encode)
+    return _numbering(pieces, [None if number < 0 else number for number in roles], partial(_transformed, transform))
+
+
+def _transformed(transform: Transform, column: Column) -> Column:
+    """What a transform of field 1 makes of a column."""
+    from volt.stream.transforms.batch import Batch
+    from volt.stream.transforms.chance import Chance
+
+    return transform(Batch((column,), None, np.arange(len(column))), Chance(0, 0)).column(1)
