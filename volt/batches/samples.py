@@ -10,7 +10,7 @@ them; text is encoded, or looked up piece by piece, or read as numbers.
 >>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]})
 >>> found = pairs.samples(Batch.of(["lo w\\tw", "w\\tlo lo"]))
 >>> found, found["src"][0].tolist(), found["tgt"][1].tolist(), found.lengths.tolist()
-(<Samples: 2 samples of src, tgt>, [3, 4, 5, 2], [4, 4, 2], [4, 3])
+(<Samples: 2 samples of src, tgt>, [3, 4, 5, 2], [4, 4, 2], [[4, 2], [3, 3]])
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Samples:
     numbers: (n,) int64, the number of each sample's line in the stream.
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
-    [2, 1]
+    [[2], [1]]
     """
 
     fields: Mapping[str, Encoded]
@@ -89,9 +89,8 @@ class Samples:
 
     @property
     def lengths(self) -> Longs:
-        """(n,) int64, of each sample the ids of its longest field."""
-        sizes = [np.diff(encoded.offsets) for encoded in self.fields.values()]
-        return np.maximum.reduce(sizes) if sizes else np.zeros(len(self), np.int64)
+        """(n, n_fields) int64, how many ids each field of each sample has, in the order of the fields."""
+        return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
