@@ -1,16 +1,32 @@
-"""From lengths to a trainer's steps: batches of at most so many tokens, dealt to ranks, and packs of a fixed length.
+"""From the stream to the trainer's step: samples of ids, batches of them, and arrays with padding.
 
-    token_batches   rows of like length together, so that little is padding
-    deal            batches as they are → the same number, of like cost, for each rank
-    pack            rows laid end to end into a fixed length, for language models
-    padding_share   how much of what is computed is padding
+    Stream.batches → SampleFormat.samples → token_batches, deal, pack → rows of a batch → collate → numpy, torch
 
-All are functions of lengths, options, a seed and the numbers of the epoch and the window. They know no text and keep
-nothing, so a position among batches is a few numbers.
+The words of this package:
+
+    sample      the ids of a line's fields, between BOS and EOS, and the line's number in the stream
+    source      the first field of a sample, which a model reads; target is the second, which it learns to write
+    row         one sample in a batch, filled up with padding
+    pack        several samples in one row, for a language model
+
+Batches and packs are functions of lengths, options, a seed and the numbers of the epoch and the window: they know no
+text and keep nothing, so a position among them is a few numbers.
 
 >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
 >>> [rows.tolist() for rows in batches]
 [[2, 0], [3, 1]]
+
+>>> import tempfile
+>>> from volt import Stream, Vocabulary
+>>> from volt.stream import Source
+>>> words = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"low\\tlo\\nlow low\\tlow\\n") and file.flush()
+...     with Stream([Source("pairs", (file.name,), epochs=1, shuffle="none")]) as stream:
+...         samples = [SampleFormat({"src": words, "tgt": words}).samples(batch) for batch in stream.batches()]
+>>> step = collate(joined_samples(samples), [0, 1], pad=3, eos=2)
+>>> step["net_input"]["src_tokens"].tolist(), step["id"].tolist()
+([[3, 3, 6, 7, 2], [6, 7, 6, 7, 2]], [0, 1])
 """
 
 from __future__ import annotations
@@ -23,11 +39,18 @@ if TYPE_CHECKING:
     from volt.batches.by_tokens import TokenBatches as TokenBatches
     from volt.batches.by_tokens import padding_share as padding_share
     from volt.batches.by_tokens import token_batches as token_batches
+    from volt.batches.collating import collate as collate
+    from volt.batches.collating import collate_packed as collate_packed
+    from volt.batches.collating import to_torch as to_torch
     from volt.batches.dealing import Dealt as Dealt
     from volt.batches.dealing import deal as deal
+    from volt.batches.numbering import Numbering as Numbering
     from volt.batches.packing import Pack as Pack
     from volt.batches.packing import Packs as Packs
     from volt.batches.packing import pack as pack
+    from volt.batches.samples import SampleFormat as SampleFormat
+    from volt.batches.samples import Samples as Samples
+    from volt.batches.samples import joined_samples as joined_samples
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -35,5 +58,8 @@ __getattr__, __dir__, __all__ = lazy(
         "dealing": ("Dealt", "deal"),
         "packing": ("Pack", "Packs", "pack"),
         "by_tokens": ("TokenBatches", "padding_share", "token_batches"),
+        "collating": ("collate", "collate_packed", "to_torch"),
+        "numbering": ("Numbering",),
+        "samples": ("SampleFormat", "Samples", "joined_samples"),
     },
 )

@@ -16,7 +16,18 @@ from typing import Any, Literal, NamedTuple
 from volt.kernels import batch_samples, column_samples, samples, token_samples, word_samples
 
 Job = Literal[
-    "learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens", "batches"
+    "learn",
+    "parity",
+    "replay",
+    "words",
+    "encode",
+    "dropout",
+    "decode",
+    "stream",
+    "steps",
+    "tokens",
+    "batches",
+    "samples",
 ]
 _SAMPLES = (
     samples.SAMPLES | batch_samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES | word_samples.SAMPLES
@@ -83,6 +94,9 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
     "batches": (
         Loop("columns.shuffle", 0.1), Loop("columns.draw", 0.2), Loop("batching.cut_steps", 0.2),
         Loop("batching.deal_rows", 0.2), Loop("batching.fit_best", 0.3),
+    ),
+    "samples": (
+        Loop("sample_rows.look_up", 0.2), Loop("sample_rows.frame_ids", 0.2), Loop("sample_rows.put_rows", 0.4),
     ),
 }  # fmt: skip
 

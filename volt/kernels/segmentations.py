@@ -38,7 +38,7 @@ class Types(NamedTuple):
 
 
 @inlined
-def _is_type(data: IntArray, start: int, size: int, types: Types, number: int) -> bool:
+def is_type(data: IntArray, start: int, size: int, types: Types, number: int) -> bool:
     """Whether a type has these bytes."""
     first = types.starts[number]
     k = 0
@@ -56,7 +56,7 @@ def _number(data: IntArray, start: int, size: int, code: Any, types: Types, stat
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
         number = types.slots[slot] - 1
-        if types.hashes[number] == code and _is_type(data, start, size, types, number):
+        if types.hashes[number] == code and is_type(data, start, size, types, number):
             return int(number)
         slot = (slot + 1) & mask
     number, at = state[N_TYPES], state[N_BYTES]

@@ -69,12 +69,43 @@ def _toggle_marks() -> None:
     toggle_marks(_text(), _longs(0), _longs(1), _longs(0), _text(), _longs(0), _longs(1), 0, 0, _longs(0))
 
 
+def _look_up() -> None:
+    from volt.kernels.sample_rows import look_up
+    from volt.kernels.segmentations import Types
+
+    types = Types(np.zeros(8, np.int64), _seeds(), _longs(0, 0), np.zeros(1, np.uint8))
+    look_up(_text(), _longs(0), _longs(1), types, np.zeros(1, np.int32), _longs(0))
+
+
+def _ids() -> Any:
+    ids = np.zeros(1, np.int32)
+    ids.flags.writeable = False
+    return ids
+
+
+def _frame_ids() -> None:
+    from volt.kernels.sample_rows import frame_ids
+
+    frame_ids(_ids(), _longs(0), _longs(1), _ids(), _ids(), 1, np.zeros(3, np.int32))
+
+
+def _put_rows() -> None:
+    from volt.kernels.sample_rows import put_rows
+
+    for kind in (np.int64, np.int32):
+        out, mask = np.zeros((2, 1), kind), np.zeros(1, bool)
+        put_rows(_ids(), _longs(0, 1), _longs(0), _longs(0), 0, out[0], out[1], mask, _longs(0))
+
+
 SAMPLES: dict[str, Callable[[], object]] = {
     "tokens.count_tokens": _count_tokens,
     "tokens.cut_tokens": _cut_tokens,
     "tokens.write_tokens": _write_tokens,
     "token_noise.count_hits": _count_hits,
     "token_noise.hit_tokens": _hit_tokens,
+    "sample_rows.look_up": _look_up,
+    "sample_rows.frame_ids": _frame_ids,
+    "sample_rows.put_rows": _put_rows,
     "token_noise.reorder_tokens": _reorder_tokens,
     "token_noise.toggle_marks": _toggle_marks,
 }

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from volt.stream.reading.faults import Policy as Policy
     from volt.stream.reading.source import Source as Source
     from volt.stream.running.merging import merge_states as merge_states
+    from volt.stream.running.mixed_columns import StreamBatch as StreamBatch
     from volt.stream.running.ranks import from_environment as from_environment
     from volt.stream.running.state_file import load_state as load_state
     from volt.stream.running.state_file import save_state as save_state
@@ -87,6 +88,7 @@ __getattr__, __dir__, __all__ = lazy(
         "reading.faults": ("Policy",),
         "reading.source": ("Source",),
         "running.merging": ("merge_states",),
+        "running.mixed_columns": ("StreamBatch",),
         "running.ranks": ("from_environment",),
         "running.state_file": ("load_state", "save_state"),
         "running.stream": ("Stream",),

@@ -17,7 +17,7 @@ from typing import Protocol
 from volt.errors import StreamError
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource
-from volt.stream.running.blocks import ComputedBlock, compute_block
+from volt.stream.running.blocks import ComputedBlock, Form, compute_block
 from volt.stream.running.chunks import Address
 
 PATIENCE = 0.1  # seconds between looks at signals: some libraries keep a wait from being interrupted
@@ -60,13 +60,22 @@ class Pool(Protocol):
 class LocalBlocks:
     """Blocks computed in this thread when they are taken."""
 
-    def __init__(self, sources: Sequence[OpenSource], queues: Sequence[Iterator[Address]], policy: Policy) -> None:
-        self._sources, self._queues, self._policy = sources, queues, policy
+    def __init__(
+        self,
+        sources: Sequence[OpenSource],
+        queues: Sequence[Iterator[Address]],
+        policy: Policy,
+        *,
+        form: Form = "lines",
+    ) -> None:
+        self._sources, self._queues, self._policy, self._form = sources, queues, policy, form
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more."""
         address = next(self._queues[source], None)
-        return None if address is None else (address, compute_block(self._sources[source], address, self._policy))
+        if address is None:
+            return None
+        return address, compute_block(self._sources[source], address, self._policy, form=self._form)
 
     def expect(self, shares: Sequence[float]) -> None:
         """Nothing is computed ahead."""

@@ -22,7 +22,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ from volt.stream.transforms.column import frozen
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
+Form = Literal["lines", "columns"]  # of what blocks hold
+_NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 Watch = Callable[[str, Batch, Batch], object]  # step, before, after
 _MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
 _MANY = 8  # lines; a mistake in a program that hits so many, and all there are, is no fault of theirs
@@ -56,6 +58,7 @@ class ComputedBlock:
     faults: those of them that were unfit.
     error: what the stream is to raise when it gets to this block; empty if nothing.
     fields: number of fields → how many of the first 256 lines have so many.
+    batch: the lines as columns, where columns were asked for; data and ends are empty then.
     """
 
     data: NDArray[np.uint8]
@@ -64,11 +67,12 @@ class ComputedBlock:
     faults: tuple[Fault, ...] = ()
     error: str = ""
     fields: dict[int, int] = field(default_factory=dict)
+    batch: Batch | None = None
 
     @property
     def n_lines(self) -> int:
         """How many lines."""
-        return len(self.ends)
+        return len(self.ends) if self.batch is None else len(self.batch)
 
 
 def failed(error: str) -> ComputedBlock:
@@ -77,7 +81,7 @@ def failed(error: str) -> ComputedBlock:
     >>> failed("a.tsv: gone").n_lines
     0
     """
-    return ComputedBlock(frozen(np.zeros(0, np.uint8)), np.zeros(0, np.int64), 0, error=error)
+    return ComputedBlock(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=error)
 
 
 @dataclass(slots=True)
@@ -110,20 +114,27 @@ class _Run:
 
 
 def compute_block(
-    source: OpenSource, address: Address, policy: Policy, on_step: Callable[[int], object] | None = None
+    source: OpenSource,
+    address: Address,
+    policy: Policy,
+    on_step: Callable[[int], object] | None = None,
+    *,
+    form: Form = "lines",
 ) -> ComputedBlock:
     """A chunk as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`.
 
     on_step: is told the position of each transform before it is called
+    form: whether lines are joined, or stay columns
     """
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
         batch, n_read = transformed(run)
-        data, ends = batch.packed()
+        data, ends = batch.packed() if form == "lines" else _NO_LINES
         source.check_files()  # behind the block, so that what it was made with is what was opened
     except VoltError as error:
         return failed(str(error))
-    done = ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), fields=_fields(batch))
+    columns = batch if form == "columns" else None
+    done = ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), fields=_fields(batch), batch=columns)
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
         remedy = "mend the line, or set on_fault to skip or quarantine"

@@ -20,6 +20,7 @@ from volt.errors import StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.source import OpenSource
+from volt.stream.running.blocks import Form
 from volt.stream.running.chunks import check_chunk
 from volt.stream.running.recall import Recall, advanced
 from volt.stream.running.state import Charge, Cursor, State, check_cursor, check_offset
@@ -107,6 +108,12 @@ class Flow:
                 tap.drain(n)
 
     # how it goes on
+
+    def _take_form(self, form: Form) -> None:
+        """Have blocks that hold lines, or columns; those in use are computed once more if they hold the other."""
+        if self._supply.form != form:
+            self._release()
+            self._supply.form = form
 
     def _next(self, most: int | None) -> int | None:
         """How many lines can be given at once, at least one and at most `most`; None at the end of the stream."""

@@ -35,7 +35,7 @@ from volt.files.threads import MOST_WORKERS
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.ahead import Done
-from volt.stream.running.blocks import ComputedBlock, compute_block
+from volt.stream.running.blocks import ComputedBlock, Form, compute_block
 from volt.stream.running.chunks import Address
 
 StartMethod = Literal["spawn", "fork"]
@@ -83,6 +83,7 @@ class Processes:
     """A `Pool` of processes, for sources whose transforms are Python code.
 
     time_limit: seconds that a block may take; a process that takes longer is ended, and the run with it
+    form: that of `compute_block`
     """
 
     def __init__(
@@ -93,12 +94,13 @@ class Processes:
         n: int,
         start_method: StartMethod = "spawn",
         time_limit: float | None = None,
+        form: Form = "lines",
     ) -> None:
         self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
         self._workers, self._lifeline = list[_Worker](), -1
         context = mp.get_context("spawn") if start_method == "spawn" else mp.get_context("fork")
         try:
-            self._start(context, pickle.dumps((tuple(sources), policy)), n)
+            self._start(context, pickle.dumps((tuple(sources), policy, form)), n)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             self.close()
             raise StreamError(f"a source or transform cannot be sent to a worker ({error}); use n_workers=0") from error
@@ -221,7 +223,7 @@ def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[
 
 
 def _work(link: Connection, task: bytes, step: Any) -> None:
-    sources, policy = pickle.loads(task)
+    sources, policy, form = pickle.loads(task)
     gc.freeze()  # what is there stays; no need to look at it again and again
 
     def note(position: int) -> None:
@@ -230,8 +232,9 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
     while True:
         source, address = link.recv()
         note(-1)
-        block = compute_block(sources[source], address, policy, note)
+        block = compute_block(sources[source], address, policy, note, form=form)
         rest = {name: getattr(block, name) for name in ("n_read", "faults", "error", "fields")}
+        rest["batch"] = None if block.batch is None else block.batch.compact()
         link.send_bytes(pickle.dumps(rest))
         link.send_bytes(block.data.tobytes())
         link.send_bytes(block.ends.tobytes())

@@ -34,6 +34,7 @@ from volt.stream.running.chunks import Address
 from volt.stream.running.differences import fingerprints
 from volt.stream.running.flow import Ends, Flow
 from volt.stream.running.merging import continued
+from volt.stream.running.mixed_columns import StreamBatch, mixed_columns
 from volt.stream.running.processes import StartMethod, check_time_limit, check_workers
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.recall import advanced
@@ -189,6 +190,7 @@ class Stream(Flow):
         """Lines without line ends. A line counts as given when it is handed out."""
         while True:
             with self._lock:
+                self._take_form("lines")
                 if (size := self._next(None)) is None:
                     return
                 run, data = self._run, mixed(self._taps, self._turns[:size])
@@ -213,12 +215,39 @@ class Stream(Flow):
         left = None if limit is None else arguments.whole(limit, "limit", low=0)
         while left is None or left > 0:
             with self._lock:
+                self._take_form("lines")
                 if (size := self._next(left)) is None:
                     return
                 data = mixed(self._taps, self._turns[:size]).tobytes()
                 self._given = size
             left = None if left is None else left - size
             yield data
+
+    def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
+        """The same lines, many at a time, as columns, with the place that each came from.
+
+        limit: how many lines at most. The lines of a batch count as given when it is handed out.
+
+        Where a transform made ids, as `encode` with `to: ids` does, the column holds ids. How many lines a batch has
+        is no part of the stream: it depends on where reading began.
+
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+        ...     _ = file.write(b"a\\tx\\nb\\ty\\n") and file.flush()
+        ...     with Stream([Source("letters", (file.name,), epochs=1, shuffle="none")]) as stream:
+        ...         [(batch.first, batch.lines.column(2).strings()) for batch in stream.batches()]
+        [(0, ['x', 'y'])]
+        """
+        left = None if limit is None else arguments.whole(limit, "limit", low=0)
+        while left is None or left > 0:
+            with self._lock:
+                self._take_form("columns")
+                if (size := self._next(left)) is None:
+                    return
+                batch = mixed_columns(self._taps, self._turns[:size], first=self.n, opened=self.sources)
+                self._given = size
+            left = None if left is None else left - size
+            yield batch
 
     def skip(self, n: int) -> int:
         """Pass over lines, which are computed but not handed out; how many there were before the end.

@@ -18,7 +18,7 @@ from volt.stream.reading.faults import Policy
 from volt.stream.reading.shares import parts
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.ahead import Blocks, BlocksAhead, LocalBlocks, Pool
-from volt.stream.running.blocks import ComputedBlock
+from volt.stream.running.blocks import ComputedBlock, Form
 from volt.stream.running.chunks import Address, most_of, n_chunks
 from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.state import Cursor
@@ -43,6 +43,7 @@ class Supply:
     """Gives the blocks of a rank's sources in order, from where cursors stand when it starts.
 
     time_limit: seconds that a block of Python code may take in a worker
+    form: what the blocks hold that are computed from the next start on, lines or columns
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Supply:
         self._sources, self._policy, self.time_limit = sources, policy, time_limit
         self.n_workers, self.start_method = n_workers, start_method
         self._rank, self._world = rank, world
+        self.form: Form = "lines"
         self._blocks: Blocks | None = None
         self._pid = os.getpid()
 
@@ -82,7 +84,7 @@ class Supply:
         if self.n_workers:
             self._blocks = BlocksAhead(self._sources, queues, self._pools(), most=_AHEAD * self.n_workers)
         else:
-            self._blocks = LocalBlocks(self._sources, queues, self._policy)
+            self._blocks = LocalBlocks(self._sources, queues, self._policy, form=self.form)
         self._finalizer, self._pid = weakref.finalize(self, self._blocks.close), os.getpid()
         self._blocks.expect(shares)
         return self._blocks
@@ -94,10 +96,10 @@ class Supply:
         if not all(source.is_compiled for source in self._sources):
             processes = Processes(
                 self._sources, self._policy, n=self.n_workers, start_method=self.start_method,
-                time_limit=self.time_limit,
+                time_limit=self.time_limit, form=self.form,
             )  # fmt: skip
         if any(source.is_compiled for source in self._sources):
-            threads = Threads(self._sources, self._policy, n=self.n_workers)
+            threads = Threads(self._sources, self._policy, n=self.n_workers, form=self.form)
         found = [threads if source.is_compiled else processes for source in self._sources]
         return [pool for pool in found if pool is not None]
 

@@ -18,7 +18,7 @@ from volt.errors import StreamError
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.source import OpenSource
 from volt.stream.running.ahead import Done
-from volt.stream.running.blocks import compute_block
+from volt.stream.running.blocks import Form, compute_block
 from volt.stream.running.chunks import Address
 
 _GRACE = 2.0  # seconds that threads have to end their block
@@ -26,10 +26,10 @@ Job = tuple[int, Address]
 
 
 class Threads:
-    """A `Pool` of n threads of this process."""
+    """A `Pool` of n threads of this process. form: that of `compute_block`."""
 
-    def __init__(self, sources: Sequence[OpenSource], policy: Policy, *, n: int) -> None:
-        self._sources, self._policy, self._n = sources, policy, n
+    def __init__(self, sources: Sequence[OpenSource], policy: Policy, *, n: int, form: Form = "lines") -> None:
+        self._sources, self._policy, self._n, self._form = sources, policy, n, form
         self._jobs, self._done = SimpleQueue[Job | None](), SimpleQueue[Done | str]()
         self._asked, self._closed = 0, False
         self._threads = [threading.Thread(target=self._work, daemon=True, name="volt-stream") for _ in range(n)]
@@ -67,7 +67,7 @@ class Threads:
         while not self._closed and (job := self._jobs.get()) is not None:
             source, address = job
             try:
-                block = compute_block(self._sources[source], address, self._policy)
+                block = compute_block(self._sources[source], address, self._policy, form=self._form)
             except BaseException:
                 self._done.put(traceback.format_exc())
                 return

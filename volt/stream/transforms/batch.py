@@ -262,8 +262,6 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """
     if len(batches) == 1:
         return batches[0]
-    if len(batches) == 1:
-        return batches[0]
     width = max((len(batch.columns) for batch in batches), default=0)
     batches = [batch.split(width) for batch in batches]
     columns = tuple(concatenated([batch.columns[k] for batch in batches]) for k in range(width))

@@ -1,0 +1,172 @@
+"""What numbers the tokens of a field: a VOLT vocabulary, a SentencePiece model or a list of tokens → `Numbering`.
+
+>>> numbers = numbering_of(["<s>", "<pad>", "</s>", "<unk>", "lo", "w"], "src")
+>>> numbers, numbers.eos, numbers.looked_up(Column.of(["w lo", "", "w low"])).strings()
+(<Numbering: 6 ids, of pieces>, 2, ['5 4', '', '5 3'])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.errors import ConfigError, quoted
+from volt.stream.transforms.column import Column
+
+if TYPE_CHECKING:
+    from volt.encode.encoder import Encoder
+    from volt.kernels.segmentations import Types
+    from volt.stream.transforms.transform import Transform
+
+_GIVE = "give a vocabulary, the path of one or of a SentencePiece model, or a list of tokens"
+_ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
+
+
+@dataclass(frozen=True, eq=False)
+class Numbering:
+    """The ids of tokens.
+
+    pieces: the token of each id.
+    unk, bos, eos, pad: the ids of the tokens with a role; None where there is none.
+    encode: a column of text → one of ids; None for a list of tokens, which cuts no text.
+    """
+
+    pieces: tuple[str, ...]
+    unk: int | None
+    bos: int | None
+    eos: int | None
+    pad: int | None
+    encode: Callable[[Column], Column] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Numbering: {len(self):,} ids, of {'pieces' if self.encode is None else 'text'}>"
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @cached_property
+    def ids(self) -> Mapping[str, int]:
+        """Token → id."""
+        return {piece: number for number, piece in enumerate(self.pieces)}
+
+    def looked_up(self, column: Column) -> Column:
+        """The ids of a column of pieces with spaces between them; −1 for what is no piece if there is no `unk`.
+
+        >>> numbering_of(["a"], "src").looked_up(Column.of(["a b"])).strings()
+        ['0 -1']
+        """
+        from volt.kernels.sample_rows import look_up
+
+        types, ids_of = self._table
+        sizes = np.maximum(column.sizes, 0)
+        found, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
+        look_up(column.data, column.starts, column.sizes, types, found, ends)
+        return Column.of_ids(ids_of[found[: ends[-1] if len(ends) else 0]], np.concatenate([[0], ends]))
+
+    @cached_property
+    def _table(self) -> tuple[Types, NDArray[np.int32]]:
+        """Numbers of pieces, and the id of each number; the last, which −1 finds, is that of `unk`."""
+        from volt.kernels.segmentations import Types, find_words
+
+        ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
+        column = Column.of([self.pieces[number] for number in ids])
+        n_types, n_bytes = len(ids) + int(column.sizes.max(initial=1)), len(column.data) + 1
+        slots = np.zeros(1 << (2 * n_types).bit_length(), np.int64)
+        types = Types(slots, np.zeros(n_types, np.uint64), np.zeros(n_types + 1, np.int64), np.zeros(n_bytes, np.uint8))
+        room = np.empty(len(column.data) + len(ids), np.int32), np.empty(len(ids), np.int64)
+        find_words(column.data, column.starts, column.sizes, types, *room, np.zeros(4, np.int64))
+        return types, np.array([*ids, -1 if self.unk is None else self.unk], np.int32)
+
+
+def numbering_of(given: Any, name: str) -> Numbering:
+    """What numbers the tokens of a field.
+
+    given: a vocabulary or an encoder, the path of a vocabulary or of a SentencePiece model, or a list of tokens
+    name: of the field, for errors
+    Raises ConfigError if it is none of these, VocabularyError if a file cannot be loaded.
+    """
+    from volt.encode.encoder import Encoder
+    from volt.vocabulary import Vocabulary
+
+    if isinstance(given, Numbering):
+        return given
+    if isinstance(given, Encoder):
+        return _of_encoder(given)
+    if isinstance(getattr(given, "vocabulary", given), Vocabulary):
+        return _of_encoder(Encoder(given))
+    if isinstance(given, str | os.PathLike):
+        return _of_file(Path(arguments.path(given, name)))
+    if given is None:
+        raise ConfigError(f"field {quoted(name)} has no vocabulary; {_GIVE}")
+    tokens = arguments.several(given, what := f"the vocabulary of {name}", one=_GIVE, remedy=_GIVE)
+    return _of_list(arguments.texts(tokens, what, remedy=_GIVE), name)
+
+
+def _numbering(
+    pieces: tuple[str, ...], roles: list[int | None], encode: Callable[[Column], Column] | None = None
+) -> Numbering:
+    unk, bos, eos, pad = roles
+    return Numbering(pieces, unk, bos, eos, pad, encode)
+
+
+def _of_encoder(encoder: Encoder) -> Numbering:
+    vocabulary = encoder.vocabulary
+    roles = [vocabulary.id_of(getattr(vocabulary.special, role)) for role in _ROLES]
+    return _numbering(vocabulary.pieces, roles, partial(_encoded, encoder))
+
+
+def _encoded(encoder: Encoder, column: Column) -> Column:
+    encoded = encoder.encode_bytes(column.text().tobytes(), n_threads=1)
+    return Column.of_ids(encoded.ids, encoded.offsets)
+
+
+def _of_list(tokens: list[str], name: str) -> Numbering:
+    if not tokens:
+        raise ConfigError(f"the vocabulary of {name} has no token; {_GIVE}")
+    first = dict[str, int]()
+    for number, token in enumerate(tokens):
+        if first.setdefault(token, number) != number:
+            found = f"token {quoted(token)} of the vocabulary of {name} is given twice"
+            raise ConfigError(f"{found}, at {first[token]} and {number}; remove one")
+    return _numbering(tuple(tokens), [first.get(token) for token in _ROLES.values()])
+
+
+def _of_file(path: Path) -> Numbering:
+    from volt.encode.encoder import Encoder
+    from volt.errors import VocabularyError
+    from volt.files.whole import read_bytes
+    from volt.formats.registry import format_module, read_vocabulary
+
+    if path.is_file() and format_module("sentencepiece").recognises(
+        path, head := read_bytes(path, kind=VocabularyError)
+    ):
+        return _of_model(path, head)
+    return _of_encoder(Encoder(read_vocabulary(path)))
+
+
+def _of_model(path: Path, data: bytes) -> Numbering:
+    """The ids of a SentencePiece model, as its library gives them."""
+    from volt.stream.transforms.opening import LoadedFiles
+    from volt.stream.transforms.sentencepiece import SpmEncode, processor_of
+
+    processor = processor_of(path, data)
+    transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
+    pieces = tuple(map(processor.id_to_piece, range(processor.get_piece_size())))
+    roles = [getattr(processor, f"{role}_id")() for role in _ROLES]
+    return _numbering(pieces, [None if number < 0 else number for number in roles], partial(_transformed, transform))
+
+
+def _transformed(transform: Transform, column: Column) -> Column:
+    """What a transform of field 1 makes of a column."""
+    from volt.stream.transforms.batch import Batch
+    from volt.stream.transforms.chance import Chance
+
+    return transform(Batch((column,), None, np.arange(len(column))), Chance(0, 0)).column(1)

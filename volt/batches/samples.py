@@ -1,0 +1,329 @@
+"""Lines as columns → `Samples`: the ids of each field, framed by BOS, prefixes and EOS, and the number of each line.
+
+    [BOS] [prefix …] id … id [EOS]
+
+What a column holds is told by its kind: ids are taken as they are, as `encode` with `to: ids` or binary shards give
+them; text is encoded, or looked up piece by piece, or read as numbers.
+
+>>> from volt.stream.transforms.batch import Batch
+>>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
+>>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]})
+>>> found = pairs.samples(Batch.of(["lo w\\tw", "w\\tlo lo"]))
+>>> found, found["src"][0].tolist(), found["tgt"][1].tolist(), found.lengths.tolist()
+(<Samples: 2 samples of src, tgt>, [3, 4, 5, 2], [4, 4, 2], [[4, 2], [3, 3]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.batches.numbering import Numbering, numbering_of
+from volt.display import counted
+from volt.encode.encoded import Encoded
+from volt.errors import ConfigError, StreamError, quoted
+from volt.stream.running.mixed_columns import StreamBatch
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.column import Column, frozen
+
+Longs = NDArray[np.int64]
+Holds = Literal["text", "pieces", "ids"]
+Beyond = Literal["refuse", "truncate"]
+Unknown = Literal["replace", "refuse"]
+Place = Callable[[int], str]
+MOST_ID = (1 << 31) - 1
+_LINE_END = 0x0A
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Samples of ids.
+
+    fields: name → the ids of all samples, flat, with the places where samples start.
+    numbers: (n,) int64, the number of each sample's line in the stream.
+
+    >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
+    [[2], [1]]
+    """
+
+    fields: Mapping[str, Encoded]
+    numbers: Longs
+
+    def __repr__(self) -> str:
+        return f"<Samples: {counted(len(self), 'sample')} of {', '.join(self.fields)}>"
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, name: str) -> Encoded:
+        if name not in self.fields:
+            raise ConfigError(f"no field {quoted(str(name))} in these samples; choose from {', '.join(self.fields)}")
+        found: Encoded = self.fields[name]
+        return found
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None) -> Samples:
+        """Samples whose ids are given.
+
+        fields: name → the ids of each sample
+        numbers: of the samples, by default 0, 1, 2 and so on
+
+        Raises ConfigError if an id is negative or beyond int32, or fields have different numbers of samples.
+        """
+        found = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
+        sizes = {name: len(encoded) for name, encoded in found.items()}
+        if len({*sizes.values()}) != 1:
+            raise ConfigError(
+                f"the fields have {sizes or 'no'} samples; give each field as many, and one field or more"
+            )
+        n = max(sizes.values())
+        told = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
+        if len(told) != n:
+            raise ConfigError(f"{len(told)} numbers for {n} samples; give one for each")
+        return cls(found, told)
+
+    @property
+    def lengths(self) -> Longs:
+        """(n, n_fields) int64, how many ids each field of each sample has, in the order of the fields."""
+        return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
+
+
+def joined_samples(parts: Sequence[Samples]) -> Samples:
+    """The samples of several, one after the other.
+
+    parts: with the same fields
+
+    >>> joined_samples([Samples.of({"src": [[5, 2]]}), Samples.of({"src": [[2]]}, numbers=[7])]).numbers.tolist()
+    [0, 7]
+    """
+    given: list[Samples] = arguments.several(parts, "parts", one="give a list of Samples")
+    if not given:
+        raise ConfigError("no samples to join; give one part or more")
+    if len(names := {", ".join(part.fields) for part in given}) > 1:
+        found = " and ".join(f"({some})" for some in sorted(names))
+        raise ConfigError(f"samples of {found} cannot be joined; make them with one SampleFormat")
+    if len(given) == 1:
+        return given[0]
+    fields = {name: _joined([part.fields[name] for part in given]) for name in given[0].fields}
+    return Samples(fields, np.concatenate([part.numbers for part in given]))
+
+
+def _joined(parts: Sequence[Encoded]) -> Encoded:
+    before = np.cumsum([0, *(len(part.ids) for part in parts)]).tolist()
+    offsets = [part.offsets[:-1] + first for part, first in zip(parts, before, strict=False)]
+    return Encoded(frozen(np.concatenate([part.ids for part in parts])), np.concatenate([*offsets, before[-1:]]))
+
+
+def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
+    lists = [arguments.wholes(row, f"{name}[{place}]") for place, row in enumerate(arguments.several(rows, name))]
+    for place, row in enumerate(lists):
+        for number in row:
+            if not 0 <= number <= MOST_ID:
+                raise ConfigError(f"{name}[{place}] holds the id {number}; ids go from 0 to {MOST_ID:,}")
+    ids = np.array([number for row in lists for number in row], np.int32)
+    return Encoded(frozen(ids), np.cumsum([0, *map(len, lists)]))
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFormat:
+    """How lines become samples.
+
+    vocabularies: name of the field → what numbers its tokens: a vocabulary or encoder, the path of a vocabulary or of a
+        SentencePiece model, or a list of tokens, in which <unk>, <s> and </s> have their roles. The first name stands
+        for field 1 of the lines, the second for field 2, and so on.
+    holds: what text in the fields is: "text" to be encoded, "pieces" with spaces between them, or "ids" as numbers. By
+        default text, or pieces for a list of tokens. A column of ids is taken as it is.
+    bos, eos: whether samples start with BOS, and end with EOS. Binary shards have EOS already: say eos=False.
+    prefix: name of the field → the tokens that stand between BOS and the line's own.
+    max_length: the most ids of a field, BOS, prefix and EOS among them; None for any number.
+    beyond: what to do with a longer one: "refuse", or "truncate" its own ids from the end.
+    unknown: "replace" pieces that the vocabulary lacks by its <unk>, or "refuse" them.
+
+    Raises ConfigError if an option is out of range or names what the vocabulary lacks.
+
+    >>> SampleFormat({"text": ["<s>", "</s>", "lo", "w"]}, bos=True, max_length=3)
+    <SampleFormat: text, with BOS, EOS, at most 3 ids>
+    """
+
+    vocabularies: Mapping[str, Any]
+    holds: Holds | None = None
+    bos: bool = False
+    eos: bool = True
+    prefix: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    max_length: int | None = None
+    beyond: Beyond = "refuse"
+    unknown: Unknown = "replace"
+
+    def __post_init__(self) -> None:
+        remedy = 'give a dict of names and vocabularies, such as {"src": vocabulary, "tgt": vocabulary}'
+        given = arguments.mapping(self.vocabularies, "vocabularies", remedy=remedy)
+        if not given:
+            raise ConfigError(f"vocabularies is empty; {remedy}")
+        found = dict[int, Numbering]()  # what is given twice is loaded once
+        numberings = {name: found.setdefault(id(one), numbering_of(one, name)) for name, one in given.items()}
+        object.__setattr__(self, "vocabularies", numberings)
+        for name, choices in (("beyond", Beyond), ("unknown", Unknown)):
+            arguments.choice(getattr(self, name), name, get_args(choices))
+        if self.holds is not None:
+            arguments.choice(self.holds, "holds", get_args(Holds))
+        for name in arguments.mapping(self.prefix, "prefix"):
+            if name not in numberings:
+                raise ConfigError(f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}")
+        for name in numberings:
+            self._check(name)
+
+    def _check(self, name: str) -> None:
+        """Raise ConfigError if a field cannot have the form that is asked for."""
+        if self.holds == "text" and self.vocabularies[name].encode is None:
+            raise ConfigError(f"holds: a list of tokens cuts no text, so field {quoted(name)} must hold pieces or ids")
+        n = sum(map(len, self._frame(name)))
+        if self.max_length is not None and arguments.whole(self.max_length, "max_length") <= n:
+            found = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
+            raise ConfigError(f"{found}; give {n + 1:,} or more")
+
+    def __repr__(self) -> str:
+        roles = [role for role, has in (("BOS", self.bos), ("EOS", self.eos)) if has]
+        told = f", with {', '.join(roles)}" if roles else ""
+        most = "" if self.max_length is None else f", at most {counted(self.max_length, 'id')}"
+        return f"<SampleFormat: {', '.join(self.vocabularies)}{told}{most}>"
+
+    def samples(self, batch: Batch | StreamBatch) -> Samples:
+        """The samples of lines, one for each.
+
+        batch: what `Stream.batches` gives, or lines alone, whose samples are numbered from 0
+
+        Raises StreamError, with the place of the line, if one lacks a field, is too long, or holds what is refused.
+
+        >>> from volt.stream.transforms.batch import Batch
+        >>> SampleFormat({"text": ["lo", "w"]}, eos=False).samples(Batch.of(["w lo w"]))["text"][0].tolist()
+        [1, 0, 1]
+        """
+        lines = batch.lines if isinstance(batch, StreamBatch) else arguments.instance(batch, Batch, "batch")
+        numbers = batch.numbers if isinstance(batch, StreamBatch) else np.arange(len(lines))
+        place: Place = batch.place if isinstance(batch, StreamBatch) else "line {}".format
+        columns = lines.split(len(self.vocabularies)).columns
+        fields = zip(self.vocabularies, columns, strict=False)
+        return Samples({name: self._field(name, column, place) for name, column in fields}, numbers)
+
+    def _frame(self, name: str) -> tuple[list[int], list[int]]:
+        """The ids before and behind a line's own."""
+        numbering: Numbering = self.vocabularies[name]
+        one = f"did you mean prefix={{{name!r}: [token]}}?"
+        prefix = [
+            _id_of(numbering, token, name) for token in arguments.texts(self.prefix.get(name, ()), "prefix", one=one)
+        ]
+        bos = [_role(numbering.bos, "bos", name)] if self.bos else []
+        return [*bos, *prefix], [_role(numbering.eos, "eos", name)] if self.eos else []
+
+    def _field(self, name: str, column: Column, place: Place) -> Encoded:
+        if not column.present.all():
+            first = place(int(np.argmin(column.present)))
+            raise StreamError(f"{first}: has no field {quoted(name)}; drop such lines with the filter bitext")
+        made = self._ids(name, column, place)
+        (head, tail), sizes = self._frame(name), made.sizes
+        n = len(head) + len(tail)
+        if self.max_length is not None and (sizes > self.max_length - n).any():
+            if self.beyond == "refuse":
+                raise _too_long(name, sizes + n, self.max_length, place)
+            sizes = np.minimum(sizes, self.max_length - n)
+        return self._framed(name, Column(made.data, made.starts, sizes), place, (head, tail))
+
+    def _framed(self, name: str, column: Column, place: Place, frame: tuple[list[int], list[int]]) -> Encoded:
+        from volt.kernels.sample_rows import frame_ids
+
+        head, tail = (frozen(np.array(ids, np.int32)) for ids in frame)
+        offsets = np.concatenate([[0], np.cumsum(column.sizes + len(head) + len(tail))])
+        out, most = np.empty(int(offsets[-1]), np.int32), len(self.vocabularies[name])
+        bad = frame_ids(column.data, column.starts, column.sizes, head, tail, most, out)
+        if bad >= 0:
+            ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
+            found = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
+            raise StreamError(
+                f"{found} is none of its vocabulary, which has 0 to {most - 1:,}; name the vocabulary that made it"
+            )
+        return Encoded(frozen(out), offsets)
+
+    # what the field holds → its own ids
+
+    def _ids(self, name: str, column: Column, place: Place) -> Column:
+        numbering: Numbering = self.vocabularies[name]
+        if column.is_ids:
+            return self._taken(name, numbering, column)
+        holds = self.holds or ("pieces" if numbering.encode is None else "text")
+        if holds == "ids":
+            return self._taken(name, numbering, _parsed(name, column, place))
+        encode = numbering.encode if holds == "text" else None
+        made = numbering.looked_up(column) if encode is None else encode(column)
+        if len(made) != len(column):
+            raise StreamError(f"{place(0)} or behind: field {quoted(name)} holds a line end; drop such lines")
+        refused = numbering.unk if self.unknown == "refuse" else None
+        refused = -1 if numbering.unk is None else refused
+        if refused is not None and (made.data == refused).any():
+            raise _unknown(
+                name, column, made.data == refused, np.append(made.starts, len(made.data)), place, encode is not None
+            )
+        return made
+
+    def _taken(self, name: str, numbering: Numbering, column: Column) -> Column:
+        """Ids as they came. Raises ConfigError if all samples would end in EOS twice."""
+        if not self.eos or not len(column) or not (column.sizes > 0).all():
+            return column
+        if len(column) > 1 and (column.data[column.starts + column.sizes - 1] == numbering.eos).all():
+            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; say eos=False")
+        return column
+
+
+def _id_of(numbering: Numbering, token: str, name: str) -> int:
+    if token not in numbering.ids:
+        raise ConfigError(f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, as a user token, say")
+    return numbering.ids[token]
+
+
+def _role(number: int | None, role: str, name: str) -> int:
+    if number is None:
+        raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; say {role}=False, or add the token")
+    return number
+
+
+def _parsed(name: str, column: Column, place: Place) -> Column:
+    """Ids that are written as numbers."""
+    from volt.kernels.decode import parse_ids
+
+    text = column.text().tobytes()
+    ids, offsets = np.empty(len(text) // 2, np.int32), np.zeros(len(column) + 1, np.int64)
+    fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
+    if fault >= 0:
+        line = text[:fault].count(bytes([_LINE_END]))
+        found = f"{place(line)}: field {quoted(name)} holds what is no id"
+        raise StreamError(f"{found}; write whole numbers with a space between two, or say what the field holds")
+    return Column.of_ids(ids[: offsets[-1]], offsets)
+
+
+def _too_long(name: str, sizes: Longs, most: int, place: Place) -> StreamError:
+    """What to raise for the first sample that is too long."""
+    first = int(np.argmax(sizes > most))
+    found = f"{place(first)}: field {quoted(name)} has {sizes[first]:,} ids, more than {most:,}"
+    return StreamError(f"{found}; drop such lines with the filter length, or truncate them")
+
+
+def _unknown(
+    name: str, column: Column, is_unknown: NDArray[np.bool_], bounds: Longs, place: Place, is_text: bool
+) -> StreamError:
+    """What to raise for the first id that stands for an unknown piece.
+
+    bounds: (n_lines + 1,) where the ids of each line start, and where the last end
+    """
+    first = int(np.argmax(is_unknown))
+    line = int(np.searchsorted(bounds, first, side="right")) - 1
+    [value] = column.take([line]).strings()
+    told = "what its vocabulary cannot spell"
+    if not is_text:
+        piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
+        told = f"the piece {quoted(piece)}, which its vocabulary lacks"
+    remedy = "mend the line, use the vocabulary that made it, or replace what is unknown"
+    return StreamError(f"{place(line)}: field {quoted(name)} holds {told}; {remedy}")

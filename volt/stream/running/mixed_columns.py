@@ -1,0 +1,107 @@
+"""The next lines of several sources as columns, in the order of their turns, each with the place that it came from.
+
+>>> from volt.stream.reading.shares import Part
+>>> from volt.stream.running.blocks import ComputedBlock
+>>> from volt.stream.running.chunks import Address
+>>> block = ComputedBlock(np.zeros(0, np.uint8), np.zeros(0, np.int64), n_read=2, batch=Batch.of(["a\\tx", "b\\ty"]))
+>>> tap = Tap("wmt")
+>>> tap.fill(Address(Part(0, 0, 2), 0), block)
+>>> batch = mixed_columns([tap], np.zeros(2, np.int64), first=7)
+>>> batch, batch.numbers.tolist(), batch.lines.column(2).strings()
+(<StreamBatch: 2 lines from line 7 on>, [7, 8], ['x', 'y'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.display import counted
+from volt.errors import StreamError, shown_path
+from volt.stream.reading.source import OpenSource
+from volt.stream.running.taps import Tap
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.merging import together
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamBatch:
+    """Lines of a stream as columns, one after the other.
+
+    lines: their columns; `lines.origins` are the numbers, in their sources, of the lines that they were made from.
+    first: the number of the first in the stream, from 0.
+    sources: (n_lines,) int64, the number of the source of each.
+    epochs: (n_lines,) int64, the epoch of the source that each belongs to.
+    opened: the sources of the stream.
+    """
+
+    lines: Batch
+    first: int
+    sources: Longs
+    epochs: Longs
+    opened: tuple[OpenSource, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<StreamBatch: {counted(len(self), 'line')} from line {self.first:,} on>"
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def numbers(self) -> Longs:
+        """(n_lines,) int64, the number of each in the stream: what `volt stream trace` and `Stream.state` take."""
+        return np.arange(self.first, self.first + len(self))
+
+    def place(self, line: int) -> str:
+        """Where a line came from, for people.
+
+        line: its index in the batch
+        """
+        if not self.opened:
+            return f"line {self.first + line:,}"
+        path, number = self.opened[int(self.sources[line])].place_of(int(self.lines.origins[line]))
+        return f"{shown_path(path)}:{number} (line {self.first + line:,} of the stream)"
+
+
+def mixed_columns(taps: Sequence[Tap], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()) -> StreamBatch:
+    """The next lines of the taps in the order of these turns. No cursor is moved.
+
+    first: the number of the first in the stream
+    opened: the sources of the taps
+    """
+    counts: list[int] = np.bincount(turns, minlength=len(taps)).tolist()
+    parts = {k: _next_of(taps[k], n) for k, n in enumerate(counts) if n}
+    epochs = np.array([tap.address.part.epoch if tap.address else 0 for tap in taps])[turns]
+    if len(parts) == 1:
+        [lines] = parts.values()
+        return StreamBatch(lines, first, turns.copy(), epochs, opened)
+    _check_kinds(parts, [tap.name for tap in taps])
+    order = np.empty(len(turns), np.int64)
+    order[np.argsort(turns, kind="stable")] = np.arange(len(turns))
+    lines = together([part.compact() for part in parts.values()], order)
+    return StreamBatch(lines, first, turns.copy(), epochs, opened)
+
+
+def _next_of(tap: Tap, n: int) -> Batch:
+    """The next n lines of the block in use."""
+    assert tap.block is not None
+    assert tap.block.batch is not None
+    inside = tap.cursor.inside
+    return tap.block.batch.take(np.arange(inside, inside + n))
+
+
+def _check_kinds(parts: dict[int, Batch], names: Sequence[str]) -> None:
+    """Raise StreamError if a field is ids in one source and text in another, which no reader could tell apart."""
+    for field in range(max(len(part.columns) for part in parts.values())):
+        kinds = dict[bool, str]()
+        for source, part in parts.items():
+            if (column := part.column(field + 1)).present.any():
+                kinds.setdefault(column.is_ids, names[source])
+        if len(kinds) > 1:
+            found = f"field {field + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
+            raise StreamError(f"{found}; encode it in both, or in neither")
