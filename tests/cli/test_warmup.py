@@ -108,6 +108,7 @@ STEPS = """
 - join_pieces
 - {morfessor_em: {model: em.txt, theta: .inf}}
 - {encode: {vocabulary: c.volt, to: ids, fields: [1]}}
+- {strip_eos: {id: 2, fields: [1]}}
 - {drop: {rate: 0.3}}
 - {switchout: {vocabulary: c.volt, rate: 0.3, fields: [1]}}
 - {filter_too_long: 500}
