@@ -163,7 +163,7 @@ class Work:
             if found == str(error):
                 raise
             before = "" if stored_manifest(self.folder) is None else "; the shards that were there are as they were"
-            remedy = "make room, and run it again: it goes on behind the shards that are finished"
+            remedy = "make room, or name another folder; a second run here goes on behind the shards that are finished"
             raise OutputError(f"{found}{before}; {remedy}") from None
 
     def _plan(self) -> Planned | None:
