@@ -31,7 +31,6 @@ REMEDIES = {
     r"\bvolt\.formats\.check\b": "--check",
     r"\baccept=[\[(]['\"](\w+)['\"],?[\])]": r"--accept \1",
     r"\b(weights|langs)=(?=\S)": r"--\1 ",
-    r"\bgive values=\{'(\w+)': …\}": r"give --set \1=VALUE",
     r"\bvolt\.stream\.config\.templates\.expanded_file\('([^']*)'\)": r"volt stream schema --expand \1",
     r"\bsay split='valid'": "say --split valid",
     r"\bgive langs\b": "give --langs",
@@ -44,11 +43,22 @@ REMEDIES = {
     r"\bgive a seed, (.*) \(it is None\)": r"give --seed N, \1",
     r"\bgive a seed\b": "give --seed N",
 }
+# What names a key of a template, which is nobody's option whatever it is called.
+_KEYS = re.compile(r"--set \S+( \w+ is given twice)?|\{\{\w+\}\}|\bno place for '\w+'|\bgive values=\{'\w+': …\}")
+_VALUES = re.compile(r"\bgive values=\{'(\w+)': …\}")
+_KEPT = "\x00"  # errors hold none
 _NAMES = re.compile(r"\b(row_tau|column_tau|min_share|max_iters|min_count|min_pair_count|cache_words)\b")
 
 
 def in_options(message: str) -> str:
-    """A message of the library, with options in place of Python's arguments."""
+    """A message of the library, with options in place of Python's arguments.
+
+    >>> in_options("{{min_count}} has no value; give values={'min_count': …}; min_count is 0")
+    '{{min_count}} has no value; give --set min_count=VALUE; --min-count is 0'
+    """
+    keys = iter([_VALUES.sub(r"give --set \1=VALUE", found[0]) for found in _KEYS.finditer(message)])
+    message = _KEYS.sub(_KEPT, message)
     for python, option in REMEDIES.items():
         message = re.sub(python, option, message)
-    return _NAMES.sub(lambda found: "--" + found[0].replace("_", "-"), message)
+    message = _NAMES.sub(lambda found: "--" + found[0].replace("_", "-"), message)
+    return re.sub(_KEPT, lambda _: next(keys), message)

@@ -20,11 +20,20 @@ if TYPE_CHECKING:
     from volt.stream.tasks.shard_folder import Manifest
 
 
+def _named(told: str) -> Path:
+    """A folder that has a name. Raises BadParameter for an empty one, which would be the current folder."""
+    if not told.strip():
+        raise typer.BadParameter("is empty; name a folder")
+    return Path(told)
+
+
 def shard(
     config: Config,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FOLDER", help="Where to write; default: `shards` of CONFIG."),
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", parser=_named, help="Where to write; default: `shards` of CONFIG."
+        ),
     ] = None,
     task: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="This task alone; repeatable. Default: all.")
@@ -45,7 +54,8 @@ def shard(
     """Write the inputs of each task as shards, in which all of them are evenly mixed, and count their words.
 
     FOLDER/TASK holds 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and last of
-    all manifest.json. A run that was stopped goes on where it ended; shards that are there as they are to be are kept.
+    all manifest.json. A run that was stopped goes on where it ended; shards that are there as they are to be are kept,
+    and others stay until all new ones are made.
     A configuration that names FOLDER as `shards` reads its tasks there.
     """
     with loading():
@@ -54,7 +64,7 @@ def shard(
 
     check_places([out], [config])
     most, phases = parse_max_line(max_line), Phases(quiet=quiet)
-    found = _configuration(config, settings, trust=trust)
+    found = _configuration(config, settings, task, trust=trust)
     folder = _folder(config, found, out)
     check_places([folder], [config])
     prepare_kernels(phases, "stream")
@@ -65,15 +75,20 @@ def shard(
             progress=lambda step, done, total: bars[step](done, total),
         )  # fmt: skip
     for manifest in () if quiet else made:
-        _tell(manifest)
+        _tell(manifest, found)
 
 
-def _configuration(config: Path, settings: list[str] | None, *, trust: bool) -> Configuration:
-    """The configuration. Raises ConfigError if it has no tasks."""
+def _configuration(config: Path, settings: list[str] | None, names: list[str] | None, *, trust: bool) -> Configuration:
+    """The configuration. Raises ConfigError if it has no tasks.
+
+    names: of the tasks to do; the files of others need not be there, so that all are looked for when they are read
+    """
     from volt.stream.config.build import load_config
 
     with told_to_trust():
-        found = load_config(config, user_code=trust, values=values_of(settings), use_shards=False)
+        found = load_config(
+            config, user_code=trust, values=values_of(settings), use_shards=False, check_files=not names
+        )
     if not found.tasks:
         raise ConfigError(
             f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"
@@ -91,9 +106,23 @@ def _folder(config: Path, found: Configuration, out: Path | None) -> Path:
     return folder
 
 
-def _tell(made: Manifest) -> None:
-    """Say what there is now."""
-    say(f"{shown_path(made.folder)}: {counted(len(made.shards), 'shard')}, {counted(made.n_lines, 'line')}")
-    if made.n_bad_lines:
-        told = f"{counted(made.n_bad_lines, 'line')} of task {made.task!r} are not UTF-8"
-        say(f"{told}; they are in the shards as they are, and their words are not counted", mark="note")
+def _tell(made: Manifest, found: Configuration) -> None:
+    """Say what there is now, and what of it may not be what was meant."""
+    n_shards = len(made.shards)
+    say(f"{shown_path(made.folder)}: {counted(n_shards, 'shard')}, {counted(made.n_lines, 'line')}")
+    asked = next((task.n_shards for task in found.tasks if task.name == made.task), None)
+    if asked is not None and asked > n_shards:
+        say(f"task {made.task!r} asks for {asked:,} shards, and has lines for {n_shards:,}", mark="note")
+    if n_bad := made.n_bad_lines:
+        first = f", the first is {made.first_bad}" if made.first_bad else ""
+        told = f"{counted(n_bad, 'line')} of task {made.task!r} {'is' if n_bad == 1 else 'are'} not UTF-8{first}"
+        say(f"{told}; shards hold such lines as they are, and their words are not counted", mark="note")
+    if made.first_tab and _has_one_field(made, found):
+        told = f"{made.first_tab}: holds a tab, which separates fields"
+        say(f"{told}; a stream takes such lines of task {made.task!r} for unfit", mark="note")
+
+
+def _has_one_field(made: Manifest, found: Configuration) -> bool:
+    """Whether a line of a side is one field, as those of pairs always are."""
+    most = {source.name: source.checks.max_fields for source in found.sources}
+    return len(made.sides) > 1 or most.get(made.task) == 1

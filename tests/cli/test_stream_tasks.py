@@ -85,6 +85,11 @@ FAULTS = {
     "another key": (["run", "tasks.yaml", "--set", "weigth=1"], "no place for 'weigth': the file has no {{weigth}}"),
     "no value": (["run", "tasks.yaml", "--set", "weight"], "--set weight: gives no value; write --set weight=VALUE"),
     "no key": (["run", "tasks.yaml", "--set", "=3"], "--set =3: '' is no key; give a word before ="),
+    "an option as a key": (["run", "tasks.yaml", "--set", "langs"], "gives no value; write --set langs=VALUE"),
+    "an option as a key twice": (
+        ["run", "tasks.yaml", "--set", "min_count=1", "--set", "min_count=2"], "min_count=2: min_count is given twice"
+    ),
+    "an option without a place": (["run", "tasks.yaml", "--set", "min_count=1"], "the file has no {{min_count}};"),
     "a key twice": (["run", "tasks.yaml", "--set", "a=1", "--set", "a=2"], "--set a=2: a is given twice; leave one"),
     "an unknown task": (["run", "tasks.yaml", "--set", "weight=1", "--task", "dve"], "no task 'dve'; did you mean dev"),
     "a task of the other split": (

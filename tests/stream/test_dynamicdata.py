@@ -207,6 +207,52 @@ def test_every_key_of_the_original_is_known() -> None:
     assert set(OldInput.model_fields) == {"src", "tgt", "trg", "mono", "task", "size"}
 
 
+def test_what_the_new_file_still_lacks_is_told() -> None:
+    """A transform that reads a file is named, with the original's key that would name it, and where it goes here."""
+    lacking = OLD.replace("    vocab_path: em.prune\n    segmentation_model: em.prune\n", "")
+    assert lacking != OLD
+    notes = imported(lacking, path="o").notes
+    assert (
+        "meta.train.vocab_path: is missing; switchout takes it as vocabulary, and cannot do without: add defaults: "
+        "{switchout: {vocabulary: FILE}}"
+    ) in notes
+    for name, option in (
+        ("sentencepiece", "model"),
+        ("morfessor_em", "model"),
+        ("deterministic_segmentation", "table"),
+    ):
+        assert any(f"{name} takes it as {option}" in note for note in notes)
+        assert option in transform_schema(name)["required"]
+
+
+def test_inputs_within_a_task_are_told_where_they_go() -> None:
+    """They stand at the top level there, and name their tasks; the line is that of the key."""
+    told = (
+        r"o:1: tasks.a.inputs: inputs stand at the top level: inputs: \{NAME: \{src: FILE, tgt: FILE, task: a\}\}; move"
+    )
+    with pytest.raises(ConfigError, match=told):
+        imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
+
+
+def test_inputs_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If they are looked for: from here, as the original does, wherever the new file goes. A glob stands for many."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.en").write_text("low")
+    old = "tasks: {a: {type: mono}}\ninputs: {i: {mono: a.en, task: a}, j: {mono: NAME, task: a}}\n"
+    for name, n in (("a.en", 0), ("b.en", 1), ("*.en", 0), ("$NOWHERE_AT_ALL/x", 1)):
+        notes = imported(old.replace("NAME", f'"{name}"'), path="o", folder="new", check_files=True).notes
+        assert notes == (f"inputs.j.mono: {name}: no such file; mend the path",) * n
+    assert imported(old, path="o").notes == ()
+
+
+@pytest.mark.parametrize(("points", "told"), [([7], "has 1 point;"), ([7, 9], "has 2 points;")])
+def test_numbers_of_points_are_counted(points: list[int], told: str) -> None:
+    """One is a point, two are points."""
+    old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: [1, 2, 3, 4]}}}}\n"
+    with pytest.raises(ConfigError, match=told):
+        imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o")
+
+
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
 def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> None:

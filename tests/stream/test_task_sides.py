@@ -53,10 +53,11 @@ def test_a_line_with_a_target_is_unfit() -> None:
 
 @given(LINES)
 def test_languages_stand_before_the_source(values: list[str]) -> None:
-    """The source alone gets them, in this order; they are what a vocabulary needs."""
+    """The source alone gets them, in this order, without a space behind them where it is empty; they are what a
+    vocabulary needs."""
     tags = LangPrefixBoth("de", "en", "<BT> <x>")
     done = tags(Batch.of([f"{value}\tb" for value in values]), CHANCE).lines
-    assert done == [f"<FROM_de> <TO_en> <BT> <x> {value}\tb" for value in values]
+    assert done == [f"<FROM_de> <TO_en> <BT> <x>{value and f' {value}'}\tb" for value in values]
     assert tags.special_tokens() == ("<FROM_de>", "<TO_en>", "<BT>", "<x>")
     assert LangPrefixBoth("de", "en").special_tokens() == ("<FROM_de>", "<TO_en>")
     assert settled([tags]) == (tags,)

@@ -15,8 +15,10 @@ from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.models import ScheduleOptions
+from volt.stream.config.task_models import TaskOptions, TaskScheduleOptions
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.mixing.schedule import Schedule
+from volt.stream.mixing.schedule import UNIT, Schedule, shares_of
 from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Input
@@ -215,6 +217,17 @@ def test_linear_weights_move_between_the_points() -> None:
     """With kind linear a list of weights is a schedule that moves towards the next weight."""
     text = "schedule: {points: [10], kind: linear}\ntasks: {t: {type: mono, inputs: {i: {mono: a}}, weight: [1, 3]}}"
     assert parse_config(text).sources[0].weight == Schedule(((0, 1.0), (10, 3.0)), "linear")
+
+
+def test_linear_schedules_move_shares_and_say_so() -> None:
+    """From 1 to 9 beside 1 the share is 0.7 half-way, where the weight, 5, would give 0.83; every text tells it."""
+    found = shares_of([Schedule(((0, 1.0), (1000, 9.0)), "linear"), 1.0])
+    shares = [found.units[found.lengths(sample)[0]][0] / UNIT for sample in (0, 500, 1000)]
+    assert shares == pytest.approx([0.5, 0.7, 0.9], abs=0.01)
+    for model, field in ((ScheduleOptions, "kind"), (TaskScheduleOptions, "kind"), (TaskOptions, "weight")):
+        text = " ".join(str(model.model_fields[field].description).split())
+        assert "shares of the stream move in a straight line between the points" in text
+        assert "0.7 half-way" in text
 
 
 def test_a_tab_in_lines_with_one_side_is_a_fault(tmp_path: Path) -> None:

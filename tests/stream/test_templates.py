@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,14 @@ def test_a_text_without_places_is_never_touched(text: str) -> None:
         assert expanded(text, path="a") == Expanded(text)
 
 
-@settings(max_examples=40)
-@given(st.lists(st.sampled_from(["a: {{x}}", "b", "{% if x %}", "{% endif %}", "{{x}}: 1", "  {{x}}{{x}}", ""])))
+LINES = [
+    "a: {{x}}", "b", "{% if x %}", "{% endif %}", "{{x}}: 1", "  {{x}}{{x}}", "", "# {% if x %}{{x}}{% endif %}",
+    "w: {% if x %}1{% else %}2{% endif %}", "    {% if x %}", "    {% endif %}d: 3", "{% if not x %}", " {%- if x -%}",
+]  # fmt: skip
+
+
+@settings(max_examples=80)
+@given(st.lists(st.sampled_from(LINES)))
 def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
     """Lines of the text are in the order of those of the template that they come from, and are theirs, filled in."""
     text = "{{x}}\n" + "\n".join(lines)
@@ -56,8 +63,9 @@ def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
     assert list(found.lines) == sorted(found.lines)
     assert len(found.lines) == found.text.count("\n") + 1
     for line, number in zip(found.text.split("\n"), found.lines, strict=True):
-        if line:
-            assert line in text.split("\n")[number - 1].replace("{{x}}", "v")
+        own = re.sub(r"{% else %}2|{%.*?%}", "", text.split("\n")[number - 1].replace("{{x}}", "v"))
+        is_joined = "{%-" in text or "not x" in text  # lines become one, which is that of its first letter
+        assert (line.strip()[:1] if is_joined else line.strip()) in own
 
 
 def test_faults_name_the_lines_of_the_template() -> None:
@@ -88,9 +96,9 @@ HOSTILE = {
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
         "loops of more than 10,000 rounds",
     ),
-    "a large power": ("{{ 9 ** 9 ** 9 }}", "pow is no part of templates here"),
+    "a large power": ("{{ 9 ** 9 ** 9 }}", "** is no part of templates here"),
     "a large text": ("{{ 'x' * 1000000000 }}", "* takes numbers, not x"),
-    "a wide text": ("{{ '%1000000000d' % 1 }}", "mod is no part of templates here"),
+    "a wide text": ("{{ '%1000000000d' % 1 }}", "% is no part of templates here"),
     "a text that doubles": ("{% set x = 'a' ~ 'a' %}", "assign is no part of templates here"),
     "a long output": ("{% for i in range(9000) %}{{ x }}{% endfor %}", "expands to more than 1,048,576 characters"),
     "another file": ("{% include '/etc/passwd' %}", "include is no part of templates here"),

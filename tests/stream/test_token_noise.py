@@ -24,6 +24,7 @@ from token_lines import (
 )
 
 from volt.errors import ConfigError
+from volt.stream.config.schema import transform_schema
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.token_noise import Drop, Reorder, truncated_geometric
@@ -217,3 +218,10 @@ def test_the_usual_temperature() -> None:
     """Where neither is given it is 2; a rate stands alone."""
     assert Drop() == Drop(temperature=2.0)
     assert Drop(rate=0.1).temperature is None
+
+
+@pytest.mark.parametrize("name", ["drop", "switchout", "insertion", "wb_noise"])
+def test_the_schema_says_how_many_tokens_can_be_hit(name: str) -> None:
+    """Not all of a line, whatever the noise: it is below their number."""
+    text = transform_schema(name)["properties"]["temperature"]["description"]
+    assert "k runs from 0 to n - 1 in a line of n tokens" in " ".join(text.split())

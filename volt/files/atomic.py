@@ -24,6 +24,8 @@ from volt.errors import OutputError, reason
 from volt.files.destination import Destination, follow
 from volt.files.parts import Part
 
+UNCHANGED = "; nothing was changed. Choose another place"  # at the end of an error: what is there is as it was
+
 
 @contextmanager
 def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
@@ -144,5 +146,4 @@ def _followed(path: str | Path) -> Destination:
 
 
 def _refusal(path: str | Path, error: OSError | ValueError, *, changed: bool = False) -> OutputError:
-    unchanged = "" if changed else "; nothing was changed. Choose another place"
-    return OutputError(f"{path}: cannot be written: {reason(error)}{unchanged}")
+    return OutputError(f"{path}: cannot be written: {reason(error)}{'' if changed else UNCHANGED}")

@@ -30,7 +30,9 @@ def import_dynamicdata(
 ) -> None:
     """Read a configuration of OpenNMT-py's dynamicdata loader, and write it as VOLT's.
 
-    Says on stderr, and in comments of the new file, which keys mean something else here or have no counterpart.
+    Inputs stand at the top level of dynamicdata's file, and name their tasks: inputs: {NAME: {src: FILE, tgt: FILE,
+    task: TASK}}. Says on stderr, and in comments of the new file, which keys mean something else here or have no
+    counterpart.
     """
     from volt.files.whole import read_text
     from volt.stream.config.dynamicdata import imported
@@ -40,7 +42,7 @@ def import_dynamicdata(
     folder = "" if is_stdout(out) else out.parent
     found = imported(
         read_text(config, kind=ConfigError), path=str(config), values=values_of(settings), folder=folder,
-        batch_samples=batch_samples,
+        batch_samples=batch_samples, check_files=True,
     )  # fmt: skip
     write_bytes(found.text.encode(), out)
     if not quiet:

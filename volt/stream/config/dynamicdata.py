@@ -15,16 +15,19 @@ tasks:
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from volt.display import counted
-from volt.stream.config.problems import Notes, as_error, near
+from volt.errors import ConfigError, shown_path
+from volt.files.paths import expand_user
+from volt.stream.config.problems import Notes, Problem, as_error, near
 from volt.stream.config.templates import parse_template
 from volt.stream.config.yaml import Place
 from volt.stream.tasks.task import SIDES
@@ -84,7 +87,7 @@ class Imported(NamedTuple):
 
 def imported(
     text: str, *, path: str, values: Mapping[str, object] | None = None, folder: str | Path = "",
-    batch_samples: int | None = None,
+    batch_samples: int | None = None, check_files: bool = False,
 ) -> Imported:  # fmt: skip
     """Read a configuration of the original.
 
@@ -92,6 +95,7 @@ def imported(
     values: what fills its places, if it is a template
     folder: where the new file is to be, from here; relative paths, which the original takes from here, lead from there
     batch_samples: the samples of a minibatch, which the original's schedule counts
+    check_files: whether to look for the inputs' files, from here; those that are not there get a note
 
     Raises ConfigError, with its line, for every key that is unknown and for what does not fit together.
     """
@@ -101,12 +105,28 @@ def imported(
     notes = Notes(document)
     options = notes.checked(OldOptions, document.value, ())
     if options is None:
-        raise as_error(notes.found, document)
-    reader = _Reader(options, notes, Path(folder), batch_samples)
+        raise as_error(map(_of_inputs, notes.found), document)
+    reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
     told = {key: value for key, value in reader.told() if value}
     if notes.found:
         raise as_error(notes.found, document)
     return Imported(_written(told, reader.remarks), tuple(reader.remarks))
+
+
+def _is_there(path: str) -> bool:
+    """Whether a path leads to something, or may stand for several."""
+    try:
+        return glob.has_magic(path) or os.path.exists(expand_user(path))
+    except ConfigError:
+        return False
+
+
+def _of_inputs(problem: Problem) -> Problem:
+    """What is wrong, with where inputs stand in the original for a task that holds some."""
+    if problem.place[:1] != ("tasks",) or problem.place[2:] != ("inputs",):
+        return problem
+    told = "inputs stand at the top level: inputs: {NAME: {src: FILE, tgt: FILE, task: " + f"{problem.place[1]}" + "}}"
+    return replace(problem, message=f"{told}; move them there")
 
 
 def _written(told: Mapping[str, Any], remarks: list[str]) -> str:
@@ -132,6 +152,7 @@ class _Reader:
     notes: Notes
     folder: Path
     batch_samples: int | None
+    check_files: bool
     remarks: list[str] = field(default_factory=list)
 
     def told(self) -> Iterator[tuple[str, Any]]:
@@ -169,6 +190,11 @@ class _Reader:
                 found.setdefault(name, {})[takers[name]] = self._path(value) if key in _PATHS else _plain(value)
             if value is not None and not used & takers.keys():
                 self.remarks.append(f"meta.train.{key}: no task has a transform that takes it; it is left out")
+        for key in _PATHS:
+            for name in sorted(used & PARAMETERS[key].keys()) if getattr(self.options.meta.train, key) is None else ():
+                option = PARAMETERS[key][name]
+                told = f"is missing; {name} takes it as {option}, and cannot do without"
+                self.remarks.append(f"meta.train.{key}: {told}: add defaults: {{{name}: {{{option}: FILE}}}}")
         return found
 
     @property
@@ -213,7 +239,8 @@ class _Reader:
         if not isinstance(task.weight, list):
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
-            found = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {len(self._points)} points"
+            n_points = counted(len(self._points), "point")
+            found = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {n_points}"
             self.notes.add(("tasks", name, "weight"), f"{found}; give one weight more than points")
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
@@ -245,4 +272,8 @@ class _Reader:
             self.remarks.append(f"inputs.{name}.size: lines are counted here; it is left out")
         if self.options.meta.train.reverse and task.type == "para":
             given["src"], given["tgt"] = given["tgt"], given["src"]
-        return {side: self._path(path) for side in wanted if (path := given[side]) is not None}
+        found = {side: path for side in wanted if (path := given[side]) is not None}
+        for side, path in found.items() if self.check_files else ():
+            if not _is_there(path):
+                self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; mend the path")
+        return {side: self._path(path) for side, path in found.items()}

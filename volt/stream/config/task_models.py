@@ -35,7 +35,9 @@ class TaskScheduleOptions(Model):
     unit: Literal["samples", "batches", "updates"] = "samples"
     """What the points count: samples, which are lines of the stream; batches; or updates, which are several batches."""
     kind: Literal["steps", "linear"] = "steps"
-    """steps: hold a weight until the next point; linear: move towards it."""
+    """steps: hold a weight until the next point; linear: let the shares of the stream move in a straight line between
+    the points. They are shares that move, not weights: where a task goes from 1 to 9 beside one of 1, its share goes
+    from 0.5 to 0.9, and is 0.7 half-way."""
     batch_samples: int | None = Field(None, gt=0)
     """For batches and updates: how many samples a batch has."""
     update_batches: int | None = Field(None, gt=0)
@@ -64,7 +66,8 @@ class _TaskOptions(Model):
     """Instead of inputs: another task, whose inputs and shards it reads."""
     weight: TaskWeight = 1.0
     """Its share of the stream, relative to the weights of the other tasks: a number; a list, one longer than the
-    schedule's points; or a schedule of its own, as sources have it."""
+    schedule's points; or a schedule of its own, as sources have it. Where it moves (kind: linear), the shares of the
+    stream move in a straight line between the points: from 1 to 9 beside 1, the share is 0.7 half-way."""
     src_lang: str | None = None
     """The language of the source side, for transforms that want to know it."""
     tgt_lang: str | None = None

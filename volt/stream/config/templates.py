@@ -1,17 +1,19 @@
 """A template and what fills its places → text, and the line of the template that each of its lines comes from.
 
 Templates are written in a part of Jinja's language: `{{key}}`, `{% if %}`, `{% for %}`, a few filters and tests, and
-`range`. What reaches into Python's objects, or could fill the memory or take for ever, is refused. A text without `{{`
-and `{%` is no template and stays as it is.
+`range`. Only what stands between `{%` and `%}` goes: what is around it stays, line ends and indents too, which leaves
+blank lines. What reaches into Python's objects, or could fill the memory or take for ever, is refused. A text without
+`{{` and `{%` is no template and stays as it is.
 
->>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}\\n{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
-Expanded(text='src: de\\n- 0\\n- 1\\n', lines=(1, 3, 3, 4))
+>>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
+Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -36,6 +38,8 @@ _NODES = (
     "Operand", "And", "Or", "Not", "Add", "Sub", "Mul", "Neg", "Pos", "Concat", "List", "Tuple", "Getitem", "Getattr",
     "Call",
 )  # fmt: skip
+_SPELLINGS = {"Pow": "**", "Mod": "%", "Div": "/", "FloorDiv": "//"}
+_NO_LOOP = "loop(…) goes over a list within a list, which is no part of templates here; write another for"
 _HINT = "write {% raw %}…{% endraw %} around braces that are meant as they stand"
 
 
@@ -136,7 +140,7 @@ def _filled(text: str, given: Mapping[str, object], path: str) -> Expanded:
     except ConfigError:
         raise
     except TemplateError as error:
-        raise _explained(error, path) from None
+        raise _explained(error, path, _opening(environment, text, getattr(error, "lineno", 0))) from None
     except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
         raise ConfigError(f"{path}:{_line_of(error)}: {error}; mend the template") from None
     except (SyntaxError, RecursionError, MemoryError):  # what Python says of nesting without end
@@ -158,7 +162,7 @@ def _environment() -> Environment:
                     raise TypeError(f"{operator} takes numbers, not {shown(value)}; write {{{{n|int * 2}}}}, say")
             return left * right
 
-    environment = Sandbox(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters = {name: environment.filters[name] for name in _FILTERS} | {"rounds": _rounds()}
     environment.tests = {name: environment.tests[name] for name in _TESTS}
     environment.globals = {"range": _range}
@@ -200,11 +204,15 @@ def _check(tree: nodes.Template, path: str) -> None:
         if isinstance(node, nodes.Getattr) and not _is_named(node.node, "loop"):
             _refuse(node, path, f".{node.attr} reaches into a value; only loop.index and the like can be had")
         if isinstance(node, nodes.Call) and not _is_named(node.node, "range"):
-            _refuse(node, path, "nothing can be called but range")
+            _refuse(node, path, _NO_LOOP if _is_named(node.node, "loop") else "nothing can be called but range")
         if isinstance(node, nodes.For) and (node.recursive or node.test):
             _refuse(node, path, "a loop takes no condition of its own; write {% if %} within it")
         if kind not in _NODES or name == "self":
-            _refuse(node, path, f"{kind.lower()} is no part of templates here; write places, if and for")
+            _refuse(
+                node,
+                path,
+                f"{_SPELLINGS.get(kind, kind.lower())} is no part of templates here; write places, if and for",
+            )
     for loop in [*tree.find_all(nodes.For)]:
         loop.iter = nodes.Filter(loop.iter, "rounds", [], [], None, None, lineno=loop.lineno)
 
@@ -217,15 +225,28 @@ def _refuse(node: nodes.Node, path: str, message: str) -> NoReturn:
     raise ConfigError(f"{path}:{node.lineno}: {message}; or {_HINT}")
 
 
-def _explained(error: Any, path: str) -> ConfigError:
-    """What Jinja found, with the line and what can be done."""
+def _opening(environment: Environment, text: str, line: int) -> int:
+    """The line where the place opens that holds a line, as far as the text can be read."""
+    from jinja2 import TemplateSyntaxError
+
+    found = line
+    with suppress(TemplateSyntaxError):
+        for number, kind, _ in environment.lex(text):
+            if number > line:
+                break
+            found = number if kind in ("variable_begin", "block_begin") else found
+    return found
+
+
+def _explained(error: Any, path: str, opening: int) -> ConfigError:
+    """What Jinja found, with the line and what can be done. opening: where a place opens that cannot be read"""
     from jinja2 import TemplateSyntaxError, UndefinedError
 
     if isinstance(error, UndefinedError):
         key = re.match(r"'(\w+)' is undefined", str(error))
         told = f"{{{{{key[1]}}}}} has no value; give values={{'{key[1]}': …}}" if key else f"{error}; mend the template"
         return ConfigError(f"{path}:{_line_of(error)}: {told}, or {_HINT}")
-    line = error.lineno if isinstance(error, TemplateSyntaxError) else _line_of(error)
+    line = opening if isinstance(error, TemplateSyntaxError) else _line_of(error)
     return ConfigError(f"{path}:{line}: no template: {error.message or error}; mend it, or {_HINT}")
 
 
@@ -271,12 +292,12 @@ def _bounded(pieces: Iterable[str], path: str) -> str:
 
 
 def _unmarked(marked: str) -> Expanded:
-    """The text without marks, and the line of the template that each line's first character comes from."""
+    """The text without marks, and the line of the template that each line's first letter comes from."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn
         numbers, texts = [line, *map(int, rest[::2])], [before, *rest[1::2]]
-        first = next((number for number, text in zip(numbers, texts, strict=True) if text), numbers[-1])
+        first = next((number for number, text in zip(numbers, texts, strict=True) if text.strip()), numbers[-1])
         lines.append(first)
         line = numbers[-1]
     return Expanded(_MARK.sub("", marked), tuple(lines))

@@ -35,7 +35,8 @@ class Schedule:
     """A weight that changes while the stream runs; after the last point it stays as it is.
 
     points: (sample, weight) pairs with rising samples, the first of which is 0.
-    kind: "steps" holds a weight until the next point, "linear" moves towards the next one.
+    kind: "steps" holds a weight until the next point, "linear" moves towards the next one. In a
+        mixture it is the shares that then move in a straight line.
 
     >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
     0.75

@@ -6,16 +6,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from volt.errors import StreamError, shown_path
-from volt.files.long_lines import MAX_LINE
+from volt.errors import CorpusError, StreamError, shown_path
+from volt.files.long_lines import MAX_LINE, LongLineError
 from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.pair_shard import open_one, open_pair
 from volt.stream.reading.shard import Shard, Stamp, check_is_file, stamp_of
 
-__all__ = ["Shard", "Stamp", "open_pair", "open_shard", "stamp_of"]
+__all__ = ["Shard", "Stamp", "open_pair", "open_shard", "remedy_of", "stamp_of"]
+
+_SHARDED = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?")
 
 
 def open_shard(
@@ -42,3 +46,16 @@ def open_shard(
         if file.read(4) == b"PAR1":
             raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
     return open_one(path, split_lines=split_lines, cache=cache, max_line=max_line)
+
+
+def remedy_of(path: str, error: StreamError) -> str:
+    """What to do about a damaged file that `volt shard` has made; empty for other files, and other errors.
+
+    >>> remedy_of(__file__, StreamError("damaged"))
+    ''
+    """
+    folder, name = os.path.split(path)
+    is_damaged = isinstance(error.__cause__, CorpusError) and not isinstance(error.__cause__, LongLineError)
+    if not (is_damaged and _SHARDED.fullmatch(name) and os.path.isfile(os.path.join(folder, "manifest.json"))):
+        return ""
+    return f"; make the shards again: volt shard CONFIG -o {shown_path(os.path.dirname(folder) or '.')}"

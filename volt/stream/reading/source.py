@@ -30,7 +30,7 @@ from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.id_shard import bin_of, bins_of
 from volt.stream.reading.order import Slice, permutation
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
-from volt.stream.reading.shards import open_pair, open_shard
+from volt.stream.reading.shards import open_pair, open_shard, remedy_of
 from volt.stream.reading.shares import Part
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.choice import most_copies
@@ -318,7 +318,7 @@ def open_source(
             shards.append(_shard(source, paths, cache))
         except StreamError as error:
             if policy is None or policy.on_fault == "raise":
-                raise StreamError(f"source {source.name!r}: {error}") from error
+                raise StreamError(f"source {source.name!r}: {error}{remedy_of(paths[0], error)}") from error
             faults.append(Fault(paths[0], 0, f"unreadable shard: {error}"))
     filled = tuple(shard for shard in shards if shard.n_lines)
     if not filled:

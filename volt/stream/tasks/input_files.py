@@ -31,6 +31,7 @@ from volt.files.paths import expand
 from volt.files.threads import prefetch
 from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
+from volt.stream.reading.utf8 import is_utf8
 from volt.stream.tasks.task import Input, Task
 from volt.stream.transforms.column import line_ends_of
 
@@ -45,6 +46,7 @@ class InputFile(NamedTuple):
     size, modified: bytes on disk, and time of change
     digest: of its text, whatever it is packed like
     n_lines, n_bytes: of its text
+    first_bad, first_tab: the numbers of its first line that is not UTF-8, and of the first with a tab; 0 if none is
     """
 
     side: str
@@ -54,6 +56,8 @@ class InputFile(NamedTuple):
     digest: str
     n_lines: int
     n_bytes: int
+    first_bad: int = 0
+    first_tab: int = 0
 
     @property
     def stamp(self) -> Stamp:
@@ -119,15 +123,40 @@ def look_at(
         found = "holds indexed ids, and shards are of text"
         raise StreamError(f"{shown_path(path)}: {found}; a stream reads them without: leave `shards` out")
     stamp, digest = stamp_of(path), blake2b(digest_size=16)
-    n_lines, n_bytes, is_ended = 0, 0, True
+    n_lines = n_bytes = first_bad = first_tab = 0
+    is_ended = True
     for block in read_raw(path, block_size=_BLOCK, max_line=max_line):
         digest.update(block)
-        n, is_ended = int(np.count_nonzero(np.frombuffer(block, np.uint8) == 0x0A)), block.endswith(b"\n")
+        first_bad = first_bad or _line_at(block, _first_bad(block), n_lines)
+        first_tab = first_tab or _line_at(block, block.find(b"\t"), n_lines)
+        n = int(np.count_nonzero(np.frombuffer(block, np.uint8) == 0x0A))
+        is_ended = block.endswith(b"\n") or (not n_bytes and block == BYTE_ORDER_MARK)  # which is no line
         n_lines, n_bytes = n_lines + n, n_bytes + len(block)
         if progress:
             progress(n)
     check_unchanged(path, stamp)
-    return InputFile(side, path, *stamp, digest.hexdigest(), n_lines + (not is_ended), n_bytes)
+    n_lines += not is_ended
+    return InputFile(side, path, *stamp, digest.hexdigest(), n_lines, n_bytes, first_bad, first_tab)
+
+
+def _line_at(block: bytes, place: int, before: int) -> int:
+    """The number of the line of a place; 0 where that is −1. before: how many lines came before the block"""
+    return before + block.count(b"\n", 0, place) + 1 if place >= 0 else 0
+
+
+def _first_bad(block: bytes) -> int:
+    """Where bytes stop to be UTF-8 text, or −1.
+
+    >>> _first_bad(b"ab\\xffc"), _first_bad(b"abc")
+    (2, -1)
+    """
+    if is_utf8(np.frombuffer(block, np.uint8)):
+        return -1
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return -1
 
 
 def check_unchanged(path: str, stamp: Stamp) -> None:
@@ -195,7 +224,8 @@ def _blocks(path: str, size: int) -> Iterator[bytes]:
     for block in read_raw(path, block_size=size, max_line=None):
         block = block.removeprefix(BYTE_ORDER_MARK) if is_first else block
         is_first = False
-        yield block if block.endswith(b"\n") else block + b"\n"
+        if block:
+            yield block if block.endswith(b"\n") else block + b"\n"
 
 
 def _changed(path: str) -> StreamError:

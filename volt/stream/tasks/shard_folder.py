@@ -119,6 +119,20 @@ class Manifest:
         return sum(sum(shard.n_bad_lines) for shard in self.shards)
 
     @property
+    def first_bad(self) -> str:
+        """The first such line of the inputs, as file:line; empty if there is none, or an older run has read them."""
+        return self._first("first_bad")
+
+    @property
+    def first_tab(self) -> str:
+        """The first line of the inputs that holds a tab, in the same way."""
+        return self._first("first_tab")
+
+    def _first(self, what: str) -> str:
+        files = (file for read in self.inputs for file in read.files)
+        return next((f"{shown_path(file.path)}:{line}" for file in files if (line := getattr(file, what))), "")
+
+    @property
     def word_paths(self) -> dict[str, str]:
         """Side → the table of its words, as `volt.count_words(…, word_counts=True)` reads it."""
         return {side: str(self.folder / file.name) for side, file in zip(self.sides, self.words, strict=True)}

@@ -2,8 +2,12 @@
 
     .lock                          held by the process that writes
     .progress/plan.json            the layout and the inputs that the shards below belong to
+    .progress/00000.src.zst        a side of shard 0, until all shards are made
     .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
     .progress/00000.src.words      how often its words occur
+
+Shards that are in the folder already stay until all of the new ones, and the tables of words, are made. Then these take
+their places, the others go, and the manifest comes last. A run that is stopped meanwhile is gone on with, too.
 
 >>> Work(Path("/nowhere/de_en"), ("src", "tgt")).files_read()
 {}
@@ -23,7 +27,7 @@ from typing import NamedTuple
 
 from volt.count.word_counts import CountedPart
 from volt.errors import ConfigError, OutputError, StreamError, quoted, reason, shown_path
-from volt.files.atomic import make_folder
+from volt.files.atomic import UNCHANGED, make_folder
 from volt.files.parts import sweep
 from volt.stream.reading.shard import stamp_of
 from volt.stream.reading.shard_cache import locked
@@ -88,15 +92,16 @@ class Work:
     sides: tuple[str, ...]
 
     @property
-    def _progress(self) -> Path:
+    def progress(self) -> Path:
+        """Where new files are until all of them are made."""
         return self.folder / PROGRESS
 
     def word_notes(self, side: str, n_shards: int) -> list[Path]:
         """Where the words of shards are kept meanwhile."""
-        return [self._progress / _word_note(number, side) for number in range(n_shards)]
+        return [self.progress / _word_note(number, side) for number in range(n_shards)]
 
     def _shard_note(self, number: int) -> Path:
-        return self._progress / f"{number:05d}.json"
+        return self.progress / f"{number:05d}.json"
 
     def files_read(self) -> dict[tuple[str, str], InputFile]:
         """(side, path) → what an earlier run has found in a file that is as it was then."""
@@ -115,33 +120,55 @@ class Work:
         return self.finish(replace(found, inputs=plan.inputs))
 
     def begin(self, plan: Planned) -> dict[int, WrittenShard]:
-        """Make the folder ready: number → shard, for those that an earlier run has finished. All others go."""
+        """Make the folder ready: number → shard, for those that an earlier run has finished. What no manifest tells of
+        goes otherwise."""
         before = self._plan()
         if before is None or before.signature != plan.signature:
-            shutil.rmtree(self._progress, ignore_errors=True)
-            make_folder(self._progress)
-        store_record(self._progress / _PLAN, plan.record())
-        (self.folder / MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(self.progress, ignore_errors=True)
+            make_folder(self.progress)
+        store_record(self.progress / _PLAN, plan.record())
         kept = {number: shard for number in range(plan.layout.n_shards) if (shard := self._finished_shard(number))}
-        self._remove_all_but({file.name for shard in kept.values() for file in shard.files})
+        names = {file.name for shard in kept.values() for file in shard.files}
+        manifest = stored_manifest(self.folder)
+        _remove_all_but(names, self.progress)
+        _remove_all_but(names if manifest is None else names | _names_of(manifest), self.folder)
         return kept
 
     def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
         """Keep the words of a shard, and say that it is finished. tables: of its words, one for each side"""
         names = [_word_note(number, side) for side in self.sides]
-        words = [store_table(self._progress / name, table) for name, table in zip(names, tables, strict=True)]
+        words = [store_table(self.progress / name, table) for name, table in zip(names, tables, strict=True)]
         told = {"shard": recorded_shard(shard), "words": [file._asdict() for file in words]}
         store_record(self._shard_note(number), told)
 
     def finish(self, manifest: Manifest) -> Manifest:
-        """Write the manifest; what was noted goes."""
+        """Let the new files take their places, and write the manifest. Others go, and so does what was noted."""
+        new = _names_of(manifest)
+        if moved := new.intersection(os.listdir(self.progress) if self.progress.is_dir() else ()):
+            (self.folder / MANIFEST).unlink(missing_ok=True)
+            for name in sorted(moved):
+                os.replace(self.progress / name, self.folder / name)
+        _remove_all_but(new, self.folder)
         store_record(self.folder / MANIFEST, manifest.record())
-        shutil.rmtree(self._progress, ignore_errors=True)
+        shutil.rmtree(self.progress, ignore_errors=True)
         return manifest
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Say in an error of writing what there is: what was finished, and the shards that were there before."""
+        try:
+            yield
+        except OutputError as error:
+            found = str(error).removesuffix(UNCHANGED)
+            if found == str(error):
+                raise
+            before = "" if stored_manifest(self.folder) is None else "; the shards that were there are as they were"
+            remedy = "make room, or name another folder; a second run here goes on behind the shards that are finished"
+            raise OutputError(f"{found}{before}; {remedy}") from None
 
     def _plan(self) -> Planned | None:
         try:
-            return Planned.of_record(load_record(self._progress / _PLAN))
+            return Planned.of_record(load_record(self.progress / _PLAN))
         except BAD_RECORD:
             return None
 
@@ -152,16 +179,21 @@ class Work:
             shard, words = shard_of(told["shard"]), [WrittenFile(**file) for file in told["words"]]
         except BAD_RECORD:
             return None
-        is_kept = all(is_whole(self.folder, file) for file in shard.files)
-        return shard if is_kept and all(is_whole(self._progress, file) for file in words) else None
+        is_kept = all(is_whole(self.progress, file) or is_whole(self.folder, file) for file in shard.files)
+        return shard if is_kept and all(is_whole(self.progress, file) for file in words) else None
 
-    def _remove_all_but(self, names: set[str]) -> None:
-        """Remove the shards of other runs, and what killed ones have left half written."""
-        for name in os.listdir(self.folder):
-            if _PART.fullmatch(name):
-                sweep(self.folder / name)
-            elif _SHARD.fullmatch(name) and name not in names:
-                (self.folder / name).unlink()
+
+def _names_of(manifest: Manifest) -> set[str]:
+    return {file.name for file in (*(file for shard in manifest.shards for file in shard.files), *manifest.words)}
+
+
+def _remove_all_but(names: set[str], folder: Path) -> None:
+    """Remove the shards of other runs, and what killed ones have left half written."""
+    for name in os.listdir(folder):
+        if _PART.fullmatch(name):
+            sweep(folder / name)
+        elif _SHARD.fullmatch(name) and name not in names:
+            (folder / name).unlink()
 
 
 def _is_as_it_was(file: InputFile) -> bool:
@@ -225,7 +257,8 @@ def _refuse_others(folder: Path) -> None:
     is_ours = MANIFEST in names or PROGRESS in names
     for name in sorted(names):
         if not (_is_ours(folder / name) and (is_ours or not _SHARD.fullmatch(name))):
-            found = f"{shown_path(folder)}: holds {quoted(name)}, which is none of its shards"
+            lost = f", or its {MANIFEST} is missing" if _SHARD.fullmatch(name) and not is_ours else ""
+            found = f"{shown_path(folder)}: holds {quoted(name)}, which is none of its shards{lost}"
             raise OutputError(f"{found}; name another folder, or move it away")
 
 

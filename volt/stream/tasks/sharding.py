@@ -5,7 +5,8 @@
 
 Nothing is written before all inputs of all tasks were found good. What a shard is made from is read in order, and each
 chunk of it is packed by itself, so its bytes do not depend on the number of threads, and memory is bounded by theirs.
-Behind each shard a note is left, so that a run that was killed goes on there; the manifest comes last.
+Behind each shard a note is left, so that a run that was killed goes on there. Shards that were there before stay until
+all new ones are made; the manifest comes last.
 
 >>> import tempfile
 >>> from volt.stream.tasks.task import Input
@@ -33,7 +34,7 @@ from volt import arguments
 from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, VoltError, quoted
 from volt.files.atomic import write_atomic
-from volt.files.long_lines import MAX_LINE, checked_max_line
+from volt.files.long_lines import MAX_LINE, LongLineError, checked_max_line
 from volt.files.threads import MOST_WORKERS, available_cores, in_order
 from volt.stream.tasks.apportioning import dealt, in_a_row, number_of_shards
 from volt.stream.tasks.input_files import (
@@ -168,8 +169,9 @@ def _read(
     def read(side: str, path: str) -> InputFile:
         try:
             return known.get((side, path)) or look_at(path, side=side, max_line=max_line, progress=told.add)
-        except VoltError as error:
-            raise type(error)(f"task {task.name!r}: {error}") from error
+        except VoltError as error:  # one of long lines adds what to do to what was found
+            found = error.found if isinstance(error, LongLineError) else str(error)
+            raise type(error)(f"task {task.name!r}: {found}") from error
 
     wanted = [(side, path) for sides in inputs for side, paths in zip(task.sides, sides, strict=True) for path in paths]
     found = in_order(lambda pair: read(*pair), wanted, n_threads=min(n_threads, max(1, len(wanted))))
@@ -198,7 +200,12 @@ def _made(plan: Plan, work: Work, n_threads: int, told: _Tally) -> Manifest:
     if (manifest := work.finished(planned)) is not None:
         told.add(plan.n_lines)
         return manifest
-    kept = work.begin(planned)
+    with work.told():
+        return work.finish(_filled(plan, work, work.begin(planned), n_threads, told))
+
+
+def _filled(plan: Plan, work: Work, kept: dict[int, WrittenShard], n_threads: int, told: _Tally) -> Manifest:
+    """Write the shards that are not kept, and all words."""
     told.add(sum(found.n_lines for found in kept.values()))
     pack = partial(packed, compress=plan.layout.compress)
     done = in_order(pack, chunks_of(plan, without=frozenset(kept), ahead=n_threads > 1), n_threads=n_threads)
@@ -208,8 +215,8 @@ def _made(plan: Plan, work: Work, n_threads: int, told: _Tally) -> Manifest:
         for file in read.files:
             check_unchanged(file.path, file.stamp)
     shards = tuple(kept[number] for number in range(plan.layout.n_shards))
-    words = tuple(write_words(work.folder, side, work.word_notes(side, len(shards))) for side in work.sides)
-    return work.finish(Manifest(work.folder, plan.task.name, plan.task.sides, plan.layout, plan.inputs, shards, words))
+    words = tuple(write_words(work.progress, side, work.word_notes(side, len(shards))) for side in work.sides)
+    return Manifest(work.folder, plan.task.name, plan.task.sides, plan.layout, plan.inputs, shards, words)
 
 
 def _write_shard(
@@ -220,7 +227,7 @@ def _write_shard(
     digests, parts, n_lines = [blake2b(digest_size=16) for _ in names], list[tuple[CountedPart, ...]](), 0
     sizes = [0] * len(names)
     with ExitStack() as stack:
-        files = [stack.enter_context(write_atomic(work.folder / name)) for name in names]
+        files = [stack.enter_context(write_atomic(work.progress / name)) for name in names]
         for chunk in chunks:
             for place, data in enumerate(chunk.data):
                 files[place].write(data)

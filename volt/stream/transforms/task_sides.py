@@ -16,6 +16,7 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Fields, map_columns, with_fields
 from volt.stream.transforms.filters import Filter, kept
 from volt.stream.transforms.options import ConfiguredTransform, check_fields, check_text_option
@@ -65,7 +66,7 @@ class LangPrefixBoth(ConfiguredTransform):
 
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         before = "".join(f"{token} " for token in self.special_tokens())
-        return map_columns(batch, lambda column: surrounded(column, before, ""), fields=(1,))
+        return map_columns(batch, lambda column: _prefixed(column, before), fields=(1,))
 
     def special_tokens(self) -> tuple[str, ...]:
         """The tokens that it puts before lines, which a vocabulary of them needs."""
@@ -94,6 +95,16 @@ class FilterTooLong(Filter):
 
     def settled(self) -> None:
         """None: at validation and translation no line is lost."""
+
+
+def _prefixed(column: Column, before: str) -> Column:
+    """The values behind tokens; an empty one leaves no space behind them.
+
+    >>> _prefixed(Column.of(["a", ""]), "<TO_en> ").strings()
+    ['<TO_en> a', '<TO_en>']
+    """
+    made, empty = surrounded(column, before, ""), np.flatnonzero(column.sizes == 0)
+    return made.replaced(empty, Column.repeated(before.rstrip(" "), len(empty))) if len(empty) else made
 
 
 def _check_token(text: str, option: str) -> None:

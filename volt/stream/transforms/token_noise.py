@@ -52,8 +52,8 @@ class Drop(Noise):
 
     name: ClassVar[str] = "drop"
     temperature: float | None = None
-    """How fast the probability falls that k tokens go, as exp(-temperature k): the more, the less noise; by default
-    2, which drops none in 86 of 100 lines."""
+    """How fast the probability falls that k tokens go, as exp(-temperature k), where k runs from 0 to n - 1 in a line
+    of n tokens: the more, the less noise; by default 2, which drops none in 86 of 100 lines."""
     rate: float | None = None
     """Instead of a temperature: the probability that a token goes, the same for each."""
     fields: Fields = (1,)

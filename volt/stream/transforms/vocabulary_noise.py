@@ -42,8 +42,8 @@ class VocabularyNoise(Noise):
     vocabulary: Path
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: float | None = None
-    """How fast the probability falls that k tokens are hit, as exp(-temperature k): the more, the less noise; by
-    default 2, which hits none in 86 of 100 lines."""
+    """How fast the probability falls that k tokens are hit, as exp(-temperature k), where k runs from 0 to n - 1 in a
+    line of n tokens: the more, the less noise; by default 2, which hits none in 86 of 100 lines."""
     rate: float | None = None
     """Instead of a temperature: the probability that a token is hit, the same for each."""
     fields: Fields | None = None
