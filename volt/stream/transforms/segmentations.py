@@ -240,6 +240,7 @@ class JoinPieces(ConfiguredTransform):
     name: ClassVar[str] = "join_pieces"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     fields: Fields | None = None
     """The fields to join; by default 1 and, where a line has it, 2."""
 

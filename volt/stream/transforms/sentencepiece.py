@@ -125,6 +125,7 @@ class SpmDecode(ConfiguredTransform):
     name: ClassVar[str] = "spm_decode"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     model: Path
     """The model that encoded them."""
     fields: Fields | None = (1, 2)

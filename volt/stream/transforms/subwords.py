@@ -108,6 +108,7 @@ class Decode(ConfiguredTransform):
     name: ClassVar[str] = "decode"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     vocabulary: Path
     """The vocabulary that encoded them."""
     fields: Fields | None = (1, 2)
