@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.blocks import Block
+from volt.files.paths import expand
+from volt.formats.registry import files_read
 from volt.stream.config.build import load_config
 from volt.stream.running.unreadable import unwritable_lines
 from volt.stream.transforms.batch import Batch
@@ -65,10 +67,12 @@ class Translation:
         self, config: str | os.PathLike[str], task: str, *, values: Mapping[str, object] | None = None,
         user_code: bool = True,
     ) -> None:  # fmt: skip
+        arguments.instance(user_code, bool, "user_code", remedy="give True or False")
         path, name = Path(arguments.path(config, "config")), arguments.text(task, "task")
         found = load_config(
             path, values=values, user_code=user_code, split="valid", tasks=[name], use_shards=False, check_files=False
         )
+        self._named = found.named
         [self.task] = [task for task in found.tasks if task.name == name]
         [source] = found.sources
         place = found.seed, name, 0
@@ -81,6 +85,11 @@ class Translation:
         told = [[step.name for step in passage.steps] for passage in (self._before, self._behind)]
         before, behind = (" → ".join(names) or "nothing" for names in told)
         return f"<Translation: task {arguments.shortened(repr(self.task.name))}, before {before}, behind {behind}>"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the configuration names, corpora that are not read here among them: none to write over."""
+        return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
         """Text as the system is given it, one line for each.
@@ -197,6 +206,14 @@ class _Passage:
                 raise _Refused(step.name, error) from error
             batch = done
         return batch
+
+
+def _expanded(path: str) -> list[str]:
+    """The files that a path or a glob leads to; itself if there are none."""
+    try:
+        return expand([path])
+    except VoltError:
+        return [path]
 
 
 class _Refused(Exception):

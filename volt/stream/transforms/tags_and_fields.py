@@ -24,7 +24,6 @@ from volt.stream.transforms.fields import Fields, map_columns, map_strings, with
 from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
 from volt.stream.transforms.transform import MOST_COPIES
 
-
 TARGET = 2  # the field of the target side
 
 
