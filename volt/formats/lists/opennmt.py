@@ -59,7 +59,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def odd_line(head: bytes) -> int | None:
-    """The first line that does not fit where most lines, and the first one, are rows of such a list; None if they are not.
+    """The first line that is no row of such a list, where most lines and the first one are; None elsewhere.
 
     head: the first bytes of the file
 

@@ -70,6 +70,7 @@ class Configuration:
     """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
     tasks: tuple[Task, ...] = ()
     shards: Path | None = None
+    named: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:

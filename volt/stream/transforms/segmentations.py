@@ -146,8 +146,8 @@ class DeterministicSegmentation(ConfiguredTransform):
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
     table: Path
-    """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks: others are
-    refused, since they could not be joined to the text again."""
+    """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks; other
+    are refused, since they could not be joined to the text again."""
     fields: Fields | None = None
     """The fields to cut; by default 1 and, where a line has it, 2."""
     marks: Marks = "auto"
