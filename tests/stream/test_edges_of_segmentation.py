@@ -1,4 +1,4 @@
-"""What a stranger tries with tables, lexicons and lists: odd spaces, other words, huge counts, tags, no marks."""
+"""Tables, lexicons and lists at their edges: odd spaces, other words, huge counts, tags, no marks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from volt.formats.registry import listed_pieces, read_vocabulary
 from volt.stream import Source, Stream, debugged
 from volt.stream.checking.debug import DebugLine
 from volt.stream.checking.debug_page import debug_page
-from volt.stream.config.schema import schema
+from volt.stream.config.schema import transform_schema
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.choice import Choice, Variant
@@ -87,11 +87,11 @@ def test_marks_come_by_themselves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", ["1e308", "1e301", "9" * 305])
 def test_counts_that_no_sum_holds_are_refused(tmp_path: Path, count: str) -> None:
     """With the line, by lexicons, by models of the package and by lists; those below are summed."""
-    with pytest.raises(VocabularyError, match="file.tsv:2: the count .* is above 1e.300; divide all counts"):
+    with pytest.raises(VocabularyError, match=r"file.tsv:2: the count .* is above 1e.300; divide all counts"):
         read_model(written(tmp_path, f"1\ta\n{count}\tb\n"))
     assert read_model(written(tmp_path, "1e300\ta\n1e300\tb\n")).best(["a"], 1)[0][0].score == pytest.approx(-0.6931472)
     if not count.isdecimal():
-        with pytest.raises(VocabularyError, match="file.tsv:2: the count .* is above 1e.300"):
+        with pytest.raises(VocabularyError, match=r"file.tsv:2: the count .* is above 1e.300"):
             listed_pieces(written(tmp_path, f"1\ta\n{count}\tb\n"))
 
 
@@ -122,7 +122,7 @@ def test_counts_may_have_exponents(tmp_path: Path) -> None:
 
 def test_the_odd_line_of_a_list_is_named(tmp_path: Path) -> None:
     """Not the first one, which is as it should be."""
-    with pytest.raises(VocabularyError, match="file.tsv:3: is not `count<TAB>subword`, as the lines before it are"):
+    with pytest.raises(VocabularyError, match=r"file.tsv:3: is not `count<TAB>subword`, as the lines before it are"):
         read_vocabulary(written(tmp_path, "3\tcat\n2.5\tdog\nmany\tcow\n1\tlow\n"))
 
 
@@ -145,7 +145,7 @@ def test_noise_draws_no_tags_of_its_task(tmp_path: Path, kind: type[Switchout] |
     assert found - {"low", "[BT]", "__opt__", "{x}"} == {"cat", "dog"}
     drawn = {token for line in cut(kind(vocabulary, rate=1.0, without=tags), ["low"] * 300) for token in line.split()}
     assert drawn - {"low"} == {"cat", "dog"}
-    with pytest.raises(VocabularyError, match="holds no token but special ones"):
+    with pytest.raises(VocabularyError, match=r"holds no token but special ones"):
         opened(kind(vocabulary, without=(*tags, "cat", "dog")), LoadedFiles())
 
 
@@ -161,4 +161,4 @@ def test_debug_needs_no_number(tmp_path: Path) -> None:
 
 def test_the_schema_says_which_variant_is_taken() -> None:
     """Where nothing is drawn."""
-    assert "each line goes through the heaviest variant" in " ".join(str(schema()).split())
+    assert "each line goes through the heaviest variant" in " ".join(str(transform_schema("choice")).split())

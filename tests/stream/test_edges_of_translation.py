@@ -1,4 +1,4 @@
-"""What a stranger tries around a translation system: outputs over inputs, steps that decode, tags, bytes, odd answers."""
+"""Around a translation system: outputs over inputs, steps that decode, tags on the target side, bytes, odd answers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_lines_before_bad_utf8_come_first(folder: Path, size: int) -> None:
         return translation("upper").input_blocks(blocks)
 
     got = list[bytes]()
-    with pytest.raises(CorpusError, match="a.txt:4: invalid UTF-8 byte 0xff at column 4"):
+    with pytest.raises(CorpusError, match=r"a.txt:4: invalid UTF-8 byte 0xff at column 4"):
         got.extend(answers(read_blocks("a.txt", block_size=size)))
     assert b"".join(got).decode() == "LOW\n\nÉ\n"
 
@@ -117,9 +117,7 @@ def test_no_remedy_is_told_that_there_is_not(folder: Path, run: Run) -> None:
     translation("upper")
     done = run("translate-input", "t.yaml", "--task", "t", stdin=b"low\n\xff\n", status=1)
     assert done.stdout == b"LOW\n"
-    assert done.stderr.decode().split() == (
-        ["volt:", "stdin:2:", "invalid", "UTF-8", "byte", "0xff", "at", "column", "1;", "convert", "the", "file", "or", "pass", "--encoding-errors", "replace"]
-    )
+    assert " ".join(done.stderr.decode().split()).endswith("convert the file or pass --encoding-errors replace")
 
 
 def test_what_is_no_id_is_named(folder: Path) -> None:
@@ -136,7 +134,7 @@ def test_what_is_no_id_is_named(folder: Path) -> None:
     found = translation("{spm_encode: {model: m.model, to: ids}}")
     assert found.output(found.input(["low"])) == ["low"]
     for bad in ("9999", "-1"):
-        with pytest.raises(StreamError, match=f"{bad} is no id of the model; give ids from 0 to {size - 1}"):
+        with pytest.raises(StreamError, match=rf"{bad} is no id of the model; give ids from 0 to {size - 1}"):
             found.output([bad])
 
 
@@ -149,10 +147,10 @@ def test_pieces_that_no_vocabulary_has_are_taken_as_they_are(folder: Path) -> No
 def test_arguments_that_cannot_be_meant(folder: Path) -> None:
     """Told when the object is made."""
     Path("t.yaml").write_text(TASK.format(kind="mono", files=MONO[1], steps="lower"))
-    with pytest.raises(ArgumentError, match="user_code is 'x' .*; give True or False"):
+    with pytest.raises(ArgumentError, match=r"user_code is 'x' .*; give True or False"):
         Translation("t.yaml", "t", user_code="x")  # type: ignore[arg-type]
     for kind in (MorfessorEm, Encode):
-        with pytest.raises(ConfigError, match="(model|vocabulary) is empty; give the path of a file"):
+        with pytest.raises(ConfigError, match=r"(model|vocabulary) is empty; give the path of a file"):
             kind("")  # type: ignore[arg-type]
 
 
