@@ -84,11 +84,11 @@ class Choice(ConfiguredTransform):
 
     def settled(self) -> Transform | None:
         """What the variant with the greatest weight, the first of several, becomes where nothing is drawn."""
-        return _in_a_row(settled(self.heaviest))
+        return self.in_a_row(settled(self.heaviest))
 
     def undone(self) -> Transform | None:
         """What undoes the variant with the greatest weight."""
-        return _in_a_row(undone(self.heaviest))
+        return self.in_a_row(undone(self.heaviest))
 
     def special_tokens(self) -> tuple[str, ...]:
         """The tokens that any of the variants adds to lines."""
@@ -97,6 +97,11 @@ class Choice(ConfiguredTransform):
     def beside(self, tokens: tuple[str, ...]) -> Choice:
         """The same choice, whose transforms do not draw these tokens."""
         return replace(self, variants=tuple(variant.beside(tokens) for variant in self.variants))
+
+    @staticmethod
+    def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
+        """Several transforms as one; None if there are none."""
+        return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
 
     @property
     def heaviest(self) -> tuple[Transform, ...]:
@@ -134,11 +139,6 @@ class Choice(ConfiguredTransform):
             if len(chosen):
                 parts.append(_through(numbered.take(chosen), self.variants[number], within.at(number)))
         return _merged(batch, parts) if len(parts) > 1 else batch
-
-
-def _in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
-    """Several transforms as one; None if there are none."""
-    return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

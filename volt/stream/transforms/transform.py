@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -169,9 +169,16 @@ def undone(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     >>> undone([cut]), undone([cut, JoinPieces((1,))]), undone([cut, JoinPieces()])
     ((JoinPieces(fields=None),), (JoinPieces(fields=(2,)),), ())
     """
-    found, decoded = list[Transform](), Counter[int]()
-    for transform in reversed(list(_in_order(transforms))):
-        if decodes(transform):
+    return _undone(transforms, Counter())
+
+
+def _undone(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
+    """What undoes transforms. decoded: of each field, how many encodings are undone already by the steps behind"""
+    found = list[Transform]()
+    for transform in reversed(list(transforms)):
+        if hasattr(transform, "heaviest"):  # a choice
+            found += filter(None, [transform.in_a_row(_undone(transform.heaviest, decoded))])
+        elif decodes(transform):
             decoded.update(_fields(transform))
         elif (step := transform.undone() if hasattr(transform, "undone") else None) is not None:
             found += _left(step, decoded) if decodes(step) else [step]
@@ -181,13 +188,6 @@ def undone(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 def decodes(transform: object) -> bool:
     """Whether it decodes its fields, which were encoded before."""
     return bool(getattr(transform, "decodes", False))
-
-
-def _in_order(transforms: Iterable[Transform]) -> Iterator[Transform]:
-    """The transforms, with those of its heaviest variant in place of a choice."""
-    for transform in transforms:
-        within = getattr(transform, "heaviest", None)
-        yield from [transform] if within is None else _in_order(within)
 
 
 def _fields(transform: object) -> tuple[int, ...]:
