@@ -83,7 +83,10 @@ def test_the_answer_to_a_task_that_decodes_is_text(folder: Path) -> None:
     found = translation(steps)
     assert found.input(["low  lo"]) == ["low lo"]
     assert found.output(["low</w> lo"]) == ["low</w> lo"]
-    assert translation(steps, *MONO).output(["low</w> lo"]) == ["low</w> lo"]
+    for fields in ("", ", fields: [1]"):
+        steps = f"{{encode: v.volt}}, {{decode: {{vocabulary: v.volt{fields}}}}}"
+        kind, files = (PARA, MONO)[bool(fields)]
+        assert translation(steps, kind, files).output(["low</w> lo"]) == ["low</w> lo"]
 
 
 def test_tags_of_the_target_side_are_taken_off(folder: Path) -> None:

@@ -37,7 +37,7 @@ from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.tags_and_fields import Copy, KeepFields
-from volt.stream.transforms.transform import LineFault, Transform, joins_lines, undone
+from volt.stream.transforms.transform import LineFault, Transform, decoded_fields, decodes, joins_lines, undone
 
 SOURCE, TARGET = 1, 2
 _TAB, _RETURN = 0x09, 0x0D
@@ -79,7 +79,9 @@ class Translation:
         _check_steps(source.transforms)
         self._before = _Passage(_opened(source.transforms, found.files), place, SOURCE, self.task.kind == "para")
         side = TARGET if self.task.kind == "para" or self._before.makes_a_target() else SOURCE
-        self._behind = _Passage(_opened(undone(self.task.transforms), found.files), place, side, side == TARGET)
+        self._behind = _Passage(
+            _opened(_of_side(undone(self.task.transforms), side), found.files), place, side, side == TARGET
+        )
 
     def __repr__(self) -> str:
         told = [[step.name for step in passage.steps] for passage in (self._before, self._behind)]
@@ -276,6 +278,11 @@ def _check_steps(steps: Iterable[Transform]) -> None:
 
 def _opened(steps: Iterable[Transform], files: LoadedFiles) -> tuple[Transform, ...]:
     return tuple(opened(step, files) for step in steps)
+
+
+def _of_side(steps: Iterable[Transform], side: int) -> tuple[Transform, ...]:
+    """The steps without those that decode only a second side, where lines have one."""
+    return tuple(step for step in steps if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step))
 
 
 def _lines_of(data: bytes) -> Column:

@@ -174,12 +174,12 @@ def undone(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 def _undone(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
     """What undoes transforms. decoded: of each field, how many encodings are undone already by the steps behind"""
-    found = list[Transform]()
-    for transform in reversed(list(transforms)):
+    found, backwards = list[Transform](), list[Any](transforms)[::-1]
+    for transform in backwards:
         if hasattr(transform, "heaviest"):  # a choice
             found += filter(None, [transform.in_a_row(_undone(transform.heaviest, decoded))])
         elif decodes(transform):
-            decoded.update(_fields(transform))
+            decoded.update(decoded_fields(transform))
         elif (step := transform.undone() if hasattr(transform, "undone") else None) is not None:
             found += _left(step, decoded) if decodes(step) else [step]
     return tuple(found)
@@ -190,15 +190,20 @@ def decodes(transform: object) -> bool:
     return bool(getattr(transform, "decodes", False))
 
 
-def _fields(transform: object) -> tuple[int, ...]:
-    """The fields of a transform that decodes."""
+def decoded_fields(transform: object) -> tuple[int, ...]:
+    """The fields of a transform that decodes.
+
+    >>> from volt.stream.transforms.segmentations import JoinPieces
+    >>> decoded_fields(JoinPieces((2,))), decoded_fields(JoinPieces())
+    ((2,), (1, 2))
+    """
     found: tuple[int, ...] | None = getattr(getattr(transform, "transform", transform), "fields", None)
     return (1, 2) if found is None else found
 
 
 def _left(step: Any, decoded: Counter[int]) -> list[Transform]:
     """A step that decodes, without the fields that were decoded already; these are taken from `decoded`."""
-    fields = _fields(step)
+    fields = decoded_fields(step)
     left = tuple(field for field in fields if not decoded[field])
     decoded.subtract(field for field in fields if decoded[field])
     if left == fields:
