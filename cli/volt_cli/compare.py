@@ -180,9 +180,10 @@ def _check_files(corpus: list[str], heldout: list[str], systems: list[str], repo
 
 
 def _sample_lines(path: Path) -> list[str]:
-    from volt.files.blocks import read_blocks
+    from volt.files.blocks import checked_block, read_blocks
 
-    lines = next((block.data.decode().split("\n") for block in read_blocks(str(path))), [])
+    first = next(read_blocks(str(path), checked=False), None)
+    lines = checked_block(first, "strict").data.decode().split("\n") if first else []
     filled = [line.strip() for line in lines if line.strip()]
     if not filled:
         raise CorpusError(f"{path}: no lines; give a text of one sentence a line")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from volt.errors import CorpusError
 from volt_cli.console import Phases, loading, prepare_kernels
 from volt_cli.lines import open_output, text_blocks, waiting_beside, write_each
 from volt_cli.options import MAX_LINE, Config, Files, MaxLine, Trust
@@ -59,7 +62,7 @@ def translate_input(
     step refuses is an error, with its number and the name of the step.
     """
     translation = _opened(config, task, [out], files, settings, trust=trust)
-    with open_output(out) as file:
+    with open_output(out) as file, _without_skip():
         write_each(file, translation.input_blocks(text_blocks(files, **reading.reading(out))))
 
 
@@ -74,10 +77,11 @@ def translate_output(
 ) -> None:
     """Make plain text of what a translation system has answered: what the task has cut on the target side is joined.
 
-    Each line gives one line. One that holds no pieces of the task's vocabulary is an error, with its number.
+    Each line gives one line. Pieces that the task's vocabulary lacks are taken as they are spelled. An id that it lacks
+    is an error, with the number of the line.
     """
     translation = _opened(config, task, [out], files, settings, trust=trust)
-    with open_output(out) as file:
+    with open_output(out) as file, _without_skip():
         write_each(file, translation.output_blocks(text_blocks(files, **reading.reading(out))))
 
 
@@ -92,4 +96,15 @@ def _opened(
         check_places(outputs, [config, *expand(files or ["-"])])
         prepare_kernels(Phases(quiet=True), "stream")
         with told_to_trust():
-            return Translation(config, task, values=values_of(settings), user_code=trust)
+            translation = Translation(config, task, values=values_of(settings), user_code=trust)
+    check_places(outputs, translation.files)
+    return translation
+
+
+@contextmanager
+def _without_skip() -> Iterator[None]:
+    """Leave out of errors what these commands cannot do."""
+    try:
+        yield
+    except CorpusError as error:
+        raise CorpusError(str(error).replace(" or 'skip'", "")) from None

@@ -87,7 +87,8 @@ def read_blocks(
 ) -> Iterator[Block]:  # fmt: skip
     """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
 
-    errors: what to do with a line that is not UTF-8: "strict" raises, "replace" puts U+FFFD, "skip" drops it.
+    errors: what to do with a line that is not UTF-8: "strict" raises, behind the lines before it, "replace" puts
+        U+FFFD, "skip" drops it.
     checked: False leaves it to the caller to see whether the text is UTF-8, and then to raise `utf8_error`.
     max_line: the most bytes of a line; None for no limit.
     wait: how a pipe or terminal is waited for, such as `volt.files.waiting.is_ready`. Before that, the whole lines that
@@ -109,7 +110,7 @@ def read_blocks(
             text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
             n_lines = n_ends + bool(text and not text.endswith(b"\n"))
             block = Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
-            yield checked_block(block, errors) if checked else block
+            yield from _checked_blocks(block, errors) if checked else [block]
             first_line += n_lines
 
 
@@ -257,6 +258,28 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
 def _n_line_ends(data: bytes) -> int:
     """How often "\\n" occurs: five times as fast as bytes.count(), which stops at every one."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
+
+
+def _checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
+    """`checked_block`, which comes after the lines before the one that it refuses."""
+    is_refused = errors == "strict" and not is_utf8(block.data)
+    if is_refused and (n_bytes := _n_good_bytes(block.data)):
+        data = block.data[:n_bytes]
+        yield replace(block, data=data, n_lines=_n_line_ends(data))
+    yield block if errors == "strict" and not is_refused else checked_block(block, errors)
+
+
+def _n_good_bytes(data: bytes) -> int:
+    """How many bytes stand before the first line that is not UTF-8.
+
+    >>> _n_good_bytes(b"a\\nb\\xff\\n")
+    2
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return data.rfind(b"\n", 0, error.start) + 1
+    return len(data)
 
 
 def checked_block(block: Block, errors: Errors) -> Block:

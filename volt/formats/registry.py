@@ -167,6 +167,8 @@ def guess_format(path: Path, head: bytes) -> str:
     for name in FORMATS:
         if _format(name).recognises(path, head):
             return name
+    if (odd := format_module("opennmt").odd_line(head)) is not None:
+        raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; mend the line")
     raise VocabularyError(
         f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; make one with volt.search"
     )

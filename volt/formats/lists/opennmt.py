@@ -27,8 +27,9 @@ from volt.text.markers import SUFFIX
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
-_FRACTION = re.compile(r"\d{1,99}(\.\d+)?(e\+\d\d)?")
-_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(rf"(\d+|{_FRACTION.pattern})\t\S+")
+_FRACTION = re.compile(r"\d{1,99}(\.\d+)?([eE][+-]?\d{1,3})?")
+_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(rf"(\d+|{_FRACTION.pattern})\t[^ \t\r\n]+")
+_MOST = 1e300  # of a count
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -57,6 +58,22 @@ def recognises(path: Path, head: bytes) -> bool:
     return any(lists.all_lines(head, partial(_matches, row)) for row in (_ROW, _SWAPPED))
 
 
+def odd_line(head: bytes) -> int | None:
+    """The first line that is no row of such a list, where most lines and the first one are; None elsewhere.
+
+    head: the first bytes of the file
+
+    >>> odd_line(b"7\\tl\\n3\\tlo\\nx\\ty\\n"), odd_line(b"a text\\nof two lines\\n")
+    (3, None)
+    """
+    lines = head.decode(errors="replace").split("\n")[:-1]
+    for row in (_SWAPPED, _ROW):
+        odd = [number for number, line in enumerate(lines, 1) if not _matches(row, line.removesuffix("\r"))]
+        if odd and odd[0] > 1 and 2 * len(odd) < len(lines):
+            return odd[0]
+    return None
+
+
 def _matches(row: re.Pattern[str], line: str) -> bool:
     return row.fullmatch(line) is not None
 
@@ -78,7 +95,9 @@ def rows(path: Path) -> Iterator[lists.Row]:
 def _count_of(path: Path, line: int, text: str) -> int:
     """A count; one with a fraction, as of sampled text, becomes the next whole number, so that none is 0."""
     if not lists.is_number(text) and _FRACTION.fullmatch(text):
-        return int(float(text)) + 1
+        if (count := float(text)) > _MOST:
+            raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a number")
+        return int(count) + 1
     return lists.count_of(path, line, text)
 
 

@@ -32,6 +32,7 @@ from volt.stream.running.blocks import Traced, trace_block
 from volt.stream.running.chunks import Address, most_of, n_chunks
 from volt.stream.running.stream import Stream
 
+N_LINES = 20  # of each source
 _MOST_COMPARED = 1 << 20  # pairs of tokens; of longer lines, tokens are compared as sets
 
 
@@ -77,7 +78,7 @@ class DebugLine:
         return {**asdict(self), "dropped_by": self.dropped_by}
 
 
-def debugged(stream: Stream, *, n_lines: int) -> Iterator[DebugLine]:
+def debugged(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
     """What every step did to the first lines of each source of a stream, in the order in which they are read.
 
     stream: stays where it is

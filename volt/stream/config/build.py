@@ -42,6 +42,7 @@ from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.source import Source
 from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.transforms.transform import files as files_of
 
 if TYPE_CHECKING:
     from volt.stream.config.stream_models import StreamOptions
@@ -55,6 +56,7 @@ class Configuration:
 
     tasks: all tasks of the file, of both splits.
     shards: the folder of their shards, if the file names one.
+    named: the files and globs that all sources, tasks and transforms of the file name, chosen or not.
     """
 
     sources: tuple[Source, ...]
@@ -68,6 +70,7 @@ class Configuration:
     """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
     tasks: tuple[Task, ...] = ()
     shards: Path | None = None
+    named: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -77,7 +80,9 @@ class Configuration:
         ['cache', 'ends', 'files', 'n_workers', 'policy', 'seed', 'sources', 'time_limit']
         """
         return {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("tasks", "shards")
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("tasks", "shards", "named")
         }
 
     @property
@@ -94,6 +99,14 @@ def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
     """What may be meant otherwise in sources; see `Configuration.warnings`."""
     mixed = [(source.name, pair) for source in sources if not source.names for pair in probable_pairs(_found(source))]
     return tuple(_warning(name, *pair) for name, pair in mixed)
+
+
+def _named(sources: Iterable[Source], tasks: Iterable[Task]) -> tuple[str, ...]:
+    """The files that sources and tasks name."""
+    paths = [path for source in sources for path in source.paths]
+    paths += [path for task in tasks for given in task.inputs for path in given.paths]
+    steps = [step for kind in (sources, tasks) for one in kind for step in one.transforms]
+    return tuple(dict.fromkeys([*paths, *map(str, files_of(steps))]))
 
 
 def _warning(name: str, first: str, second: str) -> str:
@@ -193,7 +206,7 @@ class _Builder:
         told = tuple(task for task, _ in tasks)
         return Configuration(
             tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, self._files, told,
-            shards,
+            shards, _named([*filter(None, others), *(source for _, source in tasks if source)], told),
         )  # fmt: skip
 
     def _check_together(self, sources: Sequence[Source], policy: Policy | None) -> None:

@@ -137,7 +137,10 @@ class VariantOptions(Model):
 
 
 class ChoiceOptions(Model):
-    """Send each line through one of several variants, drawn by their weights."""
+    """Send each line through one of several variants, drawn by their weights.
+
+    Nothing is drawn at validation and translation: each line goes through the heaviest variant, the first of several.
+    """
 
     variants: list[VariantOptions] = Field(min_length=1)
     """The variants, each with a weight and its transforms."""

@@ -35,7 +35,15 @@ from volt.stream.reading.shares import Part
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.choice import most_copies
 from volt.stream.transforms.opening import Kept, LoadedFiles, opened
-from volt.stream.transforms.transform import MOST_COPIES, Transform, is_compiled, joins_lines, signature
+from volt.stream.transforms.transform import (
+    MOST_COPIES,
+    Transform,
+    beside,
+    is_compiled,
+    joins_lines,
+    signature,
+    special_tokens,
+)
 from volt.stream.transforms.transform import files as files_of
 
 BLOCK_LINES = 1 << 17
@@ -164,7 +172,8 @@ class OpenSource:
     @cached_property
     def transforms(self) -> tuple[Transform, ...]:
         """The transforms with their files loaded. Raises VoltError if one cannot be."""
-        return tuple(opened(transform, self.files) for transform in self.source.transforms)
+        added = special_tokens(self.source.transforms)
+        return tuple(opened(beside(transform, added), self.files) for transform in self.source.transforms)
 
     @property
     def name(self) -> str:

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.blocks import Block
+from volt.files.paths import expand
+from volt.formats.registry import files_read
 from volt.stream.config.build import load_config
 from volt.stream.running.unreadable import unwritable_lines
 from volt.stream.transforms.batch import Batch
@@ -35,7 +37,7 @@ from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.tags_and_fields import Copy, KeepFields
-from volt.stream.transforms.transform import LineFault, Transform, joins_lines, undone
+from volt.stream.transforms.transform import LineFault, Transform, decoded_fields, decodes, joins_lines, undone
 
 SOURCE, TARGET = 1, 2
 _TAB, _RETURN = 0x09, 0x0D
@@ -65,22 +67,31 @@ class Translation:
         self, config: str | os.PathLike[str], task: str, *, values: Mapping[str, object] | None = None,
         user_code: bool = True,
     ) -> None:  # fmt: skip
+        arguments.instance(user_code, bool, "user_code", remedy="give True or False")
         path, name = Path(arguments.path(config, "config")), arguments.text(task, "task")
         found = load_config(
             path, values=values, user_code=user_code, split="valid", tasks=[name], use_shards=False, check_files=False
         )
+        self._named = found.named
         [self.task] = [task for task in found.tasks if task.name == name]
         [source] = found.sources
         place = found.seed, name, 0
         _check_steps(source.transforms)
         self._before = _Passage(_opened(source.transforms, found.files), place, SOURCE, self.task.kind == "para")
         side = TARGET if self.task.kind == "para" or self._before.makes_a_target() else SOURCE
-        self._behind = _Passage(_opened(undone(self.task.transforms), found.files), place, side, side == TARGET)
+        self._behind = _Passage(
+            _opened(_of_side(undone(self.task.transforms), side), found.files), place, side, side == TARGET
+        )
 
     def __repr__(self) -> str:
         told = [[step.name for step in passage.steps] for passage in (self._before, self._behind)]
         before, behind = (" → ".join(names) or "nothing" for names in told)
         return f"<Translation: task {arguments.shortened(repr(self.task.name))}, before {before}, behind {behind}>"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the configuration names, corpora that are not read here among them: none to write over."""
+        return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
         """Text as the system is given it, one line for each.
@@ -199,6 +210,14 @@ class _Passage:
         return batch
 
 
+def _expanded(path: str) -> list[str]:
+    """The files that a path or a glob leads to; itself if there are none."""
+    try:
+        return expand([path])
+    except VoltError:
+        return [path]
+
+
 class _Refused(Exception):
     """A step did not take some lines. step: its name; cause: what it raised"""
 
@@ -259,6 +278,11 @@ def _check_steps(steps: Iterable[Transform]) -> None:
 
 def _opened(steps: Iterable[Transform], files: LoadedFiles) -> tuple[Transform, ...]:
     return tuple(opened(step, files) for step in steps)
+
+
+def _of_side(steps: Iterable[Transform], side: int) -> tuple[Transform, ...]:
+    """The steps without those that decode only a second side, where lines have one."""
+    return tuple(step for step in steps if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step))
 
 
 def _lines_of(data: bytes) -> Column:

@@ -28,6 +28,7 @@ from volt.stream.transforms.options import ConfiguredTransform
 from volt.stream.transforms.transform import (
     LineFault,
     Transform,
+    beside,
     is_compiled,
     joins_lines,
     keeps_lines,
@@ -54,10 +55,17 @@ class Variant(ConfiguredTransform):
         """The same variant, the files of its transforms loaded."""
         return replace(self, transforms=tuple(opened(transform, files) for transform in self.transforms))
 
+    def beside(self, tokens: tuple[str, ...]) -> Variant:
+        """The same variant, whose transforms do not draw these tokens."""
+        return replace(self, transforms=tuple(beside(transform, tokens) for transform in self.transforms))
+
 
 @dataclass(frozen=True, slots=True)
 class Choice(ConfiguredTransform):
-    """Send each line through one of several variants, drawn by their weights."""
+    """Send each line through one of several variants, drawn by their weights.
+
+    Nothing is drawn at validation and translation: each line goes through the heaviest variant, the first of several.
+    """
 
     name: ClassVar[str] = "choice"
     variants: tuple[Variant, ...]
@@ -76,18 +84,28 @@ class Choice(ConfiguredTransform):
 
     def settled(self) -> Transform | None:
         """What the variant with the greatest weight, the first of several, becomes where nothing is drawn."""
-        return _in_a_row(settled(self._heaviest))
+        return self.in_a_row(settled(self.heaviest))
 
     def undone(self) -> Transform | None:
         """What undoes the variant with the greatest weight."""
-        return _in_a_row(undone(self._heaviest))
+        return self.in_a_row(undone(self.heaviest))
 
     def special_tokens(self) -> tuple[str, ...]:
         """The tokens that any of the variants adds to lines."""
         return special_tokens(self._transforms)
 
+    def beside(self, tokens: tuple[str, ...]) -> Choice:
+        """The same choice, whose transforms do not draw these tokens."""
+        return replace(self, variants=tuple(variant.beside(tokens) for variant in self.variants))
+
+    @staticmethod
+    def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
+        """Several transforms as one; None if there are none."""
+        return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
+
     @property
-    def _heaviest(self) -> tuple[Transform, ...]:
+    def heaviest(self) -> tuple[Transform, ...]:
+        """The transforms of the variant with the greatest weight, the first of several."""
         return max(self.variants, key=lambda variant: variant.weight).transforms
 
     @property
@@ -121,11 +139,6 @@ class Choice(ConfiguredTransform):
             if len(chosen):
                 parts.append(_through(numbered.take(chosen), self.variants[number], within.at(number)))
         return _merged(batch, parts) if len(parts) > 1 else batch
-
-
-def _in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
-    """Several transforms as one; None if there are none."""
-    return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

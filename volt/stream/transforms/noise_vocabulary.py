@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -29,7 +29,7 @@ from volt.errors import VocabularyError
 from volt.stream.transforms.column import Column
 from volt.text.markers import SPACE
 
-_SPECIAL = re.compile(r"<[^<>\s]+>")
+_SPECIAL = re.compile(r"<[^<> ]+>")
 _BREAKING = re.compile(r"[ \t\r\n]")
 _BEHIND_MARK = chr(ord(SPACE) + 1)  # the least text that is more than all that start with the mark
 _NONE = -1
@@ -69,6 +69,15 @@ class NoiseVocabulary:
             )
         return self.ids if column.is_ids and self.ids is not None else self.texts
 
+    def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
+        """The other tokens. Raises VocabularyError if none is left."""
+        texts = self.texts.strings()
+        if (left_out := set(tokens)).isdisjoint(texts):
+            return self
+        numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
+        kept = {text: number for text, number in zip(texts, numbers, strict=True) if text not in left_out}
+        return _vocabulary(self.path, kept, has_ids=self.ids is not None)
+
     def check_marks(self) -> None:
         """Raise VocabularyError if no token starts with "▁"."""
         if self.marked[0] == self.marked[1]:
@@ -82,6 +91,11 @@ def noise_vocabulary(path: Path) -> NoiseVocabulary:
     """The tokens of a file. Raises VocabularyError if it cannot be read or holds none, MissingLibraryError."""
     found, has_ids = _tokens(path)
     ids = {token: number for token, number in found.items() if token and not _BREAKING.search(token)}
+    return _vocabulary(path, ids, has_ids=has_ids)
+
+
+def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVocabulary:
+    """The vocabulary of these tokens. Raises VocabularyError if there are none."""
     tokens = sorted(ids)  # the order of code points is that of bytes
     if not tokens:
         raise VocabularyError(

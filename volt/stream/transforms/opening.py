@@ -22,6 +22,7 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.transform import (
     Transform,
+    decodes,
     is_compiled,
     joins_lines,
     keeps_lines,
@@ -126,6 +127,11 @@ class Opened:
     def keeps_lines(self) -> bool:
         """Whether it gives one line for each, in order."""
         return keeps_lines(self.transform)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the transform decodes its fields."""
+        return decodes(self.transform)
 
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         return self.call(batch, chance)

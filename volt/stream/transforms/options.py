@@ -57,7 +57,10 @@ def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int
 
 def take_file(transform: object, option: str) -> None:
     """Let a transform's option be a Path, which marks files, where it was given as a str. For its own constructor."""
-    object.__setattr__(transform, option, Path(arguments.path(getattr(transform, option), option)))
+    path = arguments.path(getattr(transform, option), option)
+    if not path:
+        raise ConfigError(f"{option} is empty; give the path of a file")
+    object.__setattr__(transform, option, Path(path))
 
 
 def check_field(field: int | None, *, option: str) -> None:

@@ -32,12 +32,12 @@ from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
 from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
 from volt.stream.transforms.sentencepiece import SpmEncode
-from volt.stream.transforms.subwords import encoded_fields
+from volt.stream.transforms.subwords import encoded_fields, pieces_of
 from volt.stream.transforms.transform import LineFault, Transform
 from volt.stream.transforms.word_types import Choices, Found, WordTypes
 from volt.text.markers import SPACE
 
-Marks = Literal["given", "word", "pieces"]
+Marks = Literal["auto", "given", "word", "pieces"]
 MOST_SAMPLES = 64
 BEST = float("inf")  # the theta with which nothing is drawn
 SOURCE, TARGET = 1, 2
@@ -57,9 +57,10 @@ class Segmenting(ConfiguredTransform):
     theta: float = 0.5
     """How sharp the distribution is: a segmentation is drawn in proportion to its score to this power; with 0, all are
     equally probable, and with .inf, the best is taken."""
-    marks: Marks = "given"
+    marks: Marks = "auto"
     """Where the marker ▁ comes from: the words have it where a space belongs before them (given), or it is put before
-    each word, which the model then cuts (word), or it is put before each word's first piece (pieces)."""
+    each word, which the model then cuts (word), or it is put before each word's first piece (pieces). By default (auto)
+    it is `word` for a field without any ▁, if the model has pieces that start with ▁; otherwise `given`."""
 
     def __post_init__(self) -> None:
         take_file(self, "model")
@@ -78,7 +79,8 @@ class Segmenting(ConfiguredTransform):
         Raises VocabularyError or MissingLibraryError if it cannot be loaded.
         """
         segmenter = self._segmenter(files)
-        types = WordTypes(partial(self._choices(), segmenter, n=self.n_samples, theta=self.theta))
+        choices = partial(self._choices(), segmenter, n=self.n_samples, theta=self.theta)
+        types = WordTypes(choices, _preparing(segmenter, self.marks))
         told = {"type": type(self).__name__, **self._options(), "model": segmenter.fingerprint}
         return Opened(self, partial(self._segmented, types), told)
 
@@ -144,12 +146,14 @@ class DeterministicSegmentation(ConfiguredTransform):
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
     table: Path
-    """A file of lines `word<TAB>subword subword …`, each word once."""
+    """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks; other
+    are refused, since they could not be joined to the text again."""
     fields: Fields | None = None
     """The fields to cut; by default 1 and, where a line has it, 2."""
-    marks: Marks = "given"
+    marks: Marks = "auto"
     """Where the marker ▁ comes from: the words have it (given), or it is put before each word, which is then looked up
-    (word), or it is put before each word's first piece (pieces)."""
+    (word), or it is put before each word's first piece (pieces). By default (auto) it is `word` for a field without any
+    ▁, if the table has words that start with ▁; otherwise `given`."""
 
     def __post_init__(self) -> None:
         take_file(self, "table")
@@ -162,7 +166,7 @@ class DeterministicSegmentation(ConfiguredTransform):
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its table. Raises VocabularyError, with the line, if it is none."""
         segmenter = marked(files.load(self.table, read_table), self.marks)
-        types = WordTypes(partial(sampled, segmenter, n=1, theta=BEST))
+        types = WordTypes(partial(sampled, segmenter, n=1, theta=BEST), _preparing(segmenter, self.marks))
         options = {"fields": self.fields and list(self.fields), "marks": self.marks}
         told = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
         return Opened(self, partial(self._segmented, types), told)
@@ -240,6 +244,7 @@ class JoinPieces(ConfiguredTransform):
     name: ClassVar[str] = "join_pieces"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     fields: Fields | None = None
     """The fields to join; by default 1 and, where a line has it, 2."""
 
@@ -262,7 +267,26 @@ def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
     >>> marked(Table({"▁low": "▁lo w"}), "word").best(["low"], 1)[0][0].pieces
     ('▁lo', 'w')
     """
-    return segmenter if marks == "given" else Marked(segmenter, first=marks == "word")
+    return segmenter if marks in ("auto", "given") else Marked(segmenter, first=marks == "word")
+
+
+def _preparing(segmenter: Segmenter, marks: Marks) -> Callable[[Column], Column] | None:
+    """What is done to a column before its words are looked for, if anything."""
+    return marked_where_none_is if marks == "auto" and getattr(segmenter, "has_marks", False) else None
+
+
+def marked_where_none_is(column: Column) -> Column:
+    """A column of text with ▁ before each word of those values that hold no ▁.
+
+    >>> marked_where_none_is(Column.of(["a low", "▁a low", ""])).strings()
+    ['▁a ▁low', '▁a low', '']
+    """
+    values = column.strings()
+    places = [place for place, value in enumerate(values) if value and SPACE not in value]
+    if not places:
+        return column
+    made = [" ".join(SPACE + word for word in pieces_of(values[place])) for place in places]
+    return column.replaced(places, Column.of(made))
 
 
 def known(found: Found, path: Path) -> Found:

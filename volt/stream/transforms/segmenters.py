@@ -14,6 +14,7 @@ A segmenter of sampled encodings is in volt.stream.transforms.sampled_segmenters
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -27,10 +28,13 @@ from numpy.typing import NDArray
 from volt.errors import VocabularyError, missing, quoted, shown_path
 from volt.files.whole import decoded, read_bytes
 from volt.stream.transforms.tries import PieceTrie, codes_of, trie_of
-from volt.text.markers import SPACE
+from volt.text.markers import SPACE, SUFFIX
 
 _UNKNOWN_PENALTY = 10.0  # what the logarithm of an unknown character's score is below the least of the lexicon
+_MOST = 1e300  # of a count, so that sums of counts are numbers
+_MOST_DIGITS = 300  # of a count that is a whole number
 _PICKLE = b"\x80"  # the first byte
+_JOINT = re.compile("(@@|￭) | ￭")  # how subword-nmt and OpenNMT mark where a word was cut
 _LONGEST = 30  # characters of a morph, as the package's own commands have it by default
 
 
@@ -110,6 +114,11 @@ class UnigramLexicon:
             for word, size in zip(words, n_paths.tolist(), strict=True)
         ]
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether a piece starts with the marker."""
+        return any(piece.startswith(SPACE) for piece in self.pieces)
+
     def characters(self, word: str) -> tuple[str, ...]:
         """The characters, the marker being one of them."""
         return tuple(word)
@@ -141,6 +150,11 @@ class Morfessor:
         """The n best segmentations of each word, as `viterbi_nbest` finds them without smoothing."""
         return [self._of_word(word, n) for word in words]
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether a morph starts with the marker."""
+        return any(morph.startswith(SPACE) for morph, _ in self.model.get_constructions())
+
     def _of_word(self, word: str, n: int) -> list[Scored]:
         found = [Scored(tuple(pieces), -cost) for pieces, cost in self.model.viterbi_nbest(word, n, 0, _LONGEST)]
         return sorted(found, key=lambda one: -one.score)
@@ -164,6 +178,11 @@ class Table:
         """The segmentation of each word; none of one that is not in the table."""
         found = map(self.segmentations.get, words)
         return [[] if pieces is None else [Scored(tuple(pieces.split(" ")), 0.0)] for pieces in found]
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether a word starts with the marker."""
+        return any(word.startswith(SPACE) for word in self.segmentations)
 
     def characters(self, word: str) -> tuple[str, ...]:
         """The characters."""
@@ -212,7 +231,7 @@ def read_model(path: Path) -> Segmenter:
             f"{shown_path(path)}: a pickle, which may run any code when it is read; write the model as text: "
             "morfessor -l MODEL -S MODEL.txt"
         )
-    lines = _lines_of(path, data)
+    lines = _lines_of(path, data, needs="`count<TAB>subword` or `count morph + morph …`")
     fingerprint = blake2b(data, digest_size=8).hexdigest()
     if not any("\t" in line for _, line in lines[:100]):
         return Morfessor(_morfessor(path, lines), fingerprint)
@@ -222,25 +241,55 @@ def read_model(path: Path) -> Segmenter:
 
 
 def read_table(path: Path) -> Table:
-    """A table of segmentations. Raises VocabularyError, with the line, for what is none."""
+    """A table of segmentations. Raises VocabularyError, with the line, for what is none.
+
+    The pieces of a word spell it, but for marks: others could not be joined to the text again.
+    """
     data = read_bytes(path, kind=VocabularyError)
     found, places = dict[str, str](), dict[str, int]()
-    for number, line in _lines_of(path, data):
+    for number, line in _lines_of(path, data, needs="`word<TAB>subword subword …`"):
         word, tab, rest = line.partition("\t")
-        pieces = rest.split()
+        pieces = [piece for piece in rest.split(" ") if piece]
         if not tab or not pieces or not word or " " in word or "\t" in rest:
             raise _fault(path, number, f"{quoted(line)} is not `word<TAB>subword subword …`; mend the line")
         if word in places:
             raise _fault(path, number, f"the word {quoted(word)} repeats line {places[word]}; remove one")
+        if not _spells(pieces, word):
+            told = f"the pieces {quoted(' '.join(pieces))} do not spell the word {quoted(word)}"
+            raise _fault(path, number, f"{told}; give pieces that make it when they are joined")
         found[word], places[word] = " ".join(pieces), number
     return Table(found, blake2b(data, digest_size=8).hexdigest())
 
 
-def _lines_of(path: Path, data: bytes) -> list[tuple[int, str]]:
-    """The lines that are not empty, with their numbers, from 1."""
+def _spells(pieces: Sequence[str], word: str) -> bool:
+    """Whether pieces make a word when they are joined, but for marks: ▁ before it, </w> behind it, @@ or ￭ between.
+
+    >>> _spells(["▁lo", "w"], "low"), _spells(["lo@@", "w</w>"], "low"), _spells(["lo", "￭w"], "low")
+    (True, True, True)
+    >>> _spells(["l", "w"], "low"), _spells(["lo", "▁w"], "low")
+    (False, False)
+    """
+    if (joined := "".join(pieces)) == word:
+        return True
+    return _bare(word) in (_bare(joined), _bare(_JOINT.sub("", " ".join(pieces)).replace(" ", "")))
+
+
+def _bare(word: str) -> str:
+    """A word without the marks of its start and end."""
+    return word.removeprefix(SPACE).removesuffix(SUFFIX)
+
+
+def _lines_of(path: Path, data: bytes, *, needs: str) -> list[tuple[int, str]]:
+    """The lines that are not empty, with their numbers, from 1. Raises VocabularyError if there are none.
+
+    needs: what there should be
+    """
     text = decoded(path, data, kind=VocabularyError)
     lines = enumerate((line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")), 1)
-    return [(number, line) for number, line in lines if line]
+    found = [(number, line) for number, line in lines if line]
+    if not found:
+        raise VocabularyError(f"{shown_path(path)}: the file is empty; give one with lines {needs}")
+    return found
 
 
 def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]:
@@ -251,6 +300,8 @@ def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]
         count = _count(first)
         if count is None or not piece or " " in piece or "\t" in piece:
             raise _fault(path, number, f"{quoted(line)} is not `count<TAB>subword`; mend the line")
+        if count > _MOST:
+            raise _fault(path, number, f"the count {quoted(first)} is above {_MOST:g}; divide all counts by a number")
         if piece in places:
             raise _fault(path, number, f"the subword {quoted(piece)} repeats line {places[piece]}; remove one")
         places[piece] = number
@@ -284,9 +335,9 @@ def _morfessor(path: Path, lines: Sequence[tuple[int, str]]) -> Any:
 
 def _row(path: Path, number: int, line: str) -> tuple[int, str, tuple[str, ...]]:
     """Count, word and morphs of a line."""
-    count, _, analysis = line.strip().partition(" ")
+    count, _, analysis = line.strip(" ").partition(" ")
     morphs = tuple(analysis.split(" + "))
-    if not count.isdecimal() or not int(count) or not all(morphs):
+    if not count.isdecimal() or len(count) > _MOST_DIGITS or not int(count) or not all(morphs):
         raise _fault(path, number, f"{quoted(line)} is neither `count morph + morph …` nor `count<TAB>subword`")
     return int(count), "".join(morphs), morphs
 

@@ -29,7 +29,7 @@ from volt.stream.transforms.fields import Fields
 from volt.stream.transforms.opening import LoadedFiles, Opened
 from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
 from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
-from volt.stream.transforms.subwords import decoded, encoded_fields, pieces_of
+from volt.stream.transforms.subwords import decoded, encoded_fields, ids_of, pieces_of
 
 Encoding = Callable[[Column, Chance], Column]
 
@@ -125,6 +125,7 @@ class SpmDecode(ConfiguredTransform):
     name: ClassVar[str] = "spm_decode"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     model: Path
     """The model that encoded them."""
     fields: Fields | None = (1, 2)
@@ -148,8 +149,7 @@ class SpmDecode(ConfiguredTransform):
 
     def _decoded(self, processor: Any, batch: Batch, chance: Chance) -> Batch:
         def row_of(value: str) -> list[Any]:
-            pieces = pieces_of(value)
-            return list(map(int, pieces)) if self.from_ == "ids" else pieces
+            return _known(ids_of(value), processor.get_piece_size()) if self.from_ == "ids" else pieces_of(value)
 
         def whole(column: Column) -> Column:
             return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
@@ -159,6 +159,14 @@ class SpmDecode(ConfiguredTransform):
     def signature(self) -> dict[str, Any]:
         """The options, with the model's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
+
+
+def _known(ids: list[int], size: int) -> list[int]:
+    """Ids of a model. Raises ValueError for one that it has not. size: how many it has"""
+    for number in ids:
+        if not 0 <= number < size:
+            raise ValueError(f"{number} is no id of the model; give ids from 0 to {size - 1}")
+    return ids
 
 
 def _library() -> Any:

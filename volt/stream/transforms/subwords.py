@@ -13,6 +13,7 @@ volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError, CorpusError, VocabularyError
+from volt.errors import ConfigError, CorpusError, VocabularyError, quoted
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
 
 Form = Literal["pieces", "ids"]
+_ID = re.compile("-?[0-9]{1,18}")
 _SEED = 0  # chance is in the numbers of the lines
 _REFUSED = (ValueError, IndexError, CorpusError, VocabularyError)
 _EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
@@ -108,6 +110,7 @@ class Decode(ConfiguredTransform):
     name: ClassVar[str] = "decode"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     vocabulary: Path
     """The vocabulary that encoded them."""
     fields: Fields | None = (1, 2)
@@ -248,7 +251,7 @@ def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64
 
 
 def _of_id_line(encoder: Encoder, value: str) -> str:
-    return encoder.decode_ids(map(int, pieces_of(value)))
+    return encoder.decode_ids(ids_of(value))
 
 
 def _of_piece_line(encoder: Encoder, value: str) -> str:
@@ -262,6 +265,19 @@ def pieces_of(value: str) -> list[str]:
     ['lo', 'w</w>']
     """
     return [piece for piece in value.split(" ") if piece]
+
+
+def ids_of(value: str) -> list[int]:
+    """The ids of a value. Raises ValueError for what is none.
+
+    >>> ids_of("7 12")
+    [7, 12]
+    """
+    pieces = pieces_of(value)
+    for piece in pieces:
+        if not _ID.fullmatch(piece):
+            raise ValueError(f"{quoted(piece)} is no id; give whole numbers")
+    return list(map(int, pieces))
 
 
 def _encoder(path: Path) -> Encoder:

@@ -99,7 +99,7 @@ class Taboo(MorfessorEmTabooReordered):
         arguments.choice(self.segmenter, "segmenter", get_args(Kind))
         if not 0 <= arguments.number(self.dropout, "dropout") <= 1:
             raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
-        if self.marks != "given" and self.segmenter in ("sentencepiece", "vocabulary"):
+        if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
             raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; leave it out")
 
     def _options(self) -> dict[str, Any]:

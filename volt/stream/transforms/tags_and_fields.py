@@ -20,9 +20,11 @@ from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column, Longs
-from volt.stream.transforms.fields import Fields, map_columns, with_fields
+from volt.stream.transforms.fields import Fields, map_columns, map_strings, with_fields
 from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
 from volt.stream.transforms.transform import MOST_COPIES
+
+TARGET = 2  # the field of the target side
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,40 @@ class Tag(ConfiguredTransform):
         >>> Tag(text="[BT]").special_tokens()
         ('[BT]',)
         """
-        return tuple(self.text.split())
+        return tuple(token for token in self.text.split(" ") if token)
+
+    def undone(self) -> Untag | None:
+        """What takes the tag off the target side; None if it goes to other fields alone."""
+        return Untag(self) if TARGET in self.fields else None
+
+
+@dataclass(frozen=True, slots=True)
+class Untag:
+    """Take a tag off the target side of lines that have it, at the place where it was put.
+
+    tag: what put it there
+
+    >>> Untag(Tag(text="<en>"))(Batch.of(["a\\t<en> a house", "b\\ta <en>", "c\\t<en>"]), Chance(1, 2)).lines
+    ['a\\ta house', 'b\\ta <en>', 'c\\t']
+    """
+
+    name: ClassVar[str] = "untag"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    tag: Tag
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        return map_strings(batch, lambda values: list(map(self._without, values)), fields=(TARGET,))
+
+    def _without(self, value: str) -> str:
+        text, separator = self.tag.text, self.tag.separator
+        if value == text:
+            return ""
+        return (
+            value.removeprefix(text + separator)
+            if self.tag.position == "start"
+            else value.removesuffix(separator + text)
+        )
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:

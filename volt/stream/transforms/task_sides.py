@@ -70,7 +70,7 @@ class LangPrefixBoth(ConfiguredTransform):
 
     def special_tokens(self) -> tuple[str, ...]:
         """The tokens that it puts before lines, which a vocabulary of them needs."""
-        return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *(self.extra_prefix or "").split()
+        return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *filter(None, (self.extra_prefix or "").split(" "))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ random numbers.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
@@ -43,8 +44,10 @@ class Transform(Protocol):
     them it stays as it is, and nothing has to be undone behind the system.
     `settled()`: the transform that takes its place, such as itself without sampling; None for noise and filters.
     `undone()`: the transform that turns what a system has answered back into text; None if there is none.
+    One that decodes fields says so by an attribute `decodes`: then the encoding before it is undone already.
 
-    One that adds tokens of its own, such as tags, names them: `special_tokens()` is a tuple of texts.
+    One that adds tokens of its own, such as tags, names them: `special_tokens()` is a tuple of texts. One that draws
+    tokens has a method `beside(tokens)`: the same transform, which draws none of these, as other steps add them.
 
     Three attributes, all False by default, say what a stream may rely on:
     is_compiled: it runs no Python code line by line, so threads can share the work.
@@ -159,11 +162,53 @@ def settled(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 def undone(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     """The transforms that turn what a system has answered back into text: the last one is undone first.
 
-    >>> undone([])
-    ()
+    Where a step decodes a field, the nearest encoding of that field before it is undone already, and is left out.
+
+    >>> from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm
+    >>> cut = MorfessorEm(Path("lexicon.tsv"))
+    >>> undone([cut]), undone([cut, JoinPieces((1,))]), undone([cut, JoinPieces()])
+    ((JoinPieces(fields=None),), (JoinPieces(fields=(2,)),), ())
     """
-    found = [transform.undone() for transform in reversed(list(transforms)) if hasattr(transform, "undone")]
-    return tuple(transform for transform in found if transform is not None)
+    return _undone(transforms, Counter())
+
+
+def _undone(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
+    """What undoes transforms. decoded: of each field, how many encodings are undone already by the steps behind"""
+    found, backwards = list[Transform](), list[Any](transforms)[::-1]
+    for transform in backwards:
+        if hasattr(transform, "heaviest"):  # a choice
+            found += filter(None, [transform.in_a_row(_undone(transform.heaviest, decoded))])
+        elif decodes(transform):
+            decoded.update(decoded_fields(transform))
+        elif (step := transform.undone() if hasattr(transform, "undone") else None) is not None:
+            found += _left(step, decoded) if decodes(step) else [step]
+    return tuple(found)
+
+
+def decodes(transform: object) -> bool:
+    """Whether it decodes its fields, which were encoded before."""
+    return bool(getattr(transform, "decodes", False))
+
+
+def decoded_fields(transform: object) -> tuple[int, ...]:
+    """The fields of a transform that decodes.
+
+    >>> from volt.stream.transforms.segmentations import JoinPieces
+    >>> decoded_fields(JoinPieces((2,))), decoded_fields(JoinPieces())
+    ((2,), (1, 2))
+    """
+    found: tuple[int, ...] | None = getattr(getattr(transform, "transform", transform), "fields", None)
+    return (1, 2) if found is None else found
+
+
+def _left(step: Any, decoded: Counter[int]) -> list[Transform]:
+    """A step that decodes, without the fields that were decoded already; these are taken from `decoded`."""
+    fields = decoded_fields(step)
+    left = tuple(field for field in fields if not decoded[field])
+    decoded.subtract(field for field in fields if decoded[field])
+    if left == fields:
+        return [step]
+    return [dataclasses.replace(step, fields=left)] if left else []
 
 
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
@@ -180,6 +225,20 @@ def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
         for token in transform.special_tokens()
     ]
     return tuple(dict.fromkeys(found))
+
+
+def beside(transform: Transform, tokens: tuple[str, ...]) -> Transform:
+    """A transform for lines to which other steps add these tokens, so that it draws none of them.
+
+    >>> from volt.stream.transforms.vocabulary_noise import Switchout
+    >>> beside(Switchout(Path("words.tsv")), ("[BT]",)).without
+    ('[BT]',)
+    """
+    own = getattr(transform, "beside", None)
+    if own is None:
+        return transform
+    found: Transform = own(tokens)
+    return found
 
 
 def _name_of(value: object) -> str:

@@ -16,13 +16,14 @@ line are hit independently. Fields may hold text or ids.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from volt import arguments
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
@@ -48,18 +49,25 @@ class VocabularyNoise(Noise):
     """Instead of a temperature: the probability that a token is hit, the same for each."""
     fields: Fields | None = None
     """The fields to change; by default 1 and, where a line has it, 2."""
+    without: tuple[str, ...] = ()
+    """Tokens of the vocabulary that are never drawn, besides special ones and the tags that steps of this list add."""
 
     def __post_init__(self) -> None:
         take_file(self, "vocabulary")
         take_amount(self)
         check_fields(self.fields)
+        arguments.texts(self.without, "without", one="give a tuple of tokens")
+
+    def beside(self, tokens: tuple[str, ...]) -> Self:
+        """The same noise, which draws none of these tokens either."""
+        return replace(self, without=tuple(dict.fromkeys((*self.without, *tokens))))
 
     def __call__(self, batch: Batch, chance: Chance) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
         """The transform with its vocabulary. Raises VocabularyError if it cannot be loaded, or is of no use here."""
-        vocabulary = files.load(self.vocabulary, noise_vocabulary)
+        vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
         self.check(vocabulary)
         told = {
             "type": type(self).__name__, "vocabulary": vocabulary.fingerprint, "temperature": self.temperature,

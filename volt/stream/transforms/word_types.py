@@ -47,20 +47,23 @@ class WordTypes:
     """The word types met so far, and their choices.
 
     choices: new words → what may be written for each
+    prepare: what is done to a column of text before its words are looked for; gives as many values
     """
 
-    def __init__(self, choices: Callable[[list[str]], list[Choices]]) -> None:
-        self._choices, self._lock = choices, Lock()
+    def __init__(
+        self, choices: Callable[[list[str]], list[Choices]], prepare: Callable[[Column], Column] | None = None
+    ) -> None:
+        self._choices, self._prepare, self._lock = choices, prepare, Lock()
         self._clear()
 
-    def __reduce__(self) -> tuple[type[WordTypes], tuple[Any]]:
-        return WordTypes, (self._choices,)
+    def __reduce__(self) -> tuple[type[WordTypes], tuple[Any, Any]]:
+        return WordTypes, (self._choices, self._prepare)
 
     def find(self, column: Column) -> Found:
         """The words of a column, each with its choices. A missing value has no words."""
         from volt.kernels.segmentations import N_LINES, N_TOKENS, N_TYPES, find_words
 
-        column = column.as_text()
+        column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
         sizes = np.maximum(column.sizes, 0)
         numbers, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
         with self._lock:
