@@ -89,8 +89,8 @@ sources:
           drop: 0.1  # number 0 1
           final: 0.1  # number 0 1
       - copy:
-          from: 2  # whole 1
-          to: 1  # whole 1
+          from: 2  # whole 1 65536
+          to: 1  # whole 1 65536
       - multiply:
           n: 3  # whole 1 10000
       - repeat:

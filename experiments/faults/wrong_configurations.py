@@ -78,7 +78,8 @@ def _changes(base: str, lines: list[str], place: int, found: re.Match[str]) -> I
         yield changed("unknown key", "key", f"{before}zzz: 1", f"{indent}{key}:{value}")
     if value:
         yield changed("duplicate key", "twice", lines[place], f"{indent}{key}:{value}", line=place + 1)
-        yield changed("quotes", "open quote", f'{before}{key}: "{value.strip()}')
+        # a quote further down may close it, so that the line where YAML breaks is a later one
+        yield changed("quotes", "open quote", f'{before}{key}: "{value.strip()}', line=-1)
         yield changed("brackets", "open bracket", f"{before}{key}: [{value.strip()}")
     if indent:
         yield changed("tab", "tab", f"\t{key}:{value}")

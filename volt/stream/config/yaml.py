@@ -125,6 +125,8 @@ def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
         "mapping values are not allowed here": '; quote text that holds ": "',
     }.get(error.problem or "", "")
     context, problem = error.context or "", error.problem or ""
+    if problem.startswith("expected <block end>"):
+        hint = "; mend its indentation, or a quote left open above"
     if context.endswith(_OPEN) and error.problem_mark:
         problem, hint = (
             f"{problem} in line {_line(lines, error.problem_mark.line)}",
