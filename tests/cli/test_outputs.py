@@ -34,13 +34,17 @@ FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG",
          "FILE|N", "STATE"}  # fmt: skip
 PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P", "MARK", "FORMAT", "T", "RATE", "S",
          "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
-         "KEY=VALUE"}  # fmt: skip
+         "KEY=VALUE", "ID|TOKEN"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
           "from_state", "ack", "states", "sources", "expand"}  # fmt: skip
 NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
-REPLACED = {("stream run", "state", "from_state")}  # a state makes way for the one that follows
+REPLACED = {
+    ("stream run", "state", "from_state"),  # a state makes way for the one that follows
+    ("binarize", "out", "model"),  # which writes PREFIX.bin and PREFIX.idx; tests/cli/test_binarize.py
+    ("binarize", "out", "files"),
+}
 NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}  # texts that may be NAME=FILE
 # What an option must be given where the others do not say.
 NEEDED = {"corpus": "corpus.txt", "model": "m.volt", "path": "m.volt", "config": "stream.yaml"}

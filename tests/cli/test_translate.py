@@ -42,12 +42,14 @@ def test_text_goes_in_and_comes_out(config: Path, run: Run) -> None:
     """From stdin or files, to stdout or a file; "\\r" and a byte order mark go, empty lines stay."""
     text = b"\xef\xbb\xbflow lo\r\n\nlow"
     given = run(*INPUT, "de_en", stdin=text)
-    assert given.lines == ["<FROM_de> <TO_en> low</w> l o</w>", "<FROM_de> <TO_en> ", "<FROM_de> <TO_en> low</w>"]
+    assert given.lines == ["<FROM_de> <TO_en> low</w> l o</w>", "<FROM_de> <TO_en>", "<FROM_de> <TO_en> low</w>"]
     assert given.stderr == b""
     Path("a.txt").write_bytes(text)
     assert run(*INPUT, "de_en", "a.txt", "-o", "a.in").stdout == b""
     assert Path("a.in").read_bytes() == given.stdout
-    answer = given.stdout.replace(b"<FROM_de> <TO_en> ", b"")
+    answer = b"".join(
+        line.removeprefix(b"<FROM_de> <TO_en>").lstrip(b" ") for line in given.stdout.splitlines(keepends=True)
+    )
     assert run(*OUTPUT, "de_en", stdin=answer).stdout == b"low lo\n\nlow\n"
     assert run(*INPUT, "dev", stdin=b"LOW\n").stdout == b"low\n"
     assert run(*OUTPUT, "dev", stdin=b"LOW\n").stdout == b"LOW\n"

@@ -186,7 +186,7 @@ def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
     ids = Decode(vocabulary=path, fields=(1,), from_="ids")
     with pytest.raises(LineFault) as fault:
         lines_of(ids, ["5", "x", "99999", "4"])
-    assert fault.value.reasons[1] == "field 1 cannot be read: invalid literal for int() with base 10: 'x'"
+    assert fault.value.reasons[1] == "field 1 cannot be read: 'x' is no id; give whole numbers"
     assert fault.value.reasons[2].startswith("field 1 cannot be read: id 99999 at position 0: ids go from 0 to ")
     assert sorted(fault.value.reasons) == [1, 2]
     assert lines_of(ids, ["+270 ٣"]) == lines_of(ids, ["270 3"])

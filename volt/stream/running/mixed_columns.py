@@ -38,6 +38,10 @@ class StreamBatch:
     sources: (n_lines,) int64, the number of the source of each.
     epochs: (n_lines,) int64, the epoch of the source that each belongs to.
     opened: the sources of the stream.
+
+    >>> batch = StreamBatch(Batch.of(["a", "b"]), 7, np.zeros(2, np.int64), np.zeros(2, np.int64))
+    >>> batch, batch.numbers.tolist()
+    (<StreamBatch: 2 lines from line 7 on>, [7, 8])
     """
 
     lines: Batch
