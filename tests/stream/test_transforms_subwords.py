@@ -189,7 +189,9 @@ def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
     assert fault.value.reasons[1] == "field 1 cannot be read: 'x' is no id; give whole numbers"
     assert fault.value.reasons[2].startswith("field 1 cannot be read: id 99999 at position 0: ids go from 0 to ")
     assert sorted(fault.value.reasons) == [1, 2]
-    assert lines_of(ids, ["+270 ٣"]) == lines_of(ids, ["270 3"])
+    for bad in ("+270", "٣"):  # as `volt decode` refuses them
+        with pytest.raises(LineFault, match="is no id"):
+            lines_of(ids, [bad])
     with pytest.raises(LineFault, match="line feed"):
         lines_of(Decode(vocabulary=path, fields=(1,)), ["<0x0A>"])
 

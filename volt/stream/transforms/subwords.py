@@ -13,6 +13,7 @@ volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
 
 Form = Literal["pieces", "ids"]
+_ID = re.compile("-?[0-9]{1,18}")
 _SEED = 0  # chance is in the numbers of the lines
 _REFUSED = (ValueError, IndexError, CorpusError, VocabularyError)
 _EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
@@ -271,14 +273,11 @@ def ids_of(value: str) -> list[int]:
     >>> ids_of("7 12")
     [7, 12]
     """
-    return list(map(_id_of, pieces_of(value)))
-
-
-def _id_of(piece: str) -> int:
-    try:
-        return int(piece)
-    except ValueError:
-        raise ValueError(f"{quoted(piece)} is no id; give whole numbers") from None
+    pieces = pieces_of(value)
+    for piece in pieces:
+        if not _ID.fullmatch(piece):
+            raise ValueError(f"{quoted(piece)} is no id; give whole numbers")
+    return list(map(int, pieces))
 
 
 def _encoder(path: Path) -> Encoder:
