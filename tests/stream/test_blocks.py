@@ -16,8 +16,8 @@ from streams import Crash, Drop, Refuse, Repeat, numbered
 from volt.errors import StreamError
 from volt.stream import Batch, Chance, Checks, LineFault, Policy, Source
 from volt.stream.reading.faults import Fault
+from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource, open_source
 from volt.stream.running.blocks import compute_block
 from volt.stream.running.chunks import FIRST, Address, n_chunks, rows_of
 from volt.stream.transforms.transform import Transform, signature

@@ -15,9 +15,9 @@ from volt.errors import StreamError
 from volt.stream import Schedule, Source, Stream, audit, plan, traces
 from volt.stream.checking.audit import deviation
 from volt.stream.checking.memory import resident, watched
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.pair_shard import open_pair
 from volt.stream.reading.shares import parts
-from volt.stream.reading.source import OpenSource
 from volt.stream.reading.table_shard import open_table
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance

@@ -13,11 +13,12 @@ from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.faults import Policy
+from volt.stream.reading.open_source import open_source
 from volt.stream.reading.pair_shard import PairShard, open_pair
 from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import Source, open_source
+from volt.stream.reading.source import Source
 from volt.stream.running.blocks import compute_block
 from volt.stream.running.chunks import Address
 

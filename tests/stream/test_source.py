@@ -17,9 +17,10 @@ from streams import numbered, write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.lines import part_slices, read_part
+from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.order import Slice, read_order
 from volt.stream.reading.shares import Part, parts
-from volt.stream.reading.source import OpenSource, Source, open_source
+from volt.stream.reading.source import Source
 from volt.stream.running.blocks import compute_block
 from volt.stream.running.chunks import Address
 

@@ -27,9 +27,9 @@ from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.lines import line_order, part_slices, read_part
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shares import Part, parts
-from volt.stream.reading.source import OpenSource
 from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.batch import Batch

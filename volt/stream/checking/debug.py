@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 from volt import arguments
 from volt.stream.checking.trace import TraceStep, lines_with, steps_of
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource
 from volt.stream.running.blocks import Traced, trace_block
 from volt.stream.running.chunks import Address, most_of, n_chunks
 from volt.stream.running.stream import Stream

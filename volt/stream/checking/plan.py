@@ -26,8 +26,8 @@ from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.checking.memory import give_back, watched
 from volt.stream.mixing.schedule import UNIT, shares_of
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource
 from volt.stream.running.blocks import compute_block
 from volt.stream.running.chunks import Address
 from volt.stream.running.stream import Stream

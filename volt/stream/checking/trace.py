@@ -18,7 +18,7 @@ from typing import Any
 
 from volt import arguments
 from volt.errors import StreamError
-from volt.stream.reading.source import OpenSource
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Traced, shown_lines, trace_block
 from volt.stream.running.chunks import Address
 from volt.stream.running.state import State

@@ -2,7 +2,8 @@
 
 >>> import tempfile
 >>> from volt.stream.reading.shares import parts
->>> from volt.stream.reading.source import Source, open_source
+>>> from volt.stream.reading.open_source import open_source
+>>> from volt.stream.reading.source import Source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"1\\n2\\n3\\n4\\n5\\n") and file.flush()
 ...     source = open_source(Source("digits", (file.name,), block_lines=2), seed=1)
@@ -16,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.order import Slice, permutation, read_order
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource
 from volt.stream.transforms.batch import Batch, joined
 
 

@@ -1,57 +1,28 @@
-"""A declared source of lines → its files, indexed and cut into pieces.
+"""A source as it is declared: paths, a weight, transforms, and how its lines are shuffled and checked.
 
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"1\\n2\\n3\\n4\\n5\\n") and file.flush()
-...     source = open_source(Source("digits", (file.name,), split_lines=2), seed=1)
-...     source.sizes.tolist(), source.place_of(4)[1]
-([2, 2, 1], 5)
+>>> Source("digits", ["digits.tsv"], split_lines=2)
+<Source 'digits': 1 path, weight 1, 0 transforms>
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from volt import arguments
 from volt.display import counted
-from volt.errors import ConfigError, CorpusError, StreamError
+from volt.errors import ConfigError
 from volt.files.long_lines import MAX_LINE, checked_max_line
-from volt.files.paths import expand
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.reading.checks import Checks
-from volt.stream.reading.faults import Fault, Policy
-from volt.stream.reading.id_shard import bin_of, bins_of
-from volt.stream.reading.order import Slice, permutation
-from volt.stream.reading.shard import Shard, Stamp, stamp_of
-from volt.stream.reading.shards import open_pair, open_shard, remedy_of
-from volt.stream.reading.shares import Part
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.choice import most_copies
-from volt.stream.transforms.opening import Kept, LoadedFiles, opened
-from volt.stream.transforms.transform import (
-    MOST_COPIES,
-    Transform,
-    beside,
-    is_compiled,
-    joins_lines,
-    signature,
-    special_tokens,
-)
-from volt.stream.transforms.transform import files as files_of
+from volt.stream.transforms.transform import MOST_COPIES, Transform
 
 BLOCK_LINES = 1 << 17
 BLOCK_BYTES = 64 << 20
 SPLIT_LINES = 1 << 13
-CHUNK_LINES = 1 << 10  # that are handed to Python code at a time, which costs as much as a hundred light calls
 
-T = TypeVar("T")
 Shuffle = Literal["lines", "outputs", "none"]
 _PATHS = "give a tuple of one path or more, such as ('train.tsv.gz',)"
 _STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.stream.transforms"
@@ -134,168 +105,6 @@ class Source:
         checked_max_line(self.max_line)
 
 
-class OpenSource:
-    """A source whose files are indexed, ready to be read; no file stays open between two reads.
-
-    The stream that opens a source owns it. Whatever reading keeps for the next block is kept here: the order of the
-    pieces in recent epochs, the piece that two blocks share, and the transforms with their files loaded. A copy in
-    another process starts without these, and makes its own.
-
-    source: as it was declared.
-    shards: its indexed files.
-    seed: the stream's.
-    faults: files that the policy left out.
-    stamps: paths, sizes and times of change of the files that its transforms use.
-    files: what these files hold, shared by the sources of a stream.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        shards: tuple[Shard, ...],
-        seed: int,
-        faults: tuple[Fault, ...] = (),
-        stamps: tuple[tuple[str, Stamp], ...] = (),
-        files: LoadedFiles | None = None,
-    ) -> None:
-        self.source, self.shards, self.seed, self.faults, self.stamps = source, shards, seed, faults, stamps
-        self.files = files or LoadedFiles()
-        sizes = [shard.sizes for shard in shards]
-        self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
-        self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, sizes)])  # (n_shards + 1,) first pieces
-        self.line_starts: NDArray[np.int64] = np.cumsum([0, *self.sizes])  # (n_pieces + 1,) first lines
-        self._orders, self._pieces, self._parts = Kept(most=4), Kept(most=1), Kept(most=1)
-
-    def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
-        return OpenSource, (self.source, self.shards, self.seed, self.faults, self.stamps, self.files)
-
-    @cached_property
-    def transforms(self) -> tuple[Transform, ...]:
-        """The transforms with their files loaded. Raises VoltError if one cannot be."""
-        added = special_tokens(self.source.transforms)
-        return tuple(opened(beside(transform, added), self.files) for transform in self.source.transforms)
-
-    @property
-    def name(self) -> str:
-        """The source's name."""
-        return self.source.name
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The files that it reads, those that the policy left out, and those that its transforms use."""
-        shards = (path for shard in self.shards for path in shard.paths)
-        faults = (fault.path for fault in self.faults)
-        return (*shards, *faults, *(path for path, _ in self.stamps))
-
-    @property
-    def n_lines(self) -> int:
-        """Lines in an epoch."""
-        return int(self.sizes.sum())
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of text in an epoch."""
-        return sum(shard.n_bytes for shard in self.shards)
-
-    @property
-    def block_lines(self) -> int:
-        """Lines in every block of an epoch but the last."""
-        by_memory = max(1, self.source.block_bytes * self.n_lines // max(1, self.n_bytes))
-        return min(self.source.block_lines, by_memory)
-
-    @cached_property
-    def is_utf8(self) -> bool:
-        """Whether all lines are known to be UTF-8."""
-        return all(shard.is_utf8 for shard in self.shards)
-
-    @cached_property
-    def is_clean(self) -> bool:
-        """Whether no value of its pairs and tables can shift the fields of a line."""
-        return all(shard.is_clean for shard in self.shards)
-
-    @cached_property
-    def is_compiled(self) -> bool:
-        """Whether no Python code runs line by line, so that threads can share the work."""
-        return all(map(is_compiled, self.transforms))
-
-    @cached_property
-    def joins_lines(self) -> bool:
-        """Whether a line of the result depends on the lines beside it."""
-        return any(map(joins_lines, self.transforms))
-
-    @cached_property
-    def permutes_late(self) -> bool:
-        """Whether lines are permuted only when they have been transformed, which gives the same lines sooner."""
-        return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
-
-    @cached_property
-    def chunk_lines(self) -> int:
-        """The most lines that are transformed together; where Python code takes its time, few of them."""
-        is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
-        return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
-
-    @property
-    def signature(self) -> dict[str, object]:
-        """What the source's lines depend on, JSON-able: contents, not paths."""
-        source = self.source
-        return {
-            "lines": [[shard.digest, shard.n_lines] for shard in self.shards],
-            "names": list(source.names),
-            "block_lines": self.block_lines,
-            "split_lines": source.split_lines,
-            "shuffle": source.shuffle,
-            "epochs": source.epochs,
-            "weight": signature(source.weight),
-            "checks": signature(source.checks),
-            **({"chunk_lines": self.chunk_lines} if self.chunk_lines < self.block_lines else {}),
-            "transforms": signature(self.transforms),
-        }
-
-    def check_files(self) -> None:
-        """Raise StreamError if a file that a transform uses is not what it was; whoever loads it now gets another."""
-        for path, stamp in self.stamps:
-            if stamp_of(path) != stamp:
-                raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
-
-    def kept_part(self, part: Part, read: Callable[[], T]) -> T:
-        """What `read` makes of a part, kept until another part is read."""
-        return self._parts.get(part, read)
-
-    def piece_place(self, piece: int) -> tuple[Shard, int]:
-        """The shard that a piece lies in, and its number there."""
-        shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
-        return self.shards[shard], piece - int(self.shard_starts[shard])
-
-    def piece_order(self, epoch: int) -> NDArray[np.int64]:
-        """(n_pieces,) the pieces in the order in which an epoch reads them."""
-        n_pieces = len(self.sizes)
-        if self.source.shuffle == "none":
-            return np.arange(n_pieces)
-        return self._orders.get(epoch, lambda: permutation(n_pieces, self.seed, self.name, epoch))
-
-    def place_of(self, origin: int) -> tuple[str, int]:
-        """Path and line number, from 1, of a line. origin: its number among all lines of the source, from 0."""
-        piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
-        shard, number = self.piece_place(piece)
-        before = int(self.line_starts[piece - number])
-        return shard.path, origin - before + 1
-
-    def lines_of(self, part: Slice) -> Batch:
-        """The lines of a slice. A piece of which it is a part is kept, since the next block may read the rest."""
-        shard, piece = self.piece_place(part.piece)
-        if part.n_lines == self.sizes[part.piece]:
-            columns = shard.read(piece)
-        else:
-            shard.check_unchanged()
-            found = self._pieces.get(part.piece, lambda: shard.read(piece))
-            chosen = np.arange(part.first, part.first + part.n_lines)
-            columns = tuple(column.take(chosen) for column in found)
-        first = int(self.line_starts[part.piece]) + part.first
-        origins = np.arange(first, first + part.n_lines)
-        is_cut = bool(shard.names) or columns[0].is_ids
-        return Batch(columns, None, origins) if is_cut else Batch((), columns[0], origins)
-
-
 def check_names(names: Sequence[str]) -> None:
     """Raise ConfigError if there are no sources, or two of one name.
 
@@ -306,60 +115,3 @@ def check_names(names: Sequence[str]) -> None:
     """
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"sources {list(names)}: a stream needs one or more, with distinct names")
-
-
-def open_source(
-    source: Source,
-    *,
-    seed: int,
-    cache: Path | None = None,
-    policy: Policy | None = None,
-    files: LoadedFiles | None = None,
-) -> OpenSource:
-    """Find and index a source's files. The caller owns what it gets; there is nothing to close.
-
-    files: what the stream's transforms have loaded already.
-    Raises StreamError if there are none, or no lines in them, or one cannot be read and the policy is to raise.
-    """
-    shards, faults = list[Shard](), list[Fault]()
-    for paths in groups_of(source):
-        try:
-            shards.append(_shard(source, paths, cache))
-        except StreamError as error:
-            if policy is None or policy.on_fault == "raise":
-                raise StreamError(f"source {source.name!r}: {error}{remedy_of(paths[0], error)}") from error
-            faults.append(Fault(paths[0], 0, f"unreadable shard: {error}"))
-    filled = tuple(shard for shard in shards if shard.n_lines)
-    if not filled:
-        why = f"; {faults[0].reason}" if faults else ""
-        first, *others = [group[0] for group in groups_of(source)]
-        held = f"{first} and {counted(len(others), 'other file')}" if others else first
-        raise StreamError(f"source {source.name!r}: no line in {held}{why}; name others")
-    stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
-    return OpenSource(source, filled, seed, tuple(faults), stamps, files)
-
-
-def groups_of(source: Source) -> list[tuple[str, ...]]:
-    """The paths of each shard of a source: those of a pair, or one. Raises StreamError if a path leads to no file.
-
-    >>> groups_of(Source("wmt", ("a.de", "a.en", "b.de", "b.en"), names=("src", "tgt")))
-    [('a.de', 'a.en'), ('b.de', 'b.en')]
-    """
-    if source.names and not source.keys:
-        size = len(source.names)
-        paths = tuple(map(bin_of, source.paths))
-        return [paths[first : first + size] for first in range(0, len(paths), size)]
-    try:
-        return [(path,) for path in bins_of(expand(map(bin_of, source.paths)))]
-    except CorpusError as error:
-        raise StreamError(f"source {source.name!r}: {error}") from error
-
-
-def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
-    """The shard of a path; for a pair, that of all its files."""
-    options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
-    if not source.names:
-        return open_shard(paths[0], **options)
-    if source.keys:
-        return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)), **options)
-    return open_pair(dict(zip(source.names, paths, strict=True)), **options)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from volt.errors import StreamError
 from volt.stream.reading.faults import Policy
-from volt.stream.reading.source import OpenSource
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import ComputedBlock, Form, compute_block
 from volt.stream.running.chunks import Address
 

@@ -7,7 +7,8 @@ policy is to raise, the block carries the error, and the stream raises it when i
 
 >>> import tempfile
 >>> from volt.stream.reading.shares import Part
->>> from volt.stream.reading.source import Source, open_source
+>>> from volt.stream.reading.open_source import open_source
+>>> from volt.stream.reading.source import Source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"a\\nb\\n") and file.flush()
 ...     source = open_source(Source("letters", (file.name,), shuffle="none"), seed=1)
@@ -30,9 +31,9 @@ from numpy.typing import NDArray
 from volt.errors import StreamError, VoltError
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.lines import line_order, permuted_late, read_part
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource
 from volt.stream.running.chunks import Address, most_of, rows_of
 from volt.stream.running.unreadable import invalid_lines, unwritable_lines
 from volt.stream.transforms.batch import Batch

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from volt.errors import StreamError
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource
 
 FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many, until they are full
 

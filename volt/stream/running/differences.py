@@ -15,7 +15,7 @@ from volt import arguments
 from volt.errors import StreamError
 
 if TYPE_CHECKING:
-    from volt.stream.reading.source import OpenSource
+    from volt.stream.reading.open_source import OpenSource
 
 ACCEPTABLE = ("weights",)
 

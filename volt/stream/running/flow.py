@@ -19,7 +19,7 @@ import numpy as np
 from volt.errors import StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
-from volt.stream.reading.source import OpenSource
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Form
 from volt.stream.running.chunks import check_chunk
 from volt.stream.running.recall import Recall, advanced

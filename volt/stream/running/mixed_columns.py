@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from volt.display import counted
 from volt.errors import StreamError, shown_path
-from volt.stream.reading.source import OpenSource
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.taps import Tap
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.merging import together

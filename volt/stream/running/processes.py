@@ -33,7 +33,7 @@ from volt import arguments
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import MOST_WORKERS
 from volt.stream.reading.faults import Policy
-from volt.stream.reading.source import OpenSource
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.ahead import Done
 from volt.stream.running.blocks import ComputedBlock, Form, compute_block
 from volt.stream.running.chunks import Address

@@ -29,7 +29,8 @@ from volt.display import counted
 from volt.errors import StreamError
 from volt.files.distinct import check_distinct
 from volt.stream.reading.faults import Policy
-from volt.stream.reading.source import OpenSource, Source, check_names, open_source
+from volt.stream.reading.open_source import OpenSource, open_source
+from volt.stream.reading.source import Source, check_names
 from volt.stream.running.chunks import Address
 from volt.stream.running.differences import fingerprints
 from volt.stream.running.flow import Ends, Flow

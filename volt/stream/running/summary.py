@@ -12,7 +12,7 @@ from typing import Any
 
 from volt.display import counted
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.reading.source import OpenSource
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.state import Cursor
 from volt.stream.running.taps import Tap, epochs_read
 

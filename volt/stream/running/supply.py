@@ -15,8 +15,8 @@ import weakref
 from collections.abc import Iterator, Sequence
 
 from volt.stream.reading.faults import Policy
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.shares import parts
-from volt.stream.reading.source import OpenSource
 from volt.stream.running.ahead import Blocks, BlocksAhead, LocalBlocks, Pool
 from volt.stream.running.blocks import ComputedBlock, Form
 from volt.stream.running.chunks import Address, most_of, n_chunks

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.shares import Part
-from volt.stream.reading.source import OpenSource
 from volt.stream.running.blocks import ComputedBlock
 from volt.stream.running.chunks import Address, most_of, rows_of
 from volt.stream.running.state import Charge, Cursor

@@ -13,7 +13,7 @@ prints goes to stderr.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
@@ -41,6 +41,7 @@ from volt.stream.transforms.user_file import (
     place_of,
     printing_to_stderr,
 )
+from volt.stream.transforms.user_lines import MadeLines, checked_line, row_of, value_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -114,7 +115,7 @@ class User(ConfiguredTransform):
         def with_rng(one: object) -> object:
             return function(one, rng=next(drawn))
 
-        call, made = with_rng if wants_rng else function, _Made()
+        call, made = with_rng if wants_rng else function, MadeLines()
         with printing_to_stderr():
             while made.n_called < len(lines):
                 try:
@@ -126,7 +127,7 @@ class User(ConfiguredTransform):
         column = made.column(lambda error: self._fault(error, function))
         return _batch_of(batch, column, made.origins, made.bad)
 
-    def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: _Made) -> None:
+    def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: MadeLines) -> None:
         """Call it for line after line until it raises an error. What it returns may change with the next call."""
         fields, whole = (self.takes == kind and not self.append for kind in ("fields", "line"))
         add, add_width, add_origin, join = made.rows.append, made.widths.append, made.origins.append, "\t".join
@@ -137,7 +138,7 @@ class User(ConfiguredTransform):
                 try:
                     add(join(result))
                 except TypeError:
-                    add(_row(result))  # which says what is no string
+                    add(row_of(result))  # which says what is no string
                 add_width(len(result))
                 add_origin(place)
             elif whole and type(result) is str:
@@ -151,14 +152,14 @@ class User(ConfiguredTransform):
     def _made(self, line: str, result: object) -> list[str]:
         """The lines that a result stands for. Raises TypeError if it is none of what the documentation allows."""
         if self.append:
-            return [f"{line}\t{_value(result)}"]
+            return [f"{line}\t{value_of(result)}"]
         if result is None:
             return []
         if self.takes == "line":
-            return [_line(made) for made in (result if isinstance(result, list) else [result])]
+            return [checked_line(made) for made in (result if isinstance(result, list) else [result])]
         if isinstance(result, list) and (not result or isinstance(result[0], list)):
-            return [_row(made) for made in result]
-        return [_row(result)]
+            return [row_of(made) for made in result]
+        return [row_of(result)]
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
         """Let it run over the block. Where it raises, the line that it took last is unfit, with the rows that were
@@ -172,7 +173,7 @@ class User(ConfiguredTransform):
                 first = given.place
                 try:
                     for made in function(given.rest(), **options):
-                        rows.append(_row(made))
+                        rows.append(row_of(made))
                         origins.append(given.last)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
@@ -274,90 +275,3 @@ def _origins_of(batch: Batch, made: pyarrow.RecordBatch, function: str) -> NDArr
     if not np.isin(found, batch.origins).all():
         raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
     return found
-
-
-@dataclass(slots=True)
-class _Made:
-    """What has become of the lines for which a function was called.
-
-    n_called: how many those are
-    rows, origins: the lines that it made, and from which line each
-    widths: how many fields each of them was made of
-    bad: what is wrong with lines
-    """
-
-    n_called: int = 0
-    rows: list[str] = field(default_factory=list)
-    origins: list[int] = field(default_factory=list)
-    widths: list[int] = field(default_factory=list)
-    bad: dict[int, str] = field(default_factory=dict)
-
-    def add(self, rows: list[str]) -> None:
-        """Note lines of the function's last call, which have been looked at."""
-        self.rows += rows
-        self.widths += [row.count("\t") + 1 for row in rows]
-        self.origins += [self.n_called] * len(rows)
-
-    def column(self, fault: Callable[[BaseException], str]) -> Column:
-        """The lines, looked at all at once where they are good. Those that cannot be written are bad."""
-        text = "\n".join([*self.rows, ""])
-        is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
-        if is_cut and (written := encoded(text)) is not None:
-            return Column.cut(written)
-        for place in reversed(range(len(self.rows))):
-            try:
-                _check_row(self.rows[place], self.widths[place])
-            except (ValueError, TypeError) as error:
-                self.bad[self.origins[place]] = fault(error)
-                del self.rows[place], self.origins[place], self.widths[place]
-        return Column.of(self.rows)
-
-
-def encoded(text: str) -> bytes | None:
-    """A text as UTF-8; None where it holds a lone surrogate, which cannot be written.
-
-    >>> encoded("é"), encoded("\\ud800")
-    (b'\\xc3\\xa9', None)
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return None
-
-
-def _check_row(line: str, width: int) -> None:
-    """Raise ValueError unless a line can be written, and has so many fields."""
-    if line.count("\t") != width - 1:
-        raise ValueError(f"returned a field with a tab inside: {line!r}")
-    _line(line)
-
-
-def _row(result: object) -> str:
-    """The line of a list of fields. Raises TypeError or ValueError if it is none."""
-    if not isinstance(result, list | tuple) or not result:
-        raise TypeError(f"returned {result!r}, not a list of strings")
-    try:
-        line = "\t".join(result)
-        if line.count("\t") == len(result) - 1 and "\n" not in line and (line.isascii() or line.encode()):
-            return line
-    except (TypeError, UnicodeEncodeError):
-        pass
-    return "\t".join([_value(value) for value in result])  # one of them says what is wrong
-
-
-def _value(result: object) -> str:
-    """A field. Raises TypeError or ValueError if it is none."""
-    if "\t" in _line(result):
-        raise ValueError(f"returned a field with a tab inside: {result!r}")
-    return str(result)
-
-
-def _line(result: object) -> str:
-    """A line. Raises TypeError or ValueError if it is none."""
-    if not isinstance(result, str):
-        raise TypeError(f"returned {result!r}, not a string")
-    if "\n" in result:
-        raise ValueError(f"returned a line break: {result!r}")
-    if not result.isascii():
-        result.encode()  # a lone surrogate could not be written
-    return result
