@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import StreamError
-from volt.stream.reading import source
+from volt.stream.reading import open_source
 from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower
@@ -41,7 +41,7 @@ def user(folder: Path) -> User:
 @pytest.mark.parametrize("n", [1, 40, 1000])
 def test_any_number_of_lines_at_a_time_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     """How many lines a function's calls share changes no line, whatever the function does with what it returned."""
-    monkeypatch.setattr(source, "CHUNK_LINES", n)
+    monkeypatch.setattr(open_source, "CHUNK_LINES", n)
     with stream(folder, user(folder)) as given, stream(folder) as raw:
         wanted = ["\t".join(line.split("\t")[::-1]) for line in raw if not line.startswith("7\t")]
         assert list(given) == wanted
@@ -54,7 +54,7 @@ def test_a_state_that_counts_other_chunks_is_refused(folder: Path, monkeypatch: 
         with stream(folder, *transforms) as taken:
             next(iter(taken))
             states.append((transforms, taken.state()))
-    monkeypatch.setattr(source, "CHUNK_LINES", 64)
+    monkeypatch.setattr(open_source, "CHUNK_LINES", 64)
     for (transforms, state), fits in zip(states, (True, False), strict=True):
         with stream(folder, *transforms) as other:
             if fits:
