@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
-from volt_cli.console import say
+from volt_cli.console import Phases, say
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 _READ_SIZE = 1 << 16
 _SHOWN = 100  # bytes of what the consumer wrote
+_SKIPPED = 1 << 16  # lines between two looks at how far skipping has come
 
 
 def parsed(told: bytes) -> int | None:
@@ -89,16 +90,25 @@ class Positions:
         self._saved, self._warned = -1, False
         self._prepared: tuple[int, dict[str, Any]] | None = None
 
-    def skip_used(self) -> None:
+    def skip_used(self, *, quiet: bool = False) -> None:
         """Go on behind what the consumer has used, if that is further than the state."""
         used = self._consumer.look()
         if used is not None and used > self._stream.n:
-            self._stream.skip(used - self._stream.n)
+            self._skip_to(used, quiet=quiet)
             if self._stream.n < used:
                 raise StreamError(
                     f"--ack: {used} lines are said to be used, but the stream ends after {self._stream.n}"
                 )
         self.first = self._stream.n
+
+    def _skip_to(self, used: int, *, quiet: bool) -> None:
+        """Pass over lines, which takes as long as to compute them, until so many have gone by or the stream ends."""
+        first = self._stream.n
+        if not quiet:
+            say(f"--ack: skipping from line {first:,} to line {used:,}, which the consumer has used")
+        with Phases(quiet=quiet).phase("skipping", total=used - first, unit="lines") as advance:
+            while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
+                advance(self._stream.n - first)
 
     def save(self, n_left: int) -> None:
         """Write the state, if there is where to. n_left: lines that have left."""
@@ -118,11 +128,15 @@ class Positions:
             self._warned = True
 
     def save_prepared(self) -> None:
-        """Write the state that was taken last, if there is one that is not written."""
-        from volt.stream.running.state_file import save_state
+        """Write the state that was taken last, if there is one that is not written.
+
+        Raises StreamError if another rank of the run writes to the same file.
+        """
+        from volt.stream.running.state_file import check_own, save_state
 
         if self._path is not None and self._prepared is not None:
             at, state = self._prepared
+            check_own(self._path, self._stream.rank, self._stream.world)
             save_state(state, self._path)
             self._saved, self._prepared = at, None
 

@@ -116,7 +116,7 @@ def run(
         )
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         _check_stdout(stdout, stream.files)
-        positions = _restored(stream, consumer, states)
+        positions = _restored(stream, consumer, states, quiet=quiet)
         _say_what_is_held(stream, quiet=quiet)
         _say_what_is_compiled(quiet=quiet)
         running = _Run(
@@ -174,7 +174,7 @@ def _check_stdout(stdout: Hashable, read: Iterable[str | Path]) -> None:
             raise ConfigError(f"stdout: would be written over {shown_path(path)}, which is read; choose another place")
 
 
-def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Positions:
+def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
     """Put the stream where the last run, and its consumer, left off."""
     from volt.stream.running.state_file import load_state
 
@@ -183,7 +183,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions) -> Posit
         stream.restore(load_state(source), accept=(states.accept,) if states.accept else ())
     positions = Positions(stream, consumer, states.state)
     if source is not None or states.resume:
-        positions.skip_used()
+        positions.skip_used(quiet=quiet)
     elif consumer.look():
         raise StreamError(
             f"--ack: {consumer.used} lines are said to be used, but the stream starts; "

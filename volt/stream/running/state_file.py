@@ -68,3 +68,26 @@ def load_state(path: str | Path) -> dict[str, Any]:
     except StreamError as error:
         raise StreamError(f"{place}: {error}") from None
     return stored
+
+
+def check_own(path: str | Path, rank: int, world: int) -> None:
+    """Raise StreamError if a file holds the state of another rank of so many, which a state of this one would replace.
+
+    path: of a file that a state is to be written to; there may be none, or one that holds no state
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    ...     save_state(State(0, {}, {"rank": 1, "world": 2}).to_json(), file.name)
+    ...     check_own(file.name, 1, 2)
+    """
+    if world == 1 or not Path(path).is_file():
+        return
+    try:
+        found = load_state(path)["configuration"]
+    except StreamError:
+        return
+    if found.get("world") == world and found.get("rank", rank) != rank:
+        raise StreamError(
+            f"{shown_path(path)}: holds the state of rank {found['rank']} of {world}, and this is rank {rank}; "
+            "give each rank a file of its own, or remove this one"
+        )
