@@ -146,9 +146,9 @@ def _of_file(path: Path) -> Numbering:
     from volt.formats.registry import format_module, read_vocabulary
 
     if path.is_file() and format_module("sentencepiece").recognises(
-        path, head := read_bytes(path, kind=VocabularyError)
+        path, data := read_bytes(path, kind=VocabularyError)
     ):
-        return _of_model(path, head)
+        return _of_model(path, data)
     return _of_encoder(Encoder(read_vocabulary(path)))
 
 
