@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from configurations import WMT
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
@@ -45,7 +46,9 @@ def test_merge_keys_and_anchors() -> None:
     assert (merged.line(("b", "x")), merged.line(("b", "y"))) == (1, 4)
 
 
-SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), st.text(max_size=8), st.floats(allow_nan=False))
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")  # which YAML 1.1 takes for text
+TEXTS = st.text(max_size=8).filter(lambda text: not NUMBER.fullmatch(text))
+SCALARS = st.one_of(st.integers(), st.booleans(), st.none(), TEXTS, st.floats(allow_nan=False))
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=3),
@@ -54,8 +57,10 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@example([{"\x85": False}, {"\x85": None, "\x86": None}])
+@example(["\x85", "\x85", 0])
 def test_values_are_those_of_safe_load(value: Any) -> None:
-    """What is read is what yaml.safe_load reads (but keys are text, and dates stay text), and all has a line."""
+    """All has a line, and is what yaml.safe_load reads, but keys are text, dates stay text, and 1e3 is a number."""
     import yaml
 
     text = yaml.safe_dump(value, allow_unicode=True)

@@ -12,6 +12,7 @@ refused: `no` is false and text, `010` is 8 and 10, `1:30` is 90 and text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,9 +32,22 @@ _OPEN = ("quoted scalar", "flow sequence", "flow mapping")  # what brackets and 
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but 1e3 is a number, 2026-01-01 is text, and values within values have an end."""
+    """YAML's safe loader, but 1e3 is a number, 2026-01-01 is text, and values within values have an end.
+
+    Lines end at "\\n", as editors count them; YAML 1.1 also ends them at U+0085, U+2028 and U+2029.
+    """
 
     depth = 0
+
+    def __init__(self, text: str) -> None:
+        self._line_ends = [place for place, sign in enumerate(text) if sign == "\n"]
+        super().__init__(text)
+
+    def get_mark(self) -> yaml.Mark:
+        """Where the reader stands."""
+        mark: yaml.Mark = super().get_mark()
+        mark.line = bisect_left(self._line_ends, mark.index)
+        return mark
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """The next node. Raises yaml.MarkedYAMLError, with its line, if it lies too deep."""
