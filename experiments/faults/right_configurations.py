@@ -79,7 +79,7 @@ sources:
           max: 3  # number 1
           unit: words  # word words|characters|bytes
       - lower:
-          if_cased: 1  # whole 1 null
+          if_cased: 1  # whole 1 65536 null
       - tag:
           text: "[BT]"  # text
           position: start  # word start|end
