@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,10 +40,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
     """
+    _let_children_hear()
     settings.register_profile("untimed", parent=settings(), deadline=None)
     settings.load_profile("untimed")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         config.addinivalue_line("filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning")
+
+
+def _let_children_hear() -> None:
+    """Processes that tests start obey SIGINT and SIGHUP, even if this run ignores them, as behind `nohup … &`.
+
+    A signal that is ignored stays so in a new program; one that is handled here has its usual meaning there.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
@@ -61,8 +61,7 @@ def translate_input(
     Each line of text gives one line, as `volt stream run --split valid --task NAME` gives it in field 1. A line that a
     step refuses is an error, with its number and the name of the step.
     """
-    translation = _opened(config, task, [out], files, settings, trust=trust)
-    with open_output(out) as file, _without_skip():
+    with _opened(config, task, out, files, settings, trust=trust) as (translation, file):
         write_each(file, translation.input_blocks(text_blocks(files, **reading.reading(out))))
 
 
@@ -80,31 +79,26 @@ def translate_output(
     Each line gives one line. Pieces that the task's vocabulary lacks are taken as they are spelled. An id that it lacks
     is an error, with the number of the line.
     """
-    translation = _opened(config, task, [out], files, settings, trust=trust)
-    with open_output(out) as file, _without_skip():
+    with _opened(config, task, out, files, settings, trust=trust) as (translation, file):
         write_each(file, translation.output_blocks(text_blocks(files, **reading.reading(out))))
 
 
+@contextmanager
 def _opened(
-    config: Path, task: str, outputs: list[Path], files: list[str] | None, settings: list[str] | None, *, trust: bool
-) -> Translation:
-    """The task, when it is seen that nothing is written over what is read."""
+    config: Path, task: str, out: Path, files: list[str] | None, settings: list[str] | None, *, trust: bool
+) -> Iterator[tuple[Translation, BinaryIO]]:
+    """The task and the file to write, when it is seen that nothing is written over what is read."""
     with loading():
         from volt.files.paths import expand
         from volt.stream.running.translating import Translation
 
-        check_places(outputs, [config, *expand(files or ["-"])])
+        check_places([out], [config, *expand(files or ["-"])])
         prepare_kernels(Phases(quiet=True), "stream")
         with told_to_trust():
             translation = Translation(config, task, values=values_of(settings), user_code=trust)
-    check_places(outputs, translation.files)
-    return translation
-
-
-@contextmanager
-def _without_skip() -> Iterator[None]:
-    """Leave out of errors what these commands cannot do."""
+    check_places([out], translation.files)
     try:
-        yield
-    except CorpusError as error:
+        with open_output(out) as file:
+            yield translation, file
+    except CorpusError as error:  # whose remedy names what these commands cannot do
         raise CorpusError(str(error).replace(" or 'skip'", "")) from None

@@ -279,7 +279,6 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job's children ignore it
     )
     assert process.stdin is not None
     process.stdin.write(TEXT.encode() * 2_000)  # more than a pipe holds: returns when the search is reading

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from indexed_ids import packed, unpacked
+from texts_to_encode import LINES, write_texts
 
 from volt.encode import binarize as binarizing
 from volt.encode.binarize import Frame, binarize, binarize_each
@@ -24,16 +24,12 @@ TOKENS = ("l", "o", "w", "w</w>", "low</w>", "lo", "e")
 ENCODER = Encoder(
     Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS, special=SpecialTokens(user=("<2de>",)))
 )
-LINES = ["low lower", "", "lowlow  low", "é"] * 50
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     """Three files: plain, empty, and compressed without a last line end."""
-    (tmp_path / "a.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    (tmp_path / "b.txt").write_bytes(b"")
-    (tmp_path / "c.txt.gz").write_bytes(gzip.compress("\n".join(LINES[:3]).encode()))
-    return [str(tmp_path / name) for name in ("a.txt", "b.txt", "c.txt.gz")]
+    return write_texts(tmp_path)
 
 
 def _ids(lines: list[str]) -> list[list[int]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from texts_to_encode import LINES, write_texts
 
 from volt.encode.encoder import Encoder
 from volt.encode.files import Job, Outcome, encode_each, encode_one, encode_stream
@@ -19,16 +20,12 @@ from volt.vocabulary import Vocabulary
 ENCODER = Encoder(
     Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w", "w</w>", "low</w>", "lo", "e"))
 )
-LINES = ["low lower", "", "lowlow  low", "é"] * 50
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     """Three files: plain, empty, and compressed without a last line end."""
-    (tmp_path / "a.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    (tmp_path / "b.txt").write_bytes(b"")
-    (tmp_path / "c.txt.gz").write_bytes(gzip.compress("\n".join(LINES[:3]).encode()))
-    return [str(tmp_path / name) for name in ("a.txt", "b.txt", "c.txt.gz")]
+    return write_texts(tmp_path)
 
 
 def _made(encoder: Encoder, files: list[str], out: Path, **options: object) -> list[Outcome]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from streams import write_lines
@@ -12,7 +10,7 @@ from streams import write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.config.build import load_config, parse_config
 from volt.stream.running.stream import Stream
-from volt.stream.tasks.task import Task
+from volt.stream.tasks.sharding import shard
 
 HEAD = """\
 schedule:
@@ -141,30 +139,26 @@ def test_a_fault_elsewhere_makes_no_others() -> None:
     assert [line.split(":")[1] for line in str(error.value).split("\n")] == ["1", "10"]
 
 
-def test_shards_are_read_where_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_are_read_where_a_folder_is_named(tmp_path: Path) -> None:
     """A task reads its shards, or those that it shares, and not its inputs; what is wrong with them has a line."""
-
-    def read_manifest(folder: Path, task: Task) -> SimpleNamespace:
-        if task.name == "auto":
-            raise StreamError(f"{folder}: has no shards of auto; run volt shard s.yaml")
-        told = [str(folder / f"{task.name}.{number}.{side}") for number in range(2) for side in task.sides]
-        return SimpleNamespace(sides=task.sides, paths=tuple(told))
-
-    monkeypatch.setitem(sys.modules, "volt.stream.tasks.shard_folder", SimpleNamespace(read_manifest=read_manifest))
-    text = HEAD + "  again: {type: para, share_inputs: de_en}\nshards: made\n"
+    write_lines(tmp_path / "a.de", ["eins", "zwei", "drei"])
+    write_lines(tmp_path / "a.en", ["one", "two", "three"])
+    text = HEAD + "    n_shards: 2\n  again: {type: para, share_inputs: de_en}\nshards: made\n"
     (tmp_path / "s.yaml").write_text(text)
-    told, made = load_config(tmp_path / "s.yaml"), tmp_path / "made"
-    shards = tuple(f"{made}/de_en.{number}.{side}" for number in range(2) for side in ("src", "tgt"))
+    made = tmp_path / "made"
+    told = load_config(tmp_path / "s.yaml", use_shards=False)
+    [manifest] = shard(told.tasks, made, lines=3)
+    for side in ("de", "en"):
+        (tmp_path / f"a.{side}").unlink()
+    told = load_config(tmp_path / "s.yaml")
     assert [(source.name, source.names, source.paths) for source in told.sources] == [
-        (name, ("src", "tgt"), shards) for name in ("de_en", "again")
+        (name, ("src", "tgt"), manifest.paths) for name in ("de_en", "again")
     ]
-    assert told.shards == made
+    assert (told.shards, len(manifest.paths)) == (made, 4)
     with pytest.raises(ConfigError, match=r"a.de: no such file"):
         load_config(tmp_path / "s.yaml", use_shards=False)
-    (tmp_path / "s.yaml").write_text(text.replace("shards:", MONO + "shards:"))
-    with pytest.raises(
-        ConfigError, match=r"s.yaml:9: tasks.auto: .*made: has no shards of auto; run volt shard s.yaml"
-    ):
+    (tmp_path / "s.yaml").write_text(text.replace("shards: made", f"{MONO}shards: made"))
+    with pytest.raises(ConfigError, match=r"s.yaml:10: tasks.auto: .*no shards of task 'auto'; make them: volt"):
         load_config(tmp_path / "s.yaml")
 
 

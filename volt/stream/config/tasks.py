@@ -22,6 +22,7 @@ from volt.stream.config.task_weights import TaskWeights
 from volt.stream.config.yaml import Place
 from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source import Source
+from volt.stream.tasks.shard_folder import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Task
 
 if TYPE_CHECKING:
@@ -150,15 +151,15 @@ class Tasks:
 
     def _reading(self, owner: Task, source: Source) -> Source | None:
         """The source of a task, with its paths. owner: the task whose inputs, and shards, it reads."""
-        sides, paths = owner.sides, tuple(path for one in owner.inputs for path in one.paths)
         if self.shards is not None and self.maker.check_files:
             try:
-                sides, paths = _shards(self.shards, owner)
+                manifest = read_manifest(self.shards, owner)
             except VoltError as error:
                 self.maker.notes.add(("tasks", source.name), error)
                 return None
-        names = sides if len(sides) > 1 else ()
-        return replace(source, paths=paths, names=names) if paths else None
+            return replace(source, paths=manifest.paths, names=manifest.names)
+        paths = tuple(path for one in owner.inputs for path in one.paths)
+        return replace(source, paths=paths, names=owner.names) if paths else None
 
 
 def _task(name: str, told: TaskOptions, inputs: tuple[Input, ...], source: Source) -> Task:
@@ -167,14 +168,6 @@ def _task(name: str, told: TaskOptions, inputs: tuple[Input, ...], source: Sourc
         src_lang=told.src_lang, tgt_lang=told.tgt_lang, extra_prefix=told.extra_prefix, n_shards=told.n_shards,
         shares=told.share_inputs,
     )  # fmt: skip
-
-
-def _shards(folder: Path, task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sides and the files of a task's shards. Raises VoltError if they are missing, or not of its inputs."""
-    from volt.stream.tasks.shard_folder import read_manifest  # type: ignore[import-not-found, unused-ignore]
-
-    manifest = read_manifest(folder, task)
-    return manifest.sides, manifest.paths
 
 
 def defaults_of(told: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown_pat
 from volt.files.atomic import write_atomic
 from volt.stream.reading.shard import stamp_of
 from volt.stream.tasks.input_files import InputFile, ReadInput, expanded, look_at, paths_by_side
-from volt.stream.tasks.task import Task
+from volt.stream.tasks.task import Task, names_of
 
 VERSION = 1
 MANIFEST = "manifest.json"
@@ -96,7 +96,12 @@ class Manifest:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the fields, as a `Source` of pairs takes them; () where there is one side."""
-        return self.sides if len(self.sides) > 1 else ()
+        return names_of(self.sides)
+
+    @property
+    def files(self) -> tuple[WrittenFile, ...]:
+        """All files that it tells of, those of the shards first."""
+        return (*(file for shard in self.shards for file in shard.files), *self.words)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -282,7 +287,7 @@ def is_whole(folder: Path, file: WrittenFile) -> bool:
 
 def _damage(manifest: Manifest) -> str:
     """What is wrong with the files of a folder, as far as their sizes tell; empty if nothing is."""
-    for file in (*(file for shard in manifest.shards for file in shard.files), *manifest.words):
+    for file in manifest.files:
         try:
             size = os.stat(manifest.folder / file.name).st_size
         except OSError:

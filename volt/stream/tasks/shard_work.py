@@ -114,8 +114,7 @@ class Work:
         found = stored_manifest(self.folder)
         if found is None or Planned(found.task, found.layout, found.inputs).signature != plan.signature:
             return None
-        files = (*(file for shard in found.shards for file in shard.files), *found.words)
-        if not all(is_whole(self.folder, file) for file in files):
+        if not all(is_whole(self.folder, file) for file in found.files):
             return None
         return self.finish(replace(found, inputs=plan.inputs))
 
@@ -184,7 +183,7 @@ class Work:
 
 
 def _names_of(manifest: Manifest) -> set[str]:
-    return {file.name for file in (*(file for shard in manifest.shards for file in shard.files), *manifest.words)}
+    return {file.name for file in manifest.files}
 
 
 def _remove_all_but(names: set[str], folder: Path) -> None:

@@ -68,3 +68,17 @@ class Task:
     def sides(self) -> tuple[str, ...]:
         """The names of its files' sides."""
         return SIDES[self.kind]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, as a `Source` of pairs takes them; () where there is one side."""
+        return names_of(self.sides)
+
+
+def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the fields of lines with these sides; lines with one side have no named fields.
+
+    >>> names_of(("src", "tgt")), names_of(("mono",))
+    (('src', 'tgt'), ())
+    """
+    return sides if len(sides) > 1 else ()

@@ -64,10 +64,11 @@ def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> fr
     >>> sorted(long_pieces(["▁a", "bc", "d</w>", "▁ef", "<0x0A>"], ["<0x0A>"]))
     ['bc', '▁ef']
     """
-    return frozenset(piece for piece in pieces if len(_bare(piece)) > 1 and piece not in characters)
+    return frozenset(piece for piece in pieces if len(_unmarked(piece)) > 1 and piece not in characters)
 
 
-def _bare(piece: str) -> str:
+def _unmarked(piece: str) -> str:
+    """A piece without markers, wherever they stand."""
     return piece.replace(PREFIX, "").removesuffix(SUFFIX)
 
 

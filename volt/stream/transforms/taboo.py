@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
@@ -53,10 +52,7 @@ class MorfessorEmTaboo(Segmenting):
         return disjoint
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        batch, _ = with_fields(batch, (SOURCE,))
-        found = known(types.find(batch.column(SOURCE)), self.model)
-        drawn = found.drawn(chance.words(batch.origins))
-        return batch.with_columns({side: found.written(drawn, side=side) for side in (SOURCE, TARGET)})
+        return _both_of_one(types, self.model, batch, chance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +65,11 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
     name: ClassVar[str] = "morfessor_em_taboo_reordered"
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        batch, sides = with_fields(batch, None)
-        words = chance.words(batch.origins)
-        return batch.with_columns({side: self._side(types, batch.column(side), words, side) for side in sides})
-
-    def _side(self, types: WordTypes, column: Column, words: NDArray[np.uint64], side: int) -> Column:
-        found = known(types.find(column), self.model)
-        made = found.written(found.drawn(words, by_type=True), side=side)
-        return Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
+        return _each_of_its_own(types, self.model, batch, chance)
 
 
 @dataclass(frozen=True, slots=True)
-class Taboo(MorfessorEmTabooReordered):
+class Taboo(MorfessorEmTaboo):
     """Do what `morfessor_em_taboo` does, with any segmenter, or what `morfessor_em_taboo_reordered` does."""
 
     name: ClassVar[str] = "taboo"
@@ -115,11 +104,32 @@ class Taboo(MorfessorEmTabooReordered):
         return marked(files.load(self.model, readers[self.segmenter]), self.marks)
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        kind = MorfessorEmTabooReordered if self.reordered else MorfessorEmTaboo
-        return kind._segmented(self, types, batch, chance)
+        cut = _each_of_its_own if self.reordered else _both_of_one
+        return cut(types, self.model, batch, chance)
 
     def undone(self) -> Transform:
         """What decodes both sides as the segmenter's file has it."""
         if self.segmenter == "vocabulary":
             return Decode(self.model, None)
         return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()
+
+
+def _both_of_one(types: WordTypes, model: Path, batch: Batch, chance: Chance) -> Batch:
+    """Source and target, both of the words of field 1. Raises LineFault for words that the model lacks."""
+    batch, _ = with_fields(batch, (SOURCE,))
+    found = known(types.find(batch.column(SOURCE)), model)
+    drawn = found.drawn(chance.words(batch.origins))
+    return batch.with_columns({side: found.written(drawn, side=side) for side in (SOURCE, TARGET)})
+
+
+def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, chance: Chance) -> Batch:
+    """Source and target, each of its own words; a word type of a line is drawn once for both."""
+    batch, sides = with_fields(batch, None)
+    words = chance.words(batch.origins)
+
+    def cut(column: Column, side: int) -> Column:
+        found = known(types.find(column), model)
+        made = found.written(found.drawn(words, by_type=True), side=side)
+        return Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
+
+    return batch.with_columns({side: cut(batch.column(side), side) for side in sides})
