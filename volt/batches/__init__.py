@@ -44,13 +44,18 @@ if TYPE_CHECKING:
     from volt.batches.collating import to_torch as to_torch
     from volt.batches.dealing import Dealt as Dealt
     from volt.batches.dealing import deal as deal
+    from volt.batches.layout import Layout as Layout
     from volt.batches.numbering import Numbering as Numbering
     from volt.batches.packing import Pack as Pack
     from volt.batches.packing import Packs as Packs
     from volt.batches.packing import pack as pack
+    from volt.batches.rules import ByPacks as ByPacks
+    from volt.batches.rules import ByTokens as ByTokens
     from volt.batches.samples import SampleFormat as SampleFormat
     from volt.batches.samples import Samples as Samples
     from volt.batches.samples import joined_samples as joined_samples
+    from volt.batches.steps import Steps as Steps
+    from volt.batches.steps import Totals as Totals
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -59,7 +64,10 @@ __getattr__, __dir__, __all__ = lazy(
         "packing": ("Pack", "Packs", "pack"),
         "by_tokens": ("TokenBatches", "padding_share", "token_batches"),
         "collating": ("collate", "collate_packed", "to_torch"),
+        "layout": ("Layout",),
         "numbering": ("Numbering",),
+        "rules": ("ByPacks", "ByTokens"),
         "samples": ("SampleFormat", "Samples", "joined_samples"),
+        "steps": ("Steps", "Totals"),
     },
 )

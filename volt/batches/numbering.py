@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError, quoted
+from volt.stream.running.differences import fingerprint
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Numbering:
 
     pieces: the token of each id.
     unk, bos, eos, pad: the ids of the tokens with a role; None where there is none.
+    fingerprint: of all that ids depend on
     encode: a column of text → one of ids; None for a list of tokens, which cuts no text.
     """
 
@@ -44,6 +46,7 @@ class Numbering:
     bos: int | None
     eos: int | None
     pad: int | None
+    fingerprint: str
     encode: Callable[[Column], Column] | None = None
 
     def __repr__(self) -> str:
@@ -111,16 +114,17 @@ def numbering_of(given: Any, name: str) -> Numbering:
 
 
 def _numbering(
-    pieces: tuple[str, ...], roles: list[int | None], encode: Callable[[Column], Column] | None = None
+    pieces: tuple[str, ...], roles: list[int | None], of: str, encode: Callable[[Column], Column] | None = None
 ) -> Numbering:
+    """of: what the pieces are those of, as a fingerprint"""
     unk, bos, eos, pad = roles
-    return Numbering(pieces, unk, bos, eos, pad, encode)
+    return Numbering(pieces, unk, bos, eos, pad, of, encode)
 
 
 def _of_encoder(encoder: Encoder) -> Numbering:
     vocabulary = encoder.vocabulary
     roles = [vocabulary.id_of(getattr(vocabulary.special, role)) for role in _ROLES]
-    return _numbering(vocabulary.pieces, roles, partial(_encoded, encoder))
+    return _numbering(vocabulary.pieces, roles, vocabulary.fingerprint, partial(_encoded, encoder))
 
 
 def _encoded(encoder: Encoder, column: Column) -> Column:
@@ -136,7 +140,7 @@ def _of_list(tokens: list[str], name: str) -> Numbering:
         if first.setdefault(token, number) != number:
             found = f"token {quoted(token)} of the vocabulary of {name} is given twice"
             raise ConfigError(f"{found}, at {first[token]} and {number}; remove one")
-    return _numbering(tuple(tokens), [first.get(token) for token in _ROLES.values()])
+    return _numbering(tuple(tokens), [first.get(token) for token in _ROLES.values()], fingerprint(tokens))
 
 
 def _of_file(path: Path) -> Numbering:
@@ -161,7 +165,10 @@ def _of_model(path: Path, data: bytes) -> Numbering:
     transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
     pieces = tuple(map(processor.id_to_piece, range(processor.get_piece_size())))
     roles = [getattr(processor, f"{role}_id")() for role in _ROLES]
-    return _numbering(pieces, [None if number < 0 else number for number in roles], partial(_transformed, transform))
+    of = fingerprint(transform.signature())
+    return _numbering(
+        pieces, [None if number < 0 else number for number in roles], of, partial(_transformed, transform)
+    )
 
 
 def _transformed(transform: Transform, column: Column) -> Column:

@@ -97,9 +97,9 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
     >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
-    ahead = _next_in_thread(items)
+    ahead = next_in_thread(items)
     while (item := patiently(ahead)) is not None:
-        ahead = _next_in_thread(items)
+        ahead = next_in_thread(items)
         yield item
 
 
@@ -119,8 +119,14 @@ def patiently(future: Future[T]) -> T:
                 raise
 
 
-def _next_in_thread(items: Iterator[T]) -> Future[T | None]:
-    """A daemon thread for each item: one that waits for stdin must not keep an interrupted program alive."""
+def next_in_thread(items: Iterator[T]) -> Future[T | None]:
+    """The next item, None at the end, computed in a thread of its own.
+
+    It is a daemon: one that waits for stdin must not keep an interrupted program alive.
+
+    >>> next_in_thread(iter("abc")).result()
+    'a'
+    """
     future: Future[T | None] = Future()
 
     def work() -> None:

@@ -1,0 +1,213 @@
+"""How the samples of a window become steps: `ByTokens`, batches of so many tokens, or `ByPacks`, rows of fixed length.
+
+A step is what all ranks do at once: each has one batch of it. A rule is a pure function: lengths, the number of ranks,
+the seed and the window's number → `Planned`.
+
+>>> planned = ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2)
+>>> planned.n_steps, [planned.batches[rank].tolist() for rank in range(2)]
+(1, [[2, 3], [0, 1]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from volt import arguments
+from volt.batches.by_tokens import TokenBatches, token_batches
+from volt.batches.collating import collate, collate_packed
+from volt.batches.lengths import Longs
+from volt.batches.packing import Packs, pack
+from volt.batches.samples import Samples
+from volt.errors import ConfigError
+
+_MOST = 1 << 53  # tokens of a batch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """The steps of a window.
+
+    batches: batch s · world + r is that of rank r in step s; what is in a batch are rows, or packs
+    packs: what is in the packs; None where batches hold rows
+    left: int64, rows that are left for the next window, in order
+    unused: int64, rows that are too long, and rows that are too short
+    """
+
+    batches: TokenBatches
+    packs: Packs | None
+    left: Longs
+    unused: tuple[Longs, Longs]
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are."""
+        return len(self.batches) // self.batches.world
+
+    def given(self, n_steps: int) -> Longs:
+        """The rows of all ranks in the first so many steps."""
+        n = n_steps * self.batches.world
+        placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
+        if self.packs is None:
+            return placed
+        is_placed = np.zeros(len(self.packs), bool)
+        is_placed[placed] = True
+        rows: Longs = self.packs.segments.rows[np.repeat(is_placed, np.diff(self.packs.ends, prepend=0))]
+        return rows
+
+    def rest(self, n_steps: int) -> Longs:
+        """The rows that have not been given after so many steps, and have not been refused; in order."""
+        wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.given(self.n_steps)), bool)
+        wanted[self.left] = wanted[self.given(self.n_steps)] = True
+        wanted[self.given(n_steps)] = False
+        return np.flatnonzero(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ByTokens:
+    """Batches in which rows times the longest side are at most `max_tokens`: the options of `token_batches`.
+
+    >>> ByTokens(max_tokens=4096).multiple
+    8
+    """
+
+    name: ClassVar[str] = "tokens"
+    max_tokens: int
+    max_sentences: int | None = None
+    multiple: int = 8
+    sort: Literal["length", "sides"] = "length"
+    noise: float = 0.0
+    max_length: int | None = None
+    min_length: int = 1
+    on_long: Literal["raise", "report"] = "raise"
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        arguments.choice(self.on_long, "on_long", ("raise", "report"))
+        token_batches([], **self._options)  # which checks them
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {**asdict(self), "on_long": "report"}
+
+    def prepared(self, samples: Samples) -> Samples:
+        """Samples as they are."""
+        return samples
+
+    def planned(
+        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True
+    ) -> Planned:
+        """The steps of a window.
+
+        world: how many ranks there are
+        n_old: how many of the samples, the first, have been left by earlier windows
+        is_last: whether no window follows. Where one does, and there are several ranks, a step is left for it, so that
+            the last window has rows for all of them.
+        """
+        batches = token_batches(samples.lengths, world=world, seed=seed, window=window, **self._options)
+        unused = batches.too_long, batches.too_short
+        if is_last or world == 1 or len(batches) <= world:
+            return Planned(batches, None, batches.left, unused)
+        kept = _first_steps(batches, len(batches) // world - 1)
+        return Planned(kept, None, np.sort(np.concatenate([batches.left, batches.order[len(kept.order) :]])), unused)
+
+    @property
+    def limit(self) -> tuple[str, int]:
+        """The name, and the value, of what bounds the length of a sample."""
+        if self.max_length is not None and self.max_length < self.max_tokens:
+            return "max_length", self.max_length
+        return "max_tokens", self.max_tokens
+
+    def arrays(self, planned: Planned, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a batch. layout: options of `collate`"""
+        return collate(samples, planned.batches[number], **layout)
+
+
+@dataclass(frozen=True, slots=True)
+class ByPacks:
+    """Batches of `rows` rows, each `length` ids long and filled with whole samples, for language models.
+
+    on_long: what becomes of a sample with more ids than a row: "raise" refuses it by name, "report" leaves it out, and
+        "split" cuts it after every `length` ids
+    shuffle: False leaves packs in the order in which they were begun
+
+    >>> ByPacks(length=1024, rows=8).on_long
+    'raise'
+    """
+
+    name: ClassVar[str] = "packs"
+    length: int
+    rows: int
+    on_long: Literal["raise", "report", "split"] = "raise"
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        pack([], self.length, on_long=self.on_long)  # which checks both
+        if arguments.whole(self.rows, "rows", low=1) * self.length > _MOST:
+            raise ConfigError(f"rows={self.rows} of length={self.length} are more than {_MOST:,} tokens; give fewer")
+
+    def prepared(self, samples: Samples) -> Samples:
+        """Samples that are cut, if they are to be."""
+        return samples
+
+    def planned(
+        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True
+    ) -> Planned:
+        """The steps of a window: those of `ByTokens.planned`.
+
+        Where a window follows, only whole steps are made; what fills a row least is left for it.
+        """
+        packs = pack(
+            samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
+        )
+        chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
+        batches = token_batches(
+            np.full(len(chosen), self.length), max_tokens=self.rows * self.length, multiple=1, world=world,
+            shuffle=False,
+        )  # fmt: skip
+        made = _renumbered(batches, chosen)
+        planned = Planned(made, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
+        used = np.zeros(len(samples), bool)
+        used[planned.given(planned.n_steps)] = used[packs.too_long] = used[packs.empty] = True
+        return Planned(made, packs, np.flatnonzero(~used), planned.unused)
+
+    def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
+        """The packs of whole steps, at least one being left out: those with rows that waited, then the fullest."""
+        n = max(0, len(packs) - 1) // (self.rows * world) * self.rows * world
+        starts = packs.ends - np.diff(packs.ends, prepend=0)
+        if not n:
+            return np.arange(len(packs) if len(packs) >= world else 0)
+        filled = np.add.reduceat(packs.segments.sizes, starts)
+        has_old = np.minimum.reduceat(packs.segments.rows, starts) < n_old
+        return np.sort(np.lexsort((-filled, ~has_old))[:n])
+
+    @property
+    def limit(self) -> tuple[str, int]:
+        """The name, and the value, of what bounds the length of a sample."""
+        return "length", self.length
+
+    def arrays(self, planned: Planned, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a batch. layout: options of `collate_packed`"""
+        assert planned.packs is not None
+        packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
+        return collate_packed(samples, packs, length=self.length, **layout)
+
+
+def _first_steps(batches: TokenBatches, n_steps: int) -> TokenBatches:
+    """The batches of the first so many steps."""
+    n, world = n_steps * batches.world, batches.world
+    order = batches.order[: int(batches.ends[n - 1]) if n else 0]
+    return TokenBatches(
+        order, batches.ends[:n], batches.longest[:n], batches.too_long, batches.too_short, batches.left, world
+    )
+
+
+def _renumbered(batches: TokenBatches, numbers: Longs) -> TokenBatches:
+    """The same with other numbers for what is in them."""
+    return TokenBatches(
+        numbers[batches.order], batches.ends, batches.longest, batches.too_long, batches.too_short,
+        numbers[batches.left], batches.world,
+    )  # fmt: skip

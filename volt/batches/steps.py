@@ -1,0 +1,350 @@
+"""`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
+
+Lines are read a window at a time, become samples, and are put into steps by a rule. Every rank reads the same lines and
+makes the same steps, of which it takes its own batch: so all have as many, of like cost, without a word between them,
+and a state is the same for all.
+
+>>> import tempfile
+>>> from volt.stream.reading.source import Source
+>>> tokens = ["<pad>", "</s>", "<unk>", "low", "new"]
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"low\\tnew new\\n" * 3 + b"low low low\\tnew\\n") and file.flush()
+...     stream = Stream([Source("pairs", (file.name,), epochs=1)], seed=1)
+...     with Steps(stream, SampleFormat({"src": tokens, "tgt": tokens}), ByTokens(max_tokens=8)) as steps:
+...         sorted((step["nsentences"], step["ntokens"]) for step in steps)
+[(2, 5), (2, 6)]
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from volt import arguments
+from volt.batches.layout import Layout
+from volt.batches.rules import ByPacks, ByTokens
+from volt.batches.samples import SampleFormat
+from volt.batches.steps_state import StepsState
+from volt.batches.windows import Size, Stretch, Window, Windows
+from volt.display import counted
+from volt.errors import ConfigError, StreamError, VoltError
+from volt.files.threads import next_in_thread, patiently
+from volt.stream.running.differences import differences
+from volt.stream.running.ranks import check_rank
+from volt.stream.running.state_values import refusal
+from volt.stream.running.stream import Stream
+
+WINDOW = 1 << 14
+_RECALLED = 16  # windows that `state(at=…)` can go back
+_FRUITLESS = 64  # windows in a row without a step
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a rank has been given since it was opened or restored.
+
+    n_steps, n_samples: how many steps, and samples in its batches
+    n_tokens: ids, of all fields
+    n_laid_out: ids and padding
+    seconds: how long its trainer has waited for them
+    n_too_long, n_too_short: samples, of all ranks, that are in no batch
+    first_too_long: where the line of the first that is too long is
+    n_left: samples at the end of the stream that are too few for a batch for each rank
+
+    >>> Totals(n_tokens=75, n_laid_out=100).padding_share
+    0.25
+    """
+
+    n_steps: int = 0
+    n_samples: int = 0
+    n_tokens: int = 0
+    n_laid_out: int = 0
+    seconds: float = 0.0
+    n_too_long: int = 0
+    n_too_short: int = 0
+    first_too_long: str = ""
+    n_left: int = 0
+
+    @property
+    def padding_share(self) -> float:
+        """The share of padding in what was laid out; 0.0 before the first step."""
+        return 1 - self.n_tokens / self.n_laid_out if self.n_laid_out else 0.0
+
+
+class Steps:
+    """An iterable of steps; each iterator goes on where the last one stopped.
+
+    stream: of lines, which the steps own from now on
+    samples: how lines become samples of two fields, source and target, or of one, for a language model
+    batches: the rule: `ByTokens` or `ByPacks`
+    window: how many lines are read for the steps of a window; or "epoch", for those of an epoch of the stream
+    layout: of the arrays
+    rank, world: which batch of each step is given, out of so many. The stream is then one of all lines. Where each rank
+        has a stream of its own lines, world is 1, and ranks need not have equally many steps.
+    ahead: whether a thread makes the next window while this one is in use
+
+    A step is what `collate` or `collate_packed` gives. Its `id` is the number of each line in the stream.
+    Raises ConfigError if options are out of range or do not fit together.
+    """
+
+    def __init__(
+        self, stream: Stream, samples: SampleFormat, batches: ByTokens | ByPacks, *, window: Size = WINDOW,
+        layout: Layout | None = None, rank: int = 0, world: int = 1, ahead: bool = True,
+    ) -> None:  # fmt: skip
+        self.stream = arguments.instance(stream, Stream, "stream")
+        self.format = arguments.instance(samples, SampleFormat, "samples")
+        self.rule = _rule(batches)
+        self.rank, self.world = check_rank(rank, world)
+        self._layout = (layout or Layout()).of(samples, packed=isinstance(batches, ByPacks))
+        self._check(window)
+        self._windows = Windows(stream, samples, batches, size=window, world=self.world)
+        self._window: Window | None = None
+        self._given, self._before = 0, 0  # steps of the window, and of those before it
+        self._first = 0  # the number of the first window that is made
+        self._next: Future[Window | None] | None = None
+        self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
+        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), self.configuration)
+        self._recall = deque[StepsState]([self._start], maxlen=_RECALLED)
+        self.totals = Totals()
+
+    def _check(self, window: Size) -> None:
+        if self.world > 1 and self.stream.world > 1:
+            found = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
+            raise ConfigError(f"{found}; give Steps a stream of all lines, or world=1")
+        if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
+            raise ConfigError(f"samples of {', '.join(names)} are not packed, only those of one field; give ByTokens")
+        if window == "epoch":
+            if len(self.stream.sources) > 1:
+                raise ConfigError("window is 'epoch', but a stream of several sources has none; give a number of lines")
+        else:
+            arguments.whole(window, "window", low=1, high=1 << 31)
+        self._size: Size = window
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """Fingerprints and options, by name, of all that steps depend on beside the stream."""
+        fields = {
+            f"field {place} ({name})": {
+                "vocabulary": numbering.fingerprint,
+                "prefix": [*self.format.prefix.get(name, ())],
+            }
+            for place, (name, numbering) in enumerate(self.format.vocabularies.items(), start=1)
+        }
+        own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
+        samples = {name: getattr(self.format, name) for name in own}
+        return {"fields": fields, "samples": samples, self.rule.name: asdict(self.rule), "window": self._size}
+
+    def __repr__(self) -> str:
+        rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
+        return f"<Steps of {self.stream!r}{rank}, {counted(self.n, 'step')} given>"
+
+    @property
+    def n(self) -> int:
+        """Steps given so far, over all runs."""
+        return self._before + self._given
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The arrays of each step. A step counts as given when it is handed out."""
+        while True:
+            with self._lock:
+                started = time.monotonic()
+                if (window := self._to_next_step()) is None:
+                    return
+                arrays = self._arrays(window)
+                self._given += 1
+                self._count(arrays, time.monotonic() - started)
+            yield arrays
+
+    def skip(self, n: int) -> int:
+        """Pass over steps; how many there were before the end. n: how many, 0 or more"""
+        left = n = arguments.whole(n, "n", low=0)
+        with self._lock:
+            while left and (window := self._to_next_step()) is not None:
+                passed = min(left, window.planned.n_steps - self._given)
+                self._given, left = self._given + passed, left - passed
+        return n - left
+
+    def state(self, *, at: int | None = None) -> dict[str, Any]:
+        """Where the steps stand, as JSON values: the same for all ranks that have been given as many.
+
+        at: an earlier step n, for a trainer that has used no more; the last windows are remembered. By default the step
+            after the last that was given.
+
+        Raises StreamError if `at` is ahead, or too long ago.
+        """
+        with self._lock:
+            at = self.n if at is None else arguments.whole(at, "at", low=0)
+            if at > self.n:
+                raise StreamError(f"step {at:,} is ahead of the {self.n:,} given; ask for an earlier one")
+            for state in reversed(self._recall):
+                if state.n - state.steps <= at:
+                    return replace(state, n=at, steps=at - (state.n - state.steps)).to_json()
+        raise StreamError(f"step {at:,} is too long ago; ask for one of the last {_RECALLED} windows")
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken, whatever the rank, the number of ranks and of workers then and now.
+
+        state: what `state` gave, here or in another process
+
+        Where there are as many ranks, the steps are those that would have come; else what is left of the window is put
+        into other steps. Raises StreamError if it is no state, or of steps or a stream that differ; what differs is
+        named.
+        """
+        told = StepsState.from_json(state)
+        if found := differences(told.configuration, self._start.configuration):
+            raise StreamError(f"the state belongs to other steps: {'; '.join(found)}; restore it there, or start anew")
+        with self._lock:
+            self._drop()
+            before = self.state()
+            try:
+                self._stand_at(told)
+            except VoltError:
+                self._stand_at(StepsState.from_json(before))
+                raise
+
+    def close(self) -> None:
+        """End the thread, and the workers of the stream. The steps may be read on."""
+        with self._lock:
+            if self._next is not None:
+                _wait(self._next)
+            self.stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Steps own a stream and stand somewhere; what can be sent is their state."""
+        raise TypeError("Steps cannot be sent to another process; open them there, and restore their state()")
+
+    # how they stand
+
+    def _stand_at(self, told: StepsState) -> None:
+        window, given = self._found(told)
+        self._window, self._given, self._before, self._next = window, given, told.n - given, None
+        self._recall.clear()
+        self._recall.append(self._seen(window))
+        self.totals = Totals(n_left=window.n_left if window else 0)
+
+    def _found(self, told: StepsState) -> tuple[Window | None, int]:
+        """The window of a state, and how many of its steps were given; the number of one that has not begun is noted."""
+        if told.is_unread:
+            self.stream.restore(told.stretches[0].state)
+            self._first = told.window
+            return None, 0
+        window = self._windows.again(told.window, told.world, told.stretches)
+        if told.steps > window.planned.n_steps:
+            raise refusal(f"the state has {told.steps} steps of a window that has {window.planned.n_steps}")
+        if told.world == self.world:
+            return window, told.steps
+        self._first = told.window + 1
+        return self._windows.rest(window, told.steps), 0
+
+    def _seen(self, window: Window | None) -> StepsState:
+        """The state at the start of a window, or before the first."""
+        if window is None:
+            unread = (_unread(self.stream),)
+            return StepsState(self._before, self._first, 0, self.world, unread, self._start.configuration)
+        return StepsState(self._before, window.number, 0, window.world, window.stretches, self._start.configuration)
+
+    # how they go on
+
+    def _to_next_step(self) -> Window | None:
+        """The window of the next step; None at the end."""
+        if self._pid != os.getpid():
+            raise StreamError("the steps were opened in another process; open them here, and restore their state")
+        fruitless = 0
+        while self._window is None or self._given == self._window.planned.n_steps:
+            window = self._take()
+            if window is None:
+                return None
+            self._before, self._given, self._window = self.n, 0, window
+            self._recall.append(self._seen(window))
+            self._note(window)
+            fruitless += 1
+            if not window.planned.n_steps and not window.is_last and fruitless == _FRUITLESS + 2 * self.world:
+                raise self._no_step(window)
+        return self._window
+
+    def _take(self) -> Window | None:
+        """The window after this one; the one after that is begun."""
+        future, self._next = self._next, None
+        found = self._following(self._window) if future is None else patiently(future)
+        if found is not None and self._is_ahead and not found.is_last:
+            self._next = next_in_thread(self._one(found))
+        return found
+
+    def _one(self, window: Window) -> Iterator[Window]:
+        if (found := self._following(window)) is not None:
+            yield found
+
+    def _following(self, window: Window | None) -> Window | None:
+        return self._windows.first(self._first) if window is None else self._windows.after(window)
+
+    def _drop(self) -> None:
+        """Forget the window that is being made; the stream stands anywhere then."""
+        future, self._next = self._next, None
+        if future is not None:
+            _wait(future)
+
+    # what they give
+
+    def _arrays(self, window: Window) -> dict[str, Any]:
+        number = self._given * window.world + self.rank
+        return self.rule.arrays(window.planned, window.samples, number, self._layout)
+
+    def _count(self, arrays: Mapping[str, Any], seconds: float) -> None:
+        target, source = arrays["target"], arrays["net_input"]["src_tokens"]
+        has_source = "prev_output_tokens" in arrays["net_input"]
+        n_tokens = arrays["ntokens"] + (int(arrays["net_input"]["src_lengths"].sum()) if has_source else 0)
+        told = self.totals
+        self.totals = replace(
+            told, n_steps=told.n_steps + 1, n_samples=told.n_samples + arrays["nsentences"],
+            n_tokens=told.n_tokens + n_tokens, seconds=told.seconds + seconds,
+            n_laid_out=told.n_laid_out + target.size + (source.size if has_source else 0),
+        )  # fmt: skip
+
+    def _note(self, window: Window) -> None:
+        """Count what a window leaves out."""
+        too_long, too_short = window.planned.unused
+        told = self.totals
+        first = told.first_too_long or (self._windows.shown(window, int(too_long[0])) if len(too_long) else "")
+        self.totals = replace(
+            told, n_too_long=told.n_too_long + len(too_long), n_too_short=told.n_too_short + len(too_short),
+            first_too_long=first, n_left=window.n_left,
+        )  # fmt: skip
+
+    def _no_step(self, window: Window) -> StreamError:
+        told, (name, limit) = self.totals, self.rule.limit
+        found = f"{_FRUITLESS + 2 * self.world} windows have given no step"
+        where = f", the first at {told.first_too_long}" if told.first_too_long else ""
+        return StreamError(
+            f"{found}: {counted(told.n_too_long, 'sample')} too long ({name} is {limit:,}){where}; "
+            f"{counted(told.n_too_short, 'sample')} too short; raise {name}, or give larger windows"
+        )
+
+
+def _rule(batches: ByTokens | ByPacks) -> ByTokens | ByPacks:
+    if not isinstance(batches, ByTokens | ByPacks):
+        raise arguments.refusal(batches, "batches", "give ByTokens or ByPacks")
+    return batches
+
+
+def _unread(stream: Stream) -> Stretch:
+    return Stretch(stream.state(), 0, np.empty((0, 2), np.int64))
+
+
+def _wait(future: Future[Any]) -> None:
+    """Wait for the end, whatever it is."""
+    while not future.done():
+        time.sleep(0.001)

@@ -1,0 +1,218 @@
+"""A stream → windows: the samples whose batches are made together, with what is needed to read them once more.
+
+A window's samples are those of one or more stretches of the stream: the newest is read whole, and of earlier ones there
+is what they left. A stretch is the stream's state at its start and a number of lines, so a window can be read again
+anywhere, and that is all that a state of steps has to hold.
+
+>>> stretch = Stretch({"n": 40}, 10, np.zeros((10, 2), np.int64))
+>>> stretch.of(np.array([2, 5])).of(np.array([1])).wanted
+array([5])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from volt.batches.lengths import Longs
+from volt.batches.rules import ByPacks, ByTokens, Planned
+from volt.batches.samples import SampleFormat, Samples, joined_samples
+from volt.encode.encoded import Encoded
+from volt.errors import StreamError, shown_path
+from volt.stream.running.mixed_columns import StreamBatch
+from volt.stream.running.stream import Stream
+from volt.stream.transforms.column import frozen
+
+Size = int | Literal["epoch"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """Lines of a stream that stand one after the other.
+
+    state: the stream's at its start
+    n_lines: how many lines
+    places: (n_lines, 2) int64, for each line the number of its source, and its own number in the source
+    wanted: int64, which of its samples are wanted, in order; None for all
+    """
+
+    state: Mapping[str, Any]
+    n_lines: int
+    places: Longs
+    wanted: Longs | None = None
+
+    def of(self, samples: Longs) -> Stretch:
+        """The same where of its samples only these are wanted."""
+        return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Samples and their steps.
+
+    number: of the window, from 0
+    world: how many ranks its steps are for
+    stretches: where its samples come from, the newest last
+    starts: (n_stretches + 1,) int64, where the samples of each stretch begin, and where the last end
+    samples: those of each stretch, one after the other
+    is_last: whether the stream ends with it
+    planned: its steps
+    """
+
+    number: int
+    world: int
+    stretches: tuple[Stretch, ...]
+    starts: Longs
+    samples: Samples
+    is_last: bool
+    planned: Planned
+
+    @property
+    def n_left(self) -> int:
+        """How many samples are too few for a step, at the end of the stream."""
+        return len(self.planned.left) if self.is_last else 0
+
+    def only(self, rows: Longs) -> list[tuple[Stretch, Samples]]:
+        """Some of its samples, by stretch, without stretches of which there is none. rows: in order"""
+        cuts = np.searchsorted(rows, self.starts).tolist()
+        pieces = [rows[start:end] for start, end in pairwise(cuts)]
+        return [
+            (stretch.of(piece - start), taken(self.samples, piece))
+            for stretch, start, piece in zip(self.stretches, self.starts.tolist(), pieces, strict=False)
+            if len(piece)
+        ]
+
+    def place(self, row: int) -> tuple[int, int, int]:
+        """Of the line that a sample was made of: its number in the stream, that of its source, that in its source."""
+        stretch = self.stretches[int(np.searchsorted(self.starts, row, side="right")) - 1]
+        number = int(self.samples.numbers[row])
+        source, line = stretch.places[number - stretch.state["n"]].tolist()
+        return number, source, line
+
+
+class Windows:
+    """Makes the windows of a stream.
+
+    samples: how lines become samples
+    rule: makes steps of them
+    size: how many lines are read for each window, or "epoch" for those of an epoch
+    world: how many ranks there are
+    """
+
+    def __init__(
+        self, stream: Stream, samples: SampleFormat, rule: ByTokens | ByPacks, *, size: Size, world: int
+    ) -> None:
+        self.stream, self.format, self.rule, self.size, self.world = stream, samples, rule, size, world
+
+    def first(self, number: int) -> Window:
+        """The window that begins where the stream stands, without what an earlier one has left."""
+        return self._with_next(number, [])
+
+    def after(self, window: Window) -> Window | None:
+        """The next window; None if the stream has ended."""
+        return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
+
+    def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
+        """A window that was made before, from its stretches. The stream then stands where it ends.
+
+        Raises StreamError if the stream gives fewer samples than there were.
+        """
+        parts = []
+        for told in stretches:
+            self.stream.restore(told.state)
+            stretch, samples = self._joined(self._read(told.n_lines), told.state)
+            if told.wanted is not None:
+                if len(told.wanted) and told.wanted[-1] >= len(samples):
+                    raise StreamError(f"sample {told.wanted[-1]} of {len(samples)}")
+                stretch, samples = stretch.of(told.wanted), taken(samples, told.wanted)
+            parts.append((stretch, samples))
+        return self._made(number, world, parts)
+
+    def rest(self, window: Window, n_steps: int) -> Window | None:
+        """What a window holds when so many steps have been given, in steps for the ranks that there are now.
+
+        None if it holds nothing more.
+        """
+        parts = window.only(window.planned.rest(n_steps))
+        return self._made(window.number, self.world, parts) if parts else None
+
+    def _with_next(self, number: int, kept: list[tuple[Stretch, Samples]]) -> Window:
+        state = self.stream.state()
+        lines = self._epoch() if self.size == "epoch" else self._read(self.size)
+        read = self._joined(lines, state)
+        return self._made(number, self.world, [*kept, read] if len(read[1]) or not kept else kept)
+
+    def _made(self, number: int, world: int, parts: Sequence[tuple[Stretch, Samples]]) -> Window:
+        samples = joined_samples([some for _, some in parts])
+        starts = np.cumsum([0, *(len(some) for _, some in parts)])
+        is_last = self.stream.place() is None
+        planned = self.rule.planned(
+            samples, world=world, seed=self.stream.seed, window=number, n_old=int(starts[-2]), is_last=is_last
+        )
+        window = Window(number, world, tuple(stretch for stretch, _ in parts), starts, samples, is_last, planned)
+        self._refuse_long(window)
+        return window
+
+    def _refuse_long(self, window: Window) -> None:
+        """Raise StreamError, with the place of its line, for the first sample that is too long, if that is wanted."""
+        too_long, _ = window.planned.unused
+        if self.rule.on_long != "raise" or not len(too_long):
+            return
+        name, limit = self.rule.limit
+        size = int(window.samples.lengths[too_long[0]].max())
+        raise StreamError(
+            f"{self.shown(window, int(too_long[0]))}: has {size:,} ids; {name} is {limit:,}; raise it, drop such lines "
+            "with the filter length, or say on_long='report'"
+        )
+
+    def shown(self, window: Window, row: int) -> str:
+        """Where the line of a sample is, for people."""
+        number, source, line = window.place(row)
+        path, at = self.stream.sources[source].place_of(line)
+        return f"{shown_path(path)}:{at} (line {number:,} of the stream)"
+
+    # reading
+
+    def _read(self, n: int) -> Iterator[StreamBatch]:
+        return self.stream.batches(limit=n)
+
+    def _epoch(self) -> Iterator[StreamBatch]:
+        """The lines of the epoch that the next line belongs to."""
+        epoch = -1
+        while (place := self.stream.place()) is not None and epoch in (-1, place[1].part.epoch):
+            epoch = place[1].part.epoch
+            yield next(self.stream.batches())
+
+    def _joined(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[Stretch, Samples]:
+        """Lines that are read now as a stretch and its samples."""
+        places, parts = [np.empty((0, 2), np.int64)], [self._none]
+        for batch in lines:
+            places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
+            parts.append(self.format.samples(batch))
+        found = np.concatenate(places)
+        return Stretch(state, len(found), found), self.rule.prepared(joined_samples(parts))
+
+    @property
+    def _none(self) -> Samples:
+        return Samples.of({name: [] for name in self.format.vocabularies})
+
+
+def taken(samples: Samples, rows: Longs) -> Samples:
+    """Some samples.
+
+    >>> taken(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
+    [5, 2, 6, 2]
+    """
+    fields = {name: _taken(encoded, rows) for name, encoded in samples.fields.items()}
+    return replace(samples, fields=fields, numbers=samples.numbers[rows])
+
+
+def _taken(encoded: Encoded, rows: Longs) -> Encoded:
+    sizes = encoded.offsets[rows + 1] - encoded.offsets[rows]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.arange(offsets[-1]) + np.repeat(encoded.offsets[rows] - offsets[:-1], sizes)
+    return Encoded(frozen(encoded.ids[places]), offsets)
