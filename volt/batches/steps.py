@@ -237,7 +237,7 @@ class Steps:
         self.totals = Totals(n_left=window.n_left if window else 0)
 
     def _found(self, told: StepsState) -> tuple[Window | None, int]:
-        """The window of a state, and how many of its steps were given; the number of one that has not begun is noted."""
+        """The window of a state, and how many of its steps were given; of one that has not begun, the number."""
         if told.is_unread:
             self.stream.restore(told.stretches[0].state)
             self._first = told.window

@@ -24,6 +24,7 @@ from volt.batches.samples import SampleFormat, Samples, joined_samples
 from volt.encode.encoded import Encoded
 from volt.errors import StreamError, shown_path
 from volt.stream.running.mixed_columns import StreamBatch
+from volt.stream.running.state_values import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.column import frozen
 
@@ -125,9 +126,11 @@ class Windows:
         for told in stretches:
             self.stream.restore(told.state)
             stretch, samples = self._joined(self._read(told.n_lines), told.state)
+            if stretch.n_lines != told.n_lines:
+                raise refusal(f"the state has a stretch of {told.n_lines:,} lines, and there are {stretch.n_lines:,}")
             if told.wanted is not None:
                 if len(told.wanted) and told.wanted[-1] >= len(samples):
-                    raise StreamError(f"sample {told.wanted[-1]} of {len(samples)}")
+                    raise refusal(f"the state wants sample {told.wanted[-1]:,} of {len(samples):,}")
                 stretch, samples = stretch.of(told.wanted), taken(samples, told.wanted)
             parts.append((stretch, samples))
         return self._made(number, world, parts)
@@ -143,8 +146,12 @@ class Windows:
     def _with_next(self, number: int, kept: list[tuple[Stretch, Samples]]) -> Window:
         state = self.stream.state()
         lines = self._epoch() if self.size == "epoch" else self._read(self.size)
-        read = self._joined(lines, state)
-        return self._made(number, self.world, [*kept, read] if len(read[1]) or not kept else kept)
+        try:
+            read = self._joined(lines, state)
+            return self._made(number, self.world, [*kept, read] if len(read[1]) or not kept else kept)
+        except BaseException:
+            self.stream.restore(state)  # so that no line is lost where reading goes on
+            raise
 
     def _made(self, number: int, world: int, parts: Sequence[tuple[Stretch, Samples]]) -> Window:
         samples = joined_samples([some for _, some in parts])

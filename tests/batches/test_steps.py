@@ -1,0 +1,203 @@
+"""`Steps`: every sample of a stream in one batch of one rank, and a state that goes on exactly anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+from steps_of_streams import PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
+
+from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
+from volt.stream import Source, Stream
+from volt.stream.transforms.filters import Length
+
+FEW = settings(deadline=None, max_examples=25)
+WINDOWS = [40, 64, 1000, "epoch"]  # lines, of which a step of all ranks takes 40 at most
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the corpora are."""
+    return tmp_path_factory.mktemp("corpora")
+
+
+@FEW
+@for_all(st.booleans(), st.integers(150, 300), st.integers(1, 4), st.sampled_from(WINDOWS), st.booleans())
+def test_ranks_share_an_epoch(folder: Path, packed: bool, n: int, world: int, window: Any, ahead: bool) -> None:
+    """Each line is in one batch of one rank; ranks have equally many steps, and batches of like cost."""
+    ranks = [
+        steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=ahead) for rank in range(world)
+    ]
+    batches = [list(steps) for steps in ranks]
+    seen = Counter(number for steps in batches for step in steps for number in step["id"].tolist())
+    assert seen == Counter(range(n))
+    assert len({len(steps) for steps in batches}) == 1
+    for step in zip(*batches, strict=True):
+        n_rows = [len(batch["target"]) for batch in step]
+        assert max(n_rows) - min(n_rows) <= 1
+        assert all(n_rows)
+    assert {steps.totals.n_left for steps in ranks} == {0}
+
+
+@FEW
+@for_all(st.booleans(), st.sampled_from(WINDOWS), st.integers(1, 3), st.integers(0, 40), st.integers(0, 9))
+def test_a_state_goes_on_bit_for_bit(
+    folder: Path, packed: bool, window: Any, world: int, n_before: int, n_back: int
+) -> None:
+    """With as many ranks the steps are those that would have come, whatever the workers; also from an earlier step."""
+    options: dict[str, Any] = {"packed": packed, "window": window, "world": world, "epochs": None}
+    steps = steps_of(folder, 200, **options)
+    before = bits(steps, n_before)
+    at = max(0, n_before - n_back)
+    state = json.loads(json.dumps(steps.state(at=at)))
+    expected = before[at:] + bits(steps, 30)
+    other = steps_of(folder, 200, n_workers=2, ahead=False, **options)
+    other.restore(state)
+    assert other.n == at
+    assert bits(other, n_before - at + 30) == expected
+    assert other.state() == steps.state()
+    other.close()
+
+
+stops = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), max_size=6)
+
+
+@FEW
+@for_all(st.booleans(), st.integers(150, 300), st.sampled_from(WINDOWS), stops)
+def test_other_ranks_go_on(folder: Path, packed: bool, n: int, window: Any, stops: list[tuple[int, int]]) -> None:
+    """Stopped after some steps, again and again, and taken up by another number of ranks: each line is given once."""
+    state: dict[str, Any] | None = None
+    seen = Counter[int]()
+    for world, n_steps in [*stops, (2, None)]:
+        states = []
+        for rank in range(world):
+            steps = steps_of(folder, n, packed=packed, rank=rank, world=world, window=window, ahead=bool(rank % 2))
+            if state is not None:
+                steps.restore(state)
+            seen.update(number for step in given(steps, n_steps) for number in step)
+            states.append(steps.state())
+            n_left = steps.totals.n_left
+            steps.close()
+        state = states[0]
+        assert all(other == state for other in states)  # a state is that of all ranks
+    assert max(seen.values()) == 1
+    assert len(seen) == n - n_left
+    assert n_left < 2 * 32  # where a window has been left nearly empty, its rest may be too little for all ranks
+
+
+def test_an_epoch_is_a_window(folder: Path) -> None:
+    """With window='epoch' the lines of an epoch are given before any of the next, in an order of its own."""
+    steps = steps_of(folder, 90, window="epoch", epochs=3)
+    found = given(steps)
+    numbers = [number for step in found for number in step]
+    assert [sorted(numbers[start : start + 90]) for start in (0, 90, 180)] == [
+        list(range(start, start + 90)) for start in (0, 90, 180)
+    ]
+    lengths = [
+        [len(step) for step in found[start : start + len(found) // 3]]
+        for start in range(0, len(found), len(found) // 3)
+    ]
+    assert lengths[0] != lengths[1]
+
+
+def test_batches_keep_their_bound(folder: Path) -> None:
+    """No batch is laid out beyond max_tokens, none is empty, and rows are a multiple where so many fit."""
+    steps = steps_of(folder, 300, window=100)
+    for step in steps:
+        for side in (step["target"], step["net_input"]["src_tokens"]):
+            assert 0 < side.size <= TOKEN_RULE.max_tokens
+    assert steps.totals.n_samples == 300
+    assert 0 < steps.totals.padding_share < 0.3
+
+
+def test_packs_are_nearly_full(folder: Path) -> None:
+    """Rows of packs are filled with whole samples: windows pass the emptiest on, so there is little padding."""
+    steps = steps_of(folder, 300, packed=True, window=60)
+    shares = [1 - step["ntokens"] / step["target"].size for step in steps]
+    assert steps.totals.n_samples == 300
+    assert np.mean(shares[:-2]) < 0.03
+
+
+def test_two_sources_and_a_filter(folder: Path) -> None:
+    """Steps of a mixture with other lines than its files: each line that the stream gives, once."""
+
+    def opened() -> Stream:
+        sources = [
+            Source(name, (written(folder, n, name=name),), weight=weight, epochs=1, transforms=(Length(max=15),))
+            for name, n, weight in (("a", 120, 2.0), ("b", 70, 1.0))
+        ]
+        return Stream(sources, seed=1, ends="drop")
+
+    n = len(list(opened()))
+    assert 0 < n < 190
+    steps = Steps(opened(), PAIRS, TOKEN_RULE, window=30)
+    assert Counter(number for step in given(steps) for number in step) == Counter(range(n))
+
+
+def test_too_long_samples_are_reported(folder: Path) -> None:
+    """They are counted, the first with its place; the others are all given."""
+    rule = ByTokens(max_tokens=128, max_length=12, on_long="report")
+    steps = Steps(stream_of(folder, 200), PAIRS, rule, window=50)
+    found = given(steps)
+    assert sum(map(len, found)) == steps.totals.n_samples
+    assert steps.totals.n_samples + steps.totals.n_too_long == 200
+    assert steps.totals.n_too_long > 0
+    assert ".tsv:" in steps.totals.first_too_long
+
+
+def test_each_rank_of_a_stream_has_steps_of_its_own(folder: Path) -> None:
+    """Where ranks read their own lines, they share the epoch, and each goes on with its own state."""
+    ranks = [Steps(stream_of(folder, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50) for rank in range(2)]
+    n = [sum(map(len, given(steps))) for steps in ranks]
+    assert n == [100, 100]
+
+
+def test_skipping_gives_the_steps_behind(folder: Path) -> None:
+    """Steps that are passed over are not laid out, and count as given."""
+    whole = bits(steps_of(folder, 200))
+    steps = steps_of(folder, 200)
+    assert steps.skip(7) == 7
+    assert bits(steps) == whole[7:]
+    assert steps.skip(3) == 0
+    assert steps.n == len(whole)
+
+
+def test_the_layout_is_that_of_collate(folder: Path) -> None:
+    """Widths, sides and the kind of ids follow the layout."""
+    layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")
+    step = next(iter(steps_of(folder, 60, layout=layout)))
+    tokens, lengths = step["net_input"]["src_tokens"], step["net_input"]["src_lengths"]
+    assert tokens.shape[1] % 8 == 0
+    assert tokens.dtype == np.int32
+    assert (tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] == 7).all()
+
+
+def test_one_text_is_shifted_by_itself(folder: Path) -> None:
+    """Samples of one field, by tokens: what stands before each id is its input."""
+    step = next(iter(Steps(stream_of(folder, 60), TEXTS, ByTokens(max_tokens=64), window=60)))
+    assert (step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1])[step["tgt_mask"][:, 1:]].all()
+
+
+def test_names_in_the_state_are_enough(folder: Path) -> None:
+    """A state holds no sample: it stays small, whatever the window."""
+    steps = steps_of(folder, 1000, window=1000)
+    steps.skip(3)
+    assert len(json.dumps(steps.state())) < 3_000
+    other = Steps(
+        steps.stream.rehearsal(), SampleFormat({"src": PAIRS.vocabularies["src"], "tgt": PAIRS.vocabularies["tgt"]}),
+        TOKEN_RULE, window=1000, world=3,
+    )  # fmt: skip
+    other.restore(steps.state())
+    assert len(json.dumps(other.state())) < 3_300  # and one bit for each line that is still wanted
+
+
+def test_rules_are_shown() -> None:
+    """What is printed of rules and steps is short."""
+    assert repr(ByPacks(length=4, rows=2)) == "ByPacks(length=4, rows=2, on_long='raise', shuffle=True)"

@@ -1,0 +1,61 @@
+"""What the tests of steps share: streams of pairs or of single texts, and the steps of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from streams import write_lines
+
+from volt.batches import ByPacks, ByTokens, SampleFormat, Steps
+from volt.stream import Source, Stream
+
+TOKENS = ["<pad>", "</s>", "<unk>", *(f"w{number}" for number in range(40))]
+PAIRS = SampleFormat({"src": TOKENS, "tgt": TOKENS})
+TEXTS = SampleFormat({"text": TOKENS})
+TOKEN_RULE, PACK_RULE = ByTokens(max_tokens=128, multiple=2), ByPacks(length=32, rows=2)
+
+
+def written(folder: Path, n: int, *, name: str = "pairs", longest: int = 20) -> str:
+    """The path of a file of n pairs of random words, written once."""
+    path = folder / f"{name}-{n}-{longest}.tsv"
+    drawn = random.Random(f"{name} {n}")
+
+    def side() -> str:
+        return " ".join(drawn.choice(TOKENS[3:]) for _ in range(drawn.randint(1, longest)))
+
+    return str(path) if path.exists() else write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
+
+
+def stream_of(folder: Path, n: int, *, epochs: int | None = 1, **options: Any) -> Stream:
+    """A stream of n pairs, in blocks of few lines."""
+    return Stream([Source("pairs", (written(folder, n),), epochs=epochs, block_lines=32)], seed=1, **options)
+
+
+def steps_of(folder: Path, n: int, *, packed: bool = False, epochs: int | None = 1, **options: Any) -> Steps:
+    """The steps of n pairs, or of their first sides in packs."""
+    stream = stream_of(folder, n, epochs=epochs, n_workers=options.pop("n_workers", 0))
+    options.setdefault("window", 50)
+    return Steps(stream, TEXTS if packed else PAIRS, PACK_RULE if packed else TOKEN_RULE, **options)
+
+
+def given(steps: Steps, n: int | None = None) -> list[list[int]]:
+    """The lines of each of the next n steps, or of all, by their numbers in the stream."""
+    return [step["id"].tolist() for step in islice(steps, n)]
+
+
+def flat(arrays: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """All arrays of a step, bit for bit."""
+    for name, value in arrays.items():
+        if isinstance(value, Mapping):
+            yield from flat(value)
+        else:
+            yield name, value.tobytes() if hasattr(value, "tobytes") else str(value).encode()
+
+
+def bits(steps: Steps, n: int | None = None) -> list[list[tuple[str, bytes]]]:
+    """The next n steps, or all, bit for bit."""
+    return [list(flat(step)) for step in islice(steps, n)]
