@@ -58,7 +58,7 @@ def _text(output: Any) -> str:
 
 def test_there_are_notebooks() -> None:
     """The notebooks are here."""
-    assert [path.stem for path in NOTEBOOKS] == ["01-quickstart", "02-choosing-a-size", "03-streams"]
+    assert [path.stem for path in NOTEBOOKS] == ["01-quickstart", "02-choosing-a-size", "03-streams", "04-steps"]
 
 
 @named
