@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from volt.batches.collating import collate as collate
     from volt.batches.collating import collate_packed as collate_packed
     from volt.batches.collating import to_torch as to_torch
+    from volt.batches.cutting import cut_samples as cut_samples
     from volt.batches.dealing import Dealt as Dealt
     from volt.batches.dealing import deal as deal
     from volt.batches.layout import Layout as Layout
@@ -64,6 +65,7 @@ __getattr__, __dir__, __all__ = lazy(
         "packing": ("Pack", "Packs", "pack"),
         "by_tokens": ("TokenBatches", "padding_share", "token_batches"),
         "collating": ("collate", "collate_packed", "to_torch"),
+        "cutting": ("cut_samples",),
         "layout": ("Layout",),
         "numbering": ("Numbering",),
         "rules": ("ByPacks", "ByTokens"),

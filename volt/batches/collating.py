@@ -95,7 +95,7 @@ def collate_packed(
 ) -> dict[str, Any]:
     """The arrays of one step of a language model whose rows hold several samples each.
 
-    samples: of one field
+    samples: of one field; those that are longer than a row, cut by `cut_samples`
     packs: for each row, its samples by their index
     length: the ids of a row
     pad, eos, dtype: those of `collate`
@@ -103,9 +103,10 @@ def collate_packed(
     Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
     `position_ids` (n_packs, length), which start anew with each sample, and, for attention that must not look beyond a
     sample, `cu_seqlens` (n_segments + 1,) int32 and `max_seqlen`: where, in the flat batch, each sample starts; the
-    padding of a row is a segment of its own.
+    padding of a row is a segment of its own. A part of a line is a segment like others: positions start anew with it,
+    and attention does not look beyond it; only the input of its first id is the id before it in the line.
 
-    Raises ConfigError if there are no packs, or one is longer than a row; StreamError if a sample does not end in EOS.
+    Raises ConfigError if there are no packs, or one is longer than a row; StreamError if a line does not end in EOS.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
@@ -226,7 +227,7 @@ def _put(
 
     encoded: Encoded = samples[name]
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
-    bad = put_rows(encoded.ids, encoded.offsets, rows, places, eos, *flat)
+    bad = put_rows(encoded.ids, encoded.offsets, samples.starts, samples.is_last, rows, places, eos, *flat)
     if bad >= 0:
         found = (
             f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)} does not end in EOS, the id {eos}"

@@ -42,10 +42,13 @@ _LINE_END = 0x0A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Samples of ids.
+    """Samples of ids: one for each line, or several, which follow each other, where `cut_samples` has cut lines.
 
     fields: name → the ids of all samples, flat, with the places where samples start.
     numbers: (n,) int64, the number of each sample's line in the stream.
+    starts: (n,) int64, where in its line a sample begins; by default 0. If it is more, the ids before are those of the
+        sample before.
+    is_last: (n,) bool, whether its line ends with a sample; by default true.
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -53,6 +56,14 @@ class Samples:
 
     fields: Mapping[str, Encoded]
     numbers: Longs
+    starts: Longs = None  # type: ignore[assignment]  # is made of numbers below, as is_last
+    is_last: NDArray[np.bool_] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.starts is None:
+            object.__setattr__(self, "starts", np.zeros(len(self.numbers), np.int64))
+        if self.is_last is None:
+            object.__setattr__(self, "is_last", np.ones(len(self.numbers), np.bool_))
 
     def __repr__(self) -> str:
         return f"<Samples: {counted(len(self), 'sample')} of {', '.join(self.fields)}>"
@@ -110,7 +121,8 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     if len(given) == 1:
         return given[0]
     fields = {name: _joined([part.fields[name] for part in given]) for name in given[0].fields}
-    return Samples(fields, np.concatenate([part.numbers for part in given]))
+    rest = (np.concatenate(one) for one in zip(*[(s.numbers, s.starts, s.is_last) for s in given], strict=True))
+    return Samples(fields, *rest)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:
