@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from volt.errors import ConfigError, StreamError, missing, quoted
 Longs = NDArray[np.int64]
 Ids = NDArray[Any]  # int64 or int32
 Rows = Iterable[int] | Longs
+Each = int | Mapping[str, int]  # one number, or one for each field
 _NO_MASK, _NO_POSITIONS = np.zeros(0, bool), np.zeros(0, np.int64)
 
 
@@ -46,15 +47,16 @@ class _Side(NamedTuple):
 
 
 def collate(
-    samples: Samples, rows: Rows, *, pad: int, eos: int, left_pad_source: bool = True, left_pad_target: bool = False,
+    samples: Samples, rows: Rows, *, pad: Each, eos: Each, left_pad_source: bool = True, left_pad_target: bool = False,
     pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
 ) -> dict[str, Any]:  # fmt: skip
     """The arrays of one step.
 
     samples: of two fields, source and target, or of one, for a language model
     rows: the samples of the batch, by their index; rows stand in this order
-    pad: the id that fills rows
-    eos: the id that each target ends with, which its input starts with
+    pad: the id that fills rows; or one for each field by its name, where source and target have their own vocabularies
+    eos: the id that each target ends with, which its input starts with; or one for each field, of which the target's
+        counts
     left_pad_source, left_pad_target: whether padding stands in front
     pad_to_multiple: both widths are multiples of it
     dtype: int64 or int32, of ids
@@ -72,12 +74,12 @@ def collate(
     """
     source, target = _sides(arguments.instance(samples, Samples, "samples"))
     chosen, kind = _rows(rows, len(samples)), _kind(dtype)
-    pad, eos = (arguments.whole(value, name, low=0, high=MOST_ID) for name, value in (("pad", pad), ("eos", eos)))
+    pads, end = _each(pad, "pad", samples), _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
 
     def side(name: str, *, left: bool, shift: bool) -> _Side:
         return _side(
-            samples, name, chosen, left=left, eos=eos if shift else None, pad=pad, multiple=multiple, kind=kind
+            samples, name, chosen, left=left, eos=end if shift else None, pad=pads[name], multiple=multiple, kind=kind
         )
 
     made = side(target, left=left_pad_target, shift=True)
@@ -91,7 +93,7 @@ def collate(
 
 
 def collate_packed(
-    samples: Samples, packs: Sequence[Rows], *, length: int, pad: int, eos: int, dtype: DTypeLike = np.int64
+    samples: Samples, packs: Sequence[Rows], *, length: int, pad: Each, eos: Each, dtype: DTypeLike = np.int64
 ) -> dict[str, Any]:
     """The arrays of one step of a language model whose rows hold several samples each.
 
@@ -119,7 +121,7 @@ def collate_packed(
     if source != target:
         raise ConfigError(f"samples of {', '.join(samples.fields)}: only those of one field are packed; use collate")
     length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
-    pad, eos = (arguments.whole(value, name, low=0, high=MOST_ID) for name, value in (("pad", pad), ("eos", eos)))
+    fill, end = _of(target, pad, "pad", samples), _of(target, eos, "eos", samples)
     listed = [_rows(pack, len(samples)) for pack in arguments.several(packs, "packs", one="give a list of rows")]
     if not listed:
         raise ConfigError("packs is empty; a batch needs one or more")
@@ -132,9 +134,9 @@ def collate_packed(
         pack = int(np.argmax(filled))
         raise ConfigError(f"packs[{pack}] has {filled[pack]:,} ids, more than length={length:,}; give it fewer samples")
     shift = np.repeat(np.arange(n) * length - ends[firsts[:-1]], np.diff(firsts))
-    tokens, before = np.full((n, length), pad, kind), np.full((n, length), pad, kind)
+    tokens, before = np.full((n, length), fill, kind), np.full((n, length), fill, kind)
     mask, positions = np.zeros((n, length), bool), np.arange(length) - filled[:, None]
-    _put(samples, target, rows, ends[:-1] + shift, eos, tokens, before, mask, positions)
+    _put(samples, target, rows, ends[:-1] + shift, end, tokens, before, mask, positions)
     starts = np.concatenate([ends[:-1] + shift, np.arange(n) * length + filled, [n * length]])
     segments = np.unique(starts)
     net_input = {
@@ -170,6 +172,24 @@ def _sides(samples: Samples) -> tuple[str, str]:
         found = f"samples of {', '.join(names) or 'no field'}"
         raise ConfigError(f"{found}: a batch has a source and a target, or one field; name these in SampleFormat")
     return names[0], names[-1]
+
+
+def _each(given: Each, name: str, samples: Samples) -> dict[str, int]:
+    """Field → its id. Raises ConfigError if a field has none."""
+    return {field: _of(field, given, name, samples) for field in samples.fields}
+
+
+def _of(field: str, given: Each, name: str, samples: Samples) -> int:
+    """The id of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
+    if not isinstance(given, Mapping):
+        return arguments.whole(given, name, low=0, high=MOST_ID)
+    fields = ", ".join(samples.fields)
+    for one in given:
+        if one not in samples.fields:
+            raise ConfigError(f"{name}: no field {quoted(str(one))} in these samples; choose from {fields}")
+    if field not in given:
+        raise ConfigError(f"{name} has no id for field {quoted(field)}; give one id, or one for each of {fields}")
+    return arguments.whole(given[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
 def _rows(rows: Rows, n: int) -> Longs:
