@@ -54,14 +54,14 @@ def test_one_field_may_be_named_too() -> None:
     ("message", "make"),
     [
         (
-            "pad has no id for field 'src'; give one id, or one for each of src, tgt",
+            "pad lacks field 'src'; give one number for all, or one for each of src, tgt",
             lambda: collate(PAIRS, [0], pad={"tgt": 1}, eos=3),
         ),
         (
             "pad: no field 'de' in these samples; choose from src, tgt",
             lambda: collate(PAIRS, [0], pad={"de": 1}, eos=3),
         ),
-        ("eos has no id for field 'tgt'", lambda: collate(PAIRS, [0], pad=1, eos={"src": 2})),
+        ("eos lacks field 'tgt'", lambda: collate(PAIRS, [0], pad=1, eos={"src": 2})),
         ("pad['tgt'] is -1; give 0 or more", lambda: collate(PAIRS, [0], pad={"src": 0, "tgt": -1}, eos=3)),
         ("pad is None; give a whole number", lambda: collate(PAIRS, [0], pad=None, eos=3)),  # type: ignore[arg-type]
         ("pad: no field 'src' in these", lambda: collate_packed(TEXT, [[0]], length=4, pad={"src": 1}, eos=2)),

@@ -48,7 +48,7 @@ class _Side(NamedTuple):
 
 def collate(
     samples: Samples, rows: Rows, *, pad: Each, eos: Each, left_pad_source: bool = True, left_pad_target: bool = False,
-    pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
+    width: Each | None = None, pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
 ) -> dict[str, Any]:  # fmt: skip
     """The arrays of one step.
 
@@ -58,7 +58,9 @@ def collate(
     eos: the id that each target ends with, which its input starts with; or one for each field, of which the target's
         counts
     left_pad_source, left_pad_target: whether padding stands in front
-    pad_to_multiple: both widths are multiples of it
+    width: how wide the arrays are, or how wide for each field; by default as wide as the longest row. With what
+        `TokenBatches.longest` tells of a step, both sides have the same width, in all ranks.
+    pad_to_multiple: both widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
@@ -76,11 +78,13 @@ def collate(
     chosen, kind = _rows(rows, len(samples)), _kind(dtype)
     pads, end = _each(pad, "pad", samples), _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
+    widths = {} if width is None else _each(width, "width", samples)
 
     def side(name: str, *, left: bool, shift: bool) -> _Side:
         return _side(
-            samples, name, chosen, left=left, eos=end if shift else None, pad=pads[name], multiple=multiple, kind=kind
-        )
+            samples, name, chosen, left=left, eos=end if shift else None, pad=pads[name], width=widths.get(name),
+            multiple=multiple, kind=kind,
+        )  # fmt: skip
 
     made = side(target, left=left_pad_target, shift=True)
     batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(made.lengths.sum())}
@@ -175,12 +179,12 @@ def _sides(samples: Samples) -> tuple[str, str]:
 
 
 def _each(given: Each, name: str, samples: Samples) -> dict[str, int]:
-    """Field → its id. Raises ConfigError if a field has none."""
+    """Field → its number. Raises ConfigError if a field has none."""
     return {field: _of(field, given, name, samples) for field in samples.fields}
 
 
 def _of(field: str, given: Each, name: str, samples: Samples) -> int:
-    """The id of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
+    """The number of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
     if not isinstance(given, Mapping):
         return arguments.whole(given, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)
@@ -188,7 +192,7 @@ def _of(field: str, given: Each, name: str, samples: Samples) -> int:
         if one not in samples.fields:
             raise ConfigError(f"{name}: no field {quoted(str(one))} in these samples; choose from {fields}")
     if field not in given:
-        raise ConfigError(f"{name} has no id for field {quoted(field)}; give one id, or one for each of {fields}")
+        raise ConfigError(f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}")
     return arguments.whole(given[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
@@ -224,12 +228,17 @@ def _sizes(encoded: Encoded, rows: Longs) -> Longs:
 
 
 def _side(
-    samples: Samples, name: str, rows: Longs, *, left: bool, eos: int | None, pad: int, multiple: int,
-    kind: np.dtype[Any],
+    samples: Samples, name: str, rows: Longs, *, left: bool, eos: int | None, pad: int, width: int | None,
+    multiple: int, kind: np.dtype[Any],
 ) -> _Side:  # fmt: skip
     encoded = samples[name]
     lengths = _sizes(encoded, rows)
-    width = -(-int(lengths.max()) // multiple) * multiple
+    width = int(lengths.max()) if width is None else width
+    if (lengths > width).any():
+        row = int(np.argmax(lengths > width))
+        found = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
+        raise ConfigError(f"width is {width:,}, but {found}; give the longest of the step, or no width")
+    width += -width % multiple
     shape = len(rows), width
     tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
     before = np.full(shape if eos is not None else (0, 0), pad, kind)
