@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.batches import Samples, collate, collate_packed, cut_samples, joined_samples, pack
+from volt.batches import Samples, collate, collate_packed, cut_samples, joined_samples, pack, taken_samples
 from volt.errors import ConfigError, StreamError
 
 PAD, EOS = 1, 2
@@ -41,7 +41,8 @@ def as_parts(samples: Samples) -> list[Part]:
     """Samples as their twins."""
     [name] = samples.fields
     ids = [samples[name][row].tolist() for row in range(len(samples))]
-    rest = samples.numbers.tolist(), samples.starts.tolist(), samples.is_last.tolist()
+    starts, _, is_last = samples.parts_of(np.arange(len(samples)))
+    rest = samples.numbers.tolist(), starts.tolist(), is_last.tolist()
     return [Part(*one) for one in zip(ids, *rest, strict=True)]
 
 
@@ -127,7 +128,7 @@ def test_rows_of_parts_are_those_of_whole_lines(texts: list[list[int]], size: in
     rows = data.draw(st.lists(st.integers(0, len(cut) - 1), min_size=1, max_size=6))
     made, full = collate(cut, rows, pad=PAD, eos=EOS), collate(whole, range(len(texts)), pad=PAD, eos=EOS)
     for at, row in enumerate(rows):
-        line, start, n = int(cut.numbers[row]), int(cut.starts[row]), int(cut.lengths[row, 0])
+        line, start, n = *as_parts(cut)[row][1:3], int(cut.lengths[row, 0])
         for got, all_ids in (
             (made["target"], full["target"]),
             (made["net_input"]["src_tokens"], full["net_input"]["src_tokens"]),
@@ -142,8 +143,20 @@ def test_cut_samples_are_packed_as_split_rows_are(texts: list[list[int]], size: 
     cut = cut_samples(Samples.of({"text": texts}), size)
     ours, split = pack(cut.lengths, size, seed=seed), pack([*map(len, texts)], size, on_long="split", seed=seed)
     assert cut.numbers[ours.segments.rows].tolist() == split.segments.rows.tolist()
-    assert cut.starts[ours.segments.rows].tolist() == split.segments.starts.tolist()
+    assert cut.parts_of(ours.segments.rows).starts.tolist() == split.segments.starts.tolist()
     assert ours.segments.sizes.tolist() == split.segments.sizes.tolist()
+
+
+@FEW
+@given(texts_of, sizes_of, st.data())
+def test_some_parts_are_read_as_among_all(texts: list[list[int]], size: int, data: st.DataObject) -> None:
+    """Taken in any order, without the parts before them, they have the arrays that they have among all."""
+    cut = cut_samples(Samples.of({"text": texts}), size)
+    rows = data.draw(st.lists(st.integers(0, len(cut) - 1), min_size=1, max_size=6))
+    some = taken_samples(cut, np.array(rows))
+    made, wanted = collate(some, range(len(rows)), pad=PAD, eos=EOS), collate(cut, rows, pad=PAD, eos=EOS)
+    assert listed(made) == listed(wanted)
+    assert as_parts(some) == [as_parts(cut)[row] for row in rows]
 
 
 def test_only_the_end_of_a_line_is_asked_for_eos() -> None:

@@ -1,13 +1,15 @@
 """Samples that are longer than a row → parts that fit, so that a language model reads every id of a long line.
 
 A line of n ids becomes parts of `size` ids and a rest. The ids stay where they are: only the places where samples start
-are told anew. What stands before the first id of a part is the last id of the part before, not EOS; `collate` and
-`collate_packed` see to it, and ask only the last part of a line to end in EOS.
+are told anew, and which id stands before each. That is what a model reads before the first id of a part, not EOS;
+`collate` and `collate_packed` see to it, and ask only the last part of a line to end in EOS.
 
 >>> samples = Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]})
 >>> cut = cut_samples(samples, 3)
->>> [cut["text"][i].tolist() for i in range(len(cut))], cut.numbers.tolist(), cut.starts.tolist(), cut.is_last.tolist()
-([[5, 6, 7], [8, 2], [9, 2]], [0, 0, 1], [0, 3, 0], [False, True, True])
+>>> [cut["text"][row].tolist() for row in range(len(cut))], cut.numbers.tolist()
+([[5, 6, 7], [8, 2], [9, 2]], [0, 0, 1])
+>>> cut.parts
+Parts(starts=array([0, 3, 0]), before=array([-1,  7, -1]), is_last=array([False,  True,  True]))
 >>> from volt.batches import collate_packed, pack
 >>> packs = [one.rows for one in pack(cut.lengths, 4, shuffle=False)]
 >>> step = collate_packed(cut, packs, length=4, pad=1, eos=2)
@@ -20,10 +22,12 @@ from __future__ import annotations
 import numpy as np
 
 from volt import arguments
-from volt.batches.lengths import cut
+from volt.batches.lengths import Longs, cut
+from volt.batches.parts import Parts
 from volt.batches.samples import Samples
 from volt.encode.encoded import Encoded
 from volt.errors import ConfigError
+from volt.stream.transforms.column import frozen
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
@@ -47,6 +51,29 @@ def cut_samples(samples: Samples, size: int) -> Samples:
         return samples
     encoded = samples[names[0]]
     rows, starts, _ = cut(lengths, size)
-    fields = {names[0]: Encoded(encoded.ids, np.append(encoded.offsets[rows] + starts, encoded.offsets[-1]))}
+    old, firsts = samples.parts_of(rows), encoded.offsets[rows] + starts
     is_end = np.append(rows[1:] != rows[:-1], True)
-    return Samples(fields, samples.numbers[rows], samples.starts[rows] + starts, samples.is_last[rows] & is_end)
+    before = np.where(starts > 0, encoded.ids[firsts - 1], old.before)
+    fields = {names[0]: Encoded(encoded.ids, np.append(firsts, encoded.offsets[-1]))}
+    return Samples(fields, samples.numbers[rows], Parts(old.starts + starts, before, old.is_last & is_end))
+
+
+def taken_samples(samples: Samples, rows: Longs) -> Samples:
+    """Some samples, with copies of their ids.
+
+    rows: (n,) int64, their indices, in any order
+    Parts of lines stay what they are, whichever other parts are taken.
+
+    >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
+    [5, 2, 6, 2]
+    """
+    fields = {name: _taken(encoded, rows) for name, encoded in samples.fields.items()}
+    parts = None if samples.parts is None else samples.parts.taken(rows)
+    return Samples(fields, samples.numbers[rows], parts)
+
+
+def _taken(encoded: Encoded, rows: Longs) -> Encoded:
+    sizes = encoded.offsets[rows + 1] - encoded.offsets[rows]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.arange(offsets[-1]) + np.repeat(encoded.offsets[rows] - offsets[:-1], sizes)
+    return Encoded(frozen(encoded.ids[places]), offsets)

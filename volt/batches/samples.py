@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.batches.numbering import Numbering, numbering_of
+from volt.batches.parts import Parts, joined_parts
 from volt.display import counted
 from volt.encode.encoded import Encoded
 from volt.errors import ConfigError, StreamError, quoted
@@ -46,9 +47,7 @@ class Samples:
 
     fields: name → the ids of all samples, flat, with the places where samples start.
     numbers: (n,) int64, the number of each sample's line in the stream.
-    starts: (n,) int64, where in its line a sample begins; by default 0. If it is more, the ids before are those of the
-        sample before.
-    is_last: (n,) bool, whether its line ends with a sample; by default true.
+    parts: where samples stand in their lines; None where each is a whole line.
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -56,14 +55,7 @@ class Samples:
 
     fields: Mapping[str, Encoded]
     numbers: Longs
-    starts: Longs = None  # type: ignore[assignment]  # is made of numbers below, as is_last
-    is_last: NDArray[np.bool_] = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        if self.starts is None:
-            object.__setattr__(self, "starts", np.zeros(len(self.numbers), np.int64))
-        if self.is_last is None:
-            object.__setattr__(self, "is_last", np.ones(len(self.numbers), np.bool_))
+    parts: Parts | None = None
 
     def __repr__(self) -> str:
         return f"<Samples: {counted(len(self), 'sample')} of {', '.join(self.fields)}>"
@@ -103,6 +95,10 @@ class Samples:
         """(n, n_fields) int64, how many ids each field of each sample has, in the order of the fields."""
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
+    def parts_of(self, rows: Longs) -> Parts:
+        """Where some samples stand in their lines."""
+        return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
+
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
     """The samples of several, one after the other.
@@ -121,8 +117,9 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     if len(given) == 1:
         return given[0]
     fields = {name: _joined([part.fields[name] for part in given]) for name in given[0].fields}
-    rest = (np.concatenate(one) for one in zip(*[(s.numbers, s.starts, s.is_last) for s in given], strict=True))
-    return Samples(fields, *rest)
+    are_whole = all(part.parts is None for part in given)
+    parts_of = None if are_whole else joined_parts([part.parts or Parts.whole(len(part)) for part in given])
+    return Samples(fields, np.concatenate([part.numbers for part in given]), parts_of)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:
