@@ -12,8 +12,10 @@ The peers are written from what their authors say that they do:
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
+from typing import Any
 
 Row = tuple[int, ...]
 Batches = list[list[int]]
@@ -26,12 +28,15 @@ def fairseq_batches(lengths: Sequence[Row], max_tokens: int, *, multiple: int = 
     for side in reversed(range(len(lengths[0]) if lengths else 0)):
         rows.sort(key=lambda row: lengths[row][side])
     done, collected, longest = Batches(), list[int](), list(map(max, lengths))
+    top = 0  # the longest of those collected
     for row in rows:
-        while collected and not has_room(collected, row, longest, max_tokens):
+        while collected and (len(collected) + 1) * max(top, longest[row]) > max_tokens:
             n = len(collected) - len(collected) % multiple if len(collected) >= multiple else len(collected)
             done.append(collected[:n])
             collected = collected[n:]
+            top = max((longest[other] for other in collected), default=0)
         collected.append(row)
+        top = max(top, longest[row])
     return [*done, collected] if collected else done
 
 
@@ -39,19 +44,14 @@ def sampler_batches(lengths: Sequence[Row], max_tokens: int, *, ratio: float = 0
     """Batches as the max-token sampler makes them."""
     drawn, longest = random.Random(seed), list(map(max, lengths))
     keys = [length + drawn.uniform(-ratio * length, ratio * length) for length in longest]
-    done, collected = Batches(), list[int]()
+    done, collected, top = Batches(), list[int](), 0
     for row in sorted(range(len(lengths)), key=keys.__getitem__):
-        if collected and not has_room(collected, row, longest, max_tokens):
+        if collected and (len(collected) + 1) * max(top, longest[row]) > max_tokens:
             done.append(collected)
-            collected = []
+            collected, top = [], 0
         collected.append(row)
+        top = max(top, longest[row])
     return [*done, collected] if collected else done
-
-
-def has_room(batch: Sequence[int], row: int, longest: Sequence[int], max_tokens: int) -> bool:
-    """Whether the rows of a batch and one more, times the longest of them, are no more than max_tokens."""
-    most = max_tokens // (len(batch) + 1)
-    return longest[row] <= most and all(longest[other] <= most for other in batch)
 
 
 def share_of_padding(batches: Batches, lengths: Sequence[Row]) -> float:
@@ -77,6 +77,28 @@ def naive_steps(longest: Sequence[int], max_tokens: int, max_sentences: int, mul
         start += k
         ends.append(start)
     return ends
+
+
+def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[str, Any]) -> Batches:
+    """The twin of `token_batches` without chance: the rows of each batch.
+
+    kept: rows that are neither too long nor too short
+    """
+    widths, world = given.get("buckets"), given["world"]
+    sides = {row: tuple(min(w for w in widths if w >= n) if widths else n for n in lengths[row]) for row in kept}
+    longest = {row: max(one) for row, one in sides.items()}
+
+    def lean(row: int) -> int:
+        return (sides[row][0] - sides[row][-1]) * (-1 if longest[row] % 2 else 1)
+
+    if given.get("sort") == "sides":
+        order = sorted(kept, key=sides.__getitem__)
+    else:
+        order = sorted(kept, key=lambda row: (longest[row], lean(row)))
+    most = given.get("max_sentences", len(lengths))
+    ends = naive_steps([longest[row] for row in order], given["max_tokens"], most, given["multiple"], world)
+    steps = [order[start:end] for start, end in pairwise([0, *ends])]
+    return [step[(rank + n) % world :: world] for n, step in enumerate(steps) for rank in range(world)]
 
 
 def fits(longest: Sequence[int], max_tokens: int, max_sentences: int, world: int) -> bool:

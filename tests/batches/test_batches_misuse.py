@@ -58,6 +58,15 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no length": ({"max_length": 0}, "max_length is 0; give 1 or more"),
     "no least length": ({"min_length": 0}, "min_length is 0; give 1 or more"),
     "a least above the most": ({"min_length": 7, "max_length": 6}, "min_length is 7, more than max_length, 6;"),
+    "no bucket": ({"buckets": []}, "buckets is empty; give lengths that rise, or None"),
+    "a bucket of nothing": ({"buckets": [0, 4]}, r"buckets\[0\] is 0, after 0; give lengths that rise, from 1 on"),
+    "buckets that fall": ({"buckets": [4, 8, 8]}, r"buckets\[2\] is 8, after 8; give lengths that rise"),
+    "a bucket beyond a batch": (
+        {"buckets": [4, 16]},
+        "the last of buckets is 16, more than max_tokens, 9; leave it out",
+    ),
+    "buckets that are none": ({"buckets": 8}, r"buckets is 8 \(int\); give"),
+    "a least above the last bucket": ({"buckets": [4], "min_length": 5}, "min_length is 5, more than the last of buck"),
     "seed": ({"seed": "one"}, r"seed is 'one' \(str\); give a whole number"),
     "epoch": ({"epoch": 0.5}, "epoch is 0.5"),
     "window": ({"window": None}, "window is None"),
@@ -81,6 +90,8 @@ def test_a_row_that_is_too_long_is_named() -> None:
         token_batches([3, 12, 9, 10], max_tokens=9)
     with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; max_length is 4; raise it"):
         token_batches([(3, 1), (2, 5)], max_tokens=9, max_length=4)
+    with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; the last of buckets is 4; raise it"):
+        token_batches([(3, 1), (2, 5)], max_tokens=9, buckets=[2, 4])
 
 
 def test_a_rank_that_is_none() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from batching import fairseq_batches, naive_steps, sampler_batches, share_of_padding
+from batching import fairseq_batches, naive_batches, naive_steps, share_of_padding
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,45 +15,64 @@ from volt.kernels.batching import cut_steps
 
 sides = st.integers(1, 3)
 lengths_of = sides.flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 40)] * n), min_size=1, max_size=70))
-options = st.fixed_dictionaries(
-    {"max_tokens": st.integers(1, 300), "multiple": st.integers(1, 9), "world": st.integers(1, 5)},
-    optional={
+Lengths = list[tuple[int, ...]]
+
+
+@st.composite
+def every_option(draw: st.DrawFn) -> dict[str, Any]:
+    """All options of token_batches at random, but on_long, some of them not given."""
+    most = draw(st.integers(1, 300))
+    given: dict[str, Any] = {"max_tokens": most, "multiple": draw(st.integers(1, 9)), "world": draw(st.integers(1, 7))}
+    rest: dict[str, st.SearchStrategy[Any]] = {
         "max_sentences": st.integers(1, 20),
         "max_length": st.integers(5, 50),
-        "min_length": st.integers(1, 5),
-        "noise": st.floats(0, 1),
+        "buckets": st.lists(st.integers(1, min(most, 45)), min_size=1, max_size=4, unique=True).map(sorted),
+        "shuffle": st.booleans(),
+        "sort": st.sampled_from(["length", "sides"]),
         "epoch": st.integers(0, 3),
         "window": st.integers(0, 3),
         "seed": st.integers(-1, 1 << 70),
-    },
-).filter(lambda given: given.get("min_length", 1) <= min(given["max_tokens"], given.get("max_length", 50)))
+    }
+    given |= draw(st.fixed_dictionaries({}, optional=rest))
+    if given.get("shuffle", True) and given.get("sort") != "sides":
+        given["noise"] = draw(st.floats(0, 1))
+    return {**given, "min_length": draw(st.integers(1, min(5, limit_of(given))))}
 
 
-def made(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> TokenBatches:
+def limit_of(given: dict[str, Any]) -> int:
+    """The most tokens of a row."""
+    limit: int = min(given["max_tokens"], given.get("max_length", 50), *given.get("buckets", [300])[-1:])
+    return limit
+
+
+options = every_option()
+
+
+def made(lengths: Lengths, given: dict[str, Any]) -> TokenBatches:
     return token_batches(lengths, on_long="report", **given)
 
 
 @given(lengths_of, options)
-def test_each_row_is_in_one_batch_or_listed(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> None:
+def test_each_row_is_in_one_batch_or_listed(lengths: Lengths, given: dict[str, Any]) -> None:
     """Batches, too long, too short and left are all rows, each once; those listed are what their list says."""
     batches, longest = made(lengths, given), [max(row) for row in lengths]
-    limit = min(given["max_tokens"], given.get("max_length", 50))
+    limit = limit_of(given)
     listed = [batches.too_long, batches.too_short, batches.left]
     assert sorted(np.concatenate([batches.order, *listed]).tolist()) == list(range(len(lengths)))
     assert batches.too_long.tolist() == [row for row, length in enumerate(longest) if length > limit]
-    assert batches.too_short.tolist() == [row for row, n in enumerate(longest) if n < given.get("min_length", 1)]
+    assert batches.too_short.tolist() == [row for row, n in enumerate(longest) if n < given["min_length"]]
     assert len(batches.left) < given["world"]
 
 
 @given(lengths_of, options)
-def test_rows_are_left_only_where_a_batch_is_one_row(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> None:
+def test_rows_are_left_only_where_a_batch_is_one_row(lengths: Lengths, given: dict[str, Any]) -> None:
     """Rows are left where there is no step, or a step in which a rank gets a single row."""
     batches = made(lengths, given)
     assert not len(batches.left) or not len(batches) or batches.sizes.min() == 1
 
 
 @given(lengths_of, options)
-def test_no_batch_is_empty_or_too_large(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> None:
+def test_no_batch_is_empty_or_too_large(lengths: Lengths, given: dict[str, Any]) -> None:
     """Rows times the longest side of the step, and so of the batch, stay within max_tokens, rows within the most."""
     batches = made(lengths, given)
     for rows, longest, cost in zip(batches, batches.longest, batches.costs, strict=True):
@@ -63,9 +82,7 @@ def test_no_batch_is_empty_or_too_large(lengths: list[tuple[int, ...]], given: d
 
 
 @given(lengths_of, options)
-def test_the_batches_of_a_step_cost_the_same_within_a_sentence(
-    lengths: list[tuple[int, ...]], given: dict[str, Any]
-) -> None:
+def test_the_batches_of_a_step_cost_the_same_within_a_sentence(lengths: Lengths, given: dict[str, Any]) -> None:
     """In each step, and summed up over all steps, ranks have as many batches, and as many rows within one."""
     batches, world = made(lengths, given), given["world"]
     steps = batches.sizes.reshape(-1, world)
@@ -78,7 +95,7 @@ def test_the_batches_of_a_step_cost_the_same_within_a_sentence(
 
 
 @given(lengths_of, options)
-def test_sizes_are_multiples_where_so_many_fit(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> None:
+def test_sizes_are_multiples_where_so_many_fit(lengths: Lengths, given: dict[str, Any]) -> None:
     """All but the last two steps, of all ranks together, are a multiple of 8 for each rank, or below 8 for each."""
     given = {**given, "shuffle": False, "noise": 0.0}
     sizes = made(lengths, given).sizes.reshape(-1, given["world"])
@@ -89,7 +106,7 @@ def test_sizes_are_multiples_where_so_many_fit(lengths: list[tuple[int, ...]], g
 
 
 @given(lengths_of, options, st.data())
-def test_ranks_share_the_batches(lengths: list[tuple[int, ...]], given: dict[str, Any], data: st.DataObject) -> None:
+def test_ranks_share_the_batches(lengths: Lengths, given: dict[str, Any], data: st.DataObject) -> None:
     """Batch i is for rank i % world, and a rank's own batches are numbered through."""
     batches = made(lengths, given)
     rank = data.draw(st.integers(0, given["world"] - 1))
@@ -100,7 +117,7 @@ def test_ranks_share_the_batches(lengths: list[tuple[int, ...]], given: dict[str
 
 
 @given(lengths_of, options)
-def test_batches_are_a_function_of_what_is_given(lengths: list[tuple[int, ...]], given: dict[str, Any]) -> None:
+def test_batches_are_a_function_of_what_is_given(lengths: Lengths, given: dict[str, Any]) -> None:
     """Twice the same, for lists and for arrays of any width."""
     one, two = made(lengths, given), made(np.array(lengths, np.uint16).tolist(), given)
     three = token_batches(np.asfortranarray(np.array(lengths, np.uint8)), on_long="report", **given)
@@ -110,7 +127,7 @@ def test_batches_are_a_function_of_what_is_given(lengths: list[tuple[int, ...]],
 
 
 @given(st.lists(lengths_of, max_size=3), options)
-def test_windows_lose_no_row(windows: list[list[tuple[int, ...]]], given: dict[str, Any]) -> None:
+def test_windows_lose_no_row(windows: list[Lengths], given: dict[str, Any]) -> None:
     """Where rows that are left go into the next window, each is in one batch of one window, listed, or left last."""
     left, done, longest = list[int](), list[int](), [max(row) for lengths in windows for row in lengths]
     n = 0
@@ -134,7 +151,7 @@ def test_seed_epoch_and_window_all_matter() -> None:
     """Each changes the order of batches, which rows of a length stand together, and the noise."""
     lengths = np.arange(300) % 7 + 1
     for noise in (0.0, 0.1):
-        places: list[dict[str, int]] = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
+        places: list[dict[str, Any]] = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
         orders = [token_batches(lengths, max_tokens=40, noise=noise, **place).order.tolist() for place in places]
         assert all(one != other for i, one in enumerate(orders) for other in orders[:i])
 
@@ -157,6 +174,39 @@ def test_steps_are_cut_as_the_rule_says(
     assert ends[:n_steps].tolist() == naive_steps(longest, max_tokens, most, multiple, world)
 
 
+@given(lengths_of, options)
+def test_without_chance_batches_are_those_of_the_twin(lengths: Lengths, given: dict[str, Any]) -> None:
+    """Every batch has the rows that the rule gives it, in their order, whatever the options are."""
+    batches = made(lengths, {**given, "shuffle": False, "noise": 0.0})
+    kept = [row for row, sides in enumerate(lengths) if given["min_length"] <= max(sides) <= limit_of(given)]
+    assert [rows.tolist() for rows in batches] == naive_batches(lengths, kept, given)
+
+
+@given(st.sets(st.integers(1, 90), max_size=60), options)
+def test_chance_permutes_steps_of_unequal_rows(lengths: set[int], given: dict[str, Any]) -> None:
+    """Where no two rows are equally long, batches are those without chance, step by step, in another order."""
+    given = {**given, "noise": 0.0} | ({"buckets": range(1, limit_of(given) + 1)} if "buckets" in given else {})
+    ours, still = (made([(n,) for n in lengths], {**given, "shuffle": shuffle}) for shuffle in (True, False))
+    steps = [
+        sorted(np.split(one.order, one.ends[given["world"] - 1 :: given["world"]]), key=list) for one in (ours, still)
+    ]
+    assert [rows.tolist() for rows in steps[0]] == [rows.tolist() for rows in steps[1]]
+    assert sorted(ours.longest) == sorted(still.longest)
+
+
+@given(st.lists(st.integers(1, 90), max_size=60), options)
+def test_noise_swaps_only_rows_of_like_length(lengths: list[int], given: dict[str, Any]) -> None:
+    """Where a row is shorter than one of another step by more than noise can be, none of its step is so much longer."""
+    given = {name: value for name, value in given.items() if name not in {"sort", "shuffle", "buckets"}}
+    noise, world = given.setdefault("noise", 0.1), given["world"]
+    rows = made([(n,) for n in lengths], given)
+    steps = [[lengths[row] for row in step] for step in np.split(rows.order, rows.ends[world - 1 :: world])[:-1]]
+    spans = [(min(step), max(step)) for step in steps]
+    for (low, high), (other_low, other_high) in combinations(spans, 2):
+        is_before = low * (1 + noise) < other_high * (1 - noise)
+        assert not (is_before and other_low * (1 + noise) < high * (1 - noise))
+
+
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=80), st.integers(40, 400))
 def test_sorted_by_sides_batches_are_those_of_fairseq(lengths: list[tuple[int, int]], max_tokens: int) -> None:
     """With its order and 8, the sizes of batches, and the lengths in each, are those of fairseq's algorithm."""
@@ -173,41 +223,6 @@ def test_the_share_of_padding_is_that_of_rectangles(lengths: list[tuple[int, int
     batches = token_batches(lengths, max_tokens=max_tokens, seed=1)
     naive = share_of_padding([rows.tolist() for rows in batches], lengths)
     assert abs(padding_share(batches, lengths) - naive) < 1e-12
-
-
-# Padding, beside others
-
-Lines = Callable[..., list[str]]
-
-
-def not_worse(lengths: np.ndarray, max_tokens: int) -> None:
-    """Ours has no more padding than either peer, and with noise no more than the sampler with the same."""
-    rows = [tuple(row) for row in lengths.tolist()]
-    fairseq = share_of_padding(fairseq_batches(rows, max_tokens), rows)
-    sampler = share_of_padding(sampler_batches(rows, max_tokens), rows)
-    ours = padding_share(token_batches(lengths, max_tokens=max_tokens), lengths)
-    noisy = padding_share(token_batches(lengths, max_tokens=max_tokens, noise=0.1), lengths)
-    assert ours <= min(fairseq, sampler)
-    assert noisy <= sampler + 0.01
-
-
-def test_padding_of_made_pairs_is_no_more_than_that_of_others() -> None:
-    """Pairs whose sides are of like length, as translations are."""
-    drawn = np.random.default_rng(1)
-    source = np.maximum(drawn.lognormal(2.5, 0.6, 4000).astype(np.int64), 1)
-    target = np.maximum((source * drawn.normal(1, 0.2, 4000)).astype(np.int64), 1)
-    not_worse(np.minimum(np.stack([source, target], axis=1), 200), 1024)
-
-
-def test_padding_of_multi30k_is_no_more_than_that_of_others(lines: Lines) -> None:
-    """German and English, in words."""
-    sides = [lines(f"multi30k/train.{name}.gz", 3000) for name in ("de", "en")]
-    lengths = np.array([[len(line.split()) + 1 for line in pair] for pair in zip(*sides, strict=True)])
-    for max_tokens in (512, 2048):
-        not_worse(lengths, max_tokens)
-
-
-def test_padding_of_ted_is_no_more_than_that_of_others(lines: Lines) -> None:
-    """One side, in words."""
-    lengths = np.array([[len(line.split()) + 1] for line in lines("ted/Finnish.txt.gz", 3000)])
-    not_worse(lengths, 512)
+    assert (
+        abs(padding_share(batches, lengths, to_longest=True) - (1 - np.sum(lengths) / batches.costs.sum() / 2)) < 1e-12
+    )

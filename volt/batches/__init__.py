@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from volt.batches.collating import collate as collate
     from volt.batches.collating import collate_packed as collate_packed
     from volt.batches.collating import to_torch as to_torch
+    from volt.batches.cutting import cut_samples as cut_samples
+    from volt.batches.cutting import taken_samples as taken_samples
     from volt.batches.dealing import Dealt as Dealt
     from volt.batches.dealing import deal as deal
     from volt.batches.layout import Layout as Layout
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from volt.batches.packing import Pack as Pack
     from volt.batches.packing import Packs as Packs
     from volt.batches.packing import pack as pack
+    from volt.batches.parts import Parts as Parts
     from volt.batches.rules import ByPacks as ByPacks
     from volt.batches.rules import ByTokens as ByTokens
     from volt.batches.samples import SampleFormat as SampleFormat
@@ -64,8 +67,10 @@ __getattr__, __dir__, __all__ = lazy(
         "packing": ("Pack", "Packs", "pack"),
         "by_tokens": ("TokenBatches", "padding_share", "token_batches"),
         "collating": ("collate", "collate_packed", "to_torch"),
+        "cutting": ("cut_samples", "taken_samples"),
         "layout": ("Layout",),
         "numbering": ("Numbering",),
+        "parts": ("Parts",),
         "rules": ("ByPacks", "ByTokens"),
         "samples": ("SampleFormat", "Samples", "joined_samples"),
         "steps": ("Steps", "Totals"),

@@ -8,6 +8,8 @@ A batch costs what a trainer computes for it: its number of rows times its longe
              then by the one before it, up to the first, ties left as they are.
     cut      from its first row on, a step takes as many rows as fit, k. It keeps m · ⌊k / m⌋ of them, m being a
              multiple such as 8, or all where k < m; what it does not keep begins the next. The last keeps all.
+    buckets  with them, each side of a row counts as long as the smallest bucket that holds it, here and above, so that
+             the batches of an epoch have few widths, whatever their rows
     deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows go round the ranks, so
              the batches of a step have equally many rows; only where the rows end, the numbers differ, by one at most.
              Where fewer than w rows would be left for the last step, the one before gives it what it needs, if it can.
@@ -30,8 +32,10 @@ step has two rows for each rank: only where rows are few, or so long that one fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -53,8 +57,9 @@ class TokenBatches:
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
-    longest: (n_batches,) int64, the longest side of any row of the step, which a batch need not be padded beyond
-    too_long, too_short: int64, rows that are beyond max_length or max_tokens, or below min_length
+    longest: (n_batches,) int64, the longest side of any row of the step, which a batch need not be padded beyond; with
+        buckets, the bucket that holds it, to which `collate` pads with width=longest
+    too_long, too_short: int64, rows that are beyond max_length, max_tokens or the last bucket, or below min_length
     left: int64, rows that are too few for one more step, fewer than `world`; put them into the next window
     world: how many batches are a step, one for each rank: batch i is for rank i % world
 
@@ -114,6 +119,7 @@ def token_batches(
     multiple: int = 8,
     sort: Literal["length", "sides"] = "length",
     noise: float = 0.0,
+    buckets: Iterable[int] | None = None,
     max_length: int | None = None,
     min_length: int = 1,
     on_long: Literal["raise", "report"] = "raise",
@@ -130,6 +136,7 @@ def token_batches(
     multiple: the number of rows of a batch is a multiple of it, where so many fit
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
+    buckets: lengths that rise, up to max_tokens: `longest` is always one of them, and rows beyond the last are too long
     max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
     on_long: "raise" refuses rows that are too long by name; "report" lists them in `too_long`
     world: how many ranks there are; each gets as many batches, of as many rows. Padded to `longest`, the batches of a
@@ -150,8 +157,16 @@ def token_batches(
     if max_sentences is not None:
         most = min(most, arguments.whole(max_sentences, "max_sentences", low=1))
     place = check_place(seed, epoch, window)
-    noise, longest = _checked_noise(noise, sort, shuffle=shuffle), rows.max(axis=1, initial=0)
-    kept, too_long, too_short = _fitting(longest, max_tokens, max_length, min_length, on_long)
+    noise, widths = _checked_noise(noise, sort, shuffle=shuffle), _checked_buckets(buckets, max_tokens)
+    limits = {"max_tokens": max_tokens}
+    if len(widths):
+        limits["the last of buckets"] = int(widths[-1])
+    if max_length is not None:
+        limits["max_length"] = arguments.whole(max_length, "max_length", low=1)
+    kept, too_long, too_short = _fitting(rows.max(axis=1, initial=0), limits, min_length, on_long)
+    if len(widths):
+        rows = widths[np.searchsorted(widths[:-1], rows)]
+    longest = rows.max(axis=1, initial=0)
     order = kept[_turns(len(kept), shuffle, "rows", *place)]
     order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, order, noise, place)
     ends = _steps(longest[order], max_tokens, most, multiple, world)
@@ -161,13 +176,25 @@ def token_batches(
     return TokenBatches(dealt, batch_ends, tops, too_long, too_short, left, world)
 
 
-def _fitting(
-    longest: Longs, max_tokens: int, max_length: int | None, min_length: int, on_long: str
-) -> tuple[Longs, Longs, Longs]:
-    """The rows that batches can have, and those that are too long, and too short."""
-    name, limit = "max_tokens", max_tokens
-    if max_length is not None and arguments.whole(max_length, "max_length", low=1) < max_tokens:
-        name, limit = "max_length", int(max_length)
+def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int) -> Longs:
+    """(n_buckets,) int64, lengths that rise, each of which a row may have; none if none is asked for."""
+    found = [] if buckets is None else arguments.wholes(buckets, "buckets")
+    if buckets is not None and not found:
+        raise ConfigError("buckets is empty; give lengths that rise, or None")
+    for place, (before, one) in enumerate(pairwise([0, *found])):
+        if one <= before:
+            raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
+    if found and found[-1] > max_tokens:
+        raise ConfigError(f"the last of buckets is {found[-1]:,}, more than max_tokens, {max_tokens:,}; leave it out")
+    return np.array(found, np.int64)
+
+
+def _fitting(longest: Longs, limits: Mapping[str, int], min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:
+    """The rows that batches can have, and those that are too long, and too short.
+
+    limits: name → the most tokens of a row; the least of them counts, and is named
+    """
+    name, limit = min(limits.items(), key=itemgetter(1))
     if arguments.whole(min_length, "min_length", low=1) > limit:
         raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
     is_long, is_short = longest > limit, longest < min_length
@@ -232,10 +259,11 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
     return order, ends, np.repeat(np.maximum.reduceat(longest[rows[: len(order)]], starts)[turns], world)
 
 
-def padding_share(batches: TokenBatches, lengths: ArrayLike) -> float:
+def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
     """The share of padding in what is laid out for batches, each side as long as its longest row in the batch.
 
     lengths: as given to `token_batches`
+    to_longest: each side is as long as `longest` of the batch, as `collate` lays it out with width=longest
     0.0 where there is nothing to lay out. Raises ConfigError where the batches have rows that lengths has not.
 
     >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
@@ -249,5 +277,6 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike) -> float:
             f"batches have row {last}, but lengths has {counted(len(found), 'row')}; give those they were made of"
         )
     rows = found[batches.order]
-    laid_out = np.maximum.reduceat(rows, batches.ends - batches.sizes) * batches.sizes[:, None]
+    own = np.maximum.reduceat(rows, batches.ends - batches.sizes)
+    laid_out = (np.broadcast_to(batches.longest[:, None], own.shape) if to_longest else own) * batches.sizes[:, None]
     return float((laid_out.sum() - rows.sum()) / laid_out.sum())

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from volt.errors import ConfigError, StreamError, missing, quoted
 Longs = NDArray[np.int64]
 Ids = NDArray[Any]  # int64 or int32
 Rows = Iterable[int] | Longs
+Each = int | Mapping[str, int]  # one number, or one for each field
 _NO_MASK, _NO_POSITIONS = np.zeros(0, bool), np.zeros(0, np.int64)
 
 
@@ -46,17 +47,20 @@ class _Side(NamedTuple):
 
 
 def collate(
-    samples: Samples, rows: Rows, *, pad: int, eos: int, left_pad_source: bool = True, left_pad_target: bool = False,
-    pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
+    samples: Samples, rows: Rows, *, pad: Each, eos: Each, left_pad_source: bool = True, left_pad_target: bool = False,
+    width: Each | None = None, pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
 ) -> dict[str, Any]:  # fmt: skip
     """The arrays of one step.
 
     samples: of two fields, source and target, or of one, for a language model
     rows: the samples of the batch, by their index; rows stand in this order
-    pad: the id that fills rows
-    eos: the id that each target ends with, which its input starts with
+    pad: the id that fills rows; or one for each field by its name, where source and target have their own vocabularies
+    eos: the id that each target ends with, which its input starts with; or one for each field, of which the target's
+        counts
     left_pad_source, left_pad_target: whether padding stands in front
-    pad_to_multiple: both widths are multiples of it
+    width: how wide the arrays are, or how wide for each field; by default as wide as the longest row. With what
+        `TokenBatches.longest` tells of a step, both sides have the same width, in all ranks.
+    pad_to_multiple: both widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
@@ -72,13 +76,15 @@ def collate(
     """
     source, target = _sides(arguments.instance(samples, Samples, "samples"))
     chosen, kind = _rows(rows, len(samples)), _kind(dtype)
-    pad, eos = (arguments.whole(value, name, low=0, high=MOST_ID) for name, value in (("pad", pad), ("eos", eos)))
+    pads, end = _each(pad, "pad", samples), _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
+    widths = {} if width is None else _each(width, "width", samples)
 
     def side(name: str, *, left: bool, shift: bool) -> _Side:
         return _side(
-            samples, name, chosen, left=left, eos=eos if shift else None, pad=pad, multiple=multiple, kind=kind
-        )
+            samples, name, chosen, left=left, eos=end if shift else None, pad=pads[name], width=widths.get(name),
+            multiple=multiple, kind=kind,
+        )  # fmt: skip
 
     made = side(target, left=left_pad_target, shift=True)
     batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(made.lengths.sum())}
@@ -91,11 +97,11 @@ def collate(
 
 
 def collate_packed(
-    samples: Samples, packs: Sequence[Rows], *, length: int, pad: int, eos: int, dtype: DTypeLike = np.int64
+    samples: Samples, packs: Sequence[Rows], *, length: int, pad: Each, eos: Each, dtype: DTypeLike = np.int64
 ) -> dict[str, Any]:
     """The arrays of one step of a language model whose rows hold several samples each.
 
-    samples: of one field
+    samples: of one field; those that are longer than a row, cut by `cut_samples`
     packs: for each row, its samples by their index
     length: the ids of a row
     pad, eos, dtype: those of `collate`
@@ -103,9 +109,10 @@ def collate_packed(
     Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
     `position_ids` (n_packs, length), which start anew with each sample, and, for attention that must not look beyond a
     sample, `cu_seqlens` (n_segments + 1,) int32 and `max_seqlen`: where, in the flat batch, each sample starts; the
-    padding of a row is a segment of its own.
+    padding of a row is a segment of its own. A part of a line is a segment like others: positions start anew with it,
+    and attention does not look beyond it; only the input of its first id is the id before it in the line.
 
-    Raises ConfigError if there are no packs, or one is longer than a row; StreamError if a sample does not end in EOS.
+    Raises ConfigError if there are no packs, or one is longer than a row; StreamError if a line does not end in EOS.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
@@ -118,7 +125,7 @@ def collate_packed(
     if source != target:
         raise ConfigError(f"samples of {', '.join(samples.fields)}: only those of one field are packed; use collate")
     length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
-    pad, eos = (arguments.whole(value, name, low=0, high=MOST_ID) for name, value in (("pad", pad), ("eos", eos)))
+    fill, end = _of(target, pad, "pad", samples), _of(target, eos, "eos", samples)
     listed = [_rows(pack, len(samples)) for pack in arguments.several(packs, "packs", one="give a list of rows")]
     if not listed:
         raise ConfigError("packs is empty; a batch needs one or more")
@@ -131,9 +138,9 @@ def collate_packed(
         pack = int(np.argmax(filled))
         raise ConfigError(f"packs[{pack}] has {filled[pack]:,} ids, more than length={length:,}; give it fewer samples")
     shift = np.repeat(np.arange(n) * length - ends[firsts[:-1]], np.diff(firsts))
-    tokens, before = np.full((n, length), pad, kind), np.full((n, length), pad, kind)
+    tokens, before = np.full((n, length), fill, kind), np.full((n, length), fill, kind)
     mask, positions = np.zeros((n, length), bool), np.arange(length) - filled[:, None]
-    _put(samples, target, rows, ends[:-1] + shift, eos, tokens, before, mask, positions)
+    _put(samples, target, rows, ends[:-1] + shift, end, tokens, before, mask, positions)
     starts = np.concatenate([ends[:-1] + shift, np.arange(n) * length + filled, [n * length]])
     segments = np.unique(starts)
     net_input = {
@@ -171,6 +178,24 @@ def _sides(samples: Samples) -> tuple[str, str]:
     return names[0], names[-1]
 
 
+def _each(given: Each, name: str, samples: Samples) -> dict[str, int]:
+    """Field → its number. Raises ConfigError if a field has none."""
+    return {field: _of(field, given, name, samples) for field in samples.fields}
+
+
+def _of(field: str, given: Each, name: str, samples: Samples) -> int:
+    """The number of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
+    if not isinstance(given, Mapping):
+        return arguments.whole(given, name, low=0, high=MOST_ID)
+    fields = ", ".join(samples.fields)
+    for one in given:
+        if one not in samples.fields:
+            raise ConfigError(f"{name}: no field {quoted(str(one))} in these samples; choose from {fields}")
+    if field not in given:
+        raise ConfigError(f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}")
+    return arguments.whole(given[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
+
+
 def _rows(rows: Rows, n: int) -> Longs:
     """Indices of samples. Raises ConfigError if there are none, or one is out of range."""
     found = rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows")
@@ -203,12 +228,17 @@ def _sizes(encoded: Encoded, rows: Longs) -> Longs:
 
 
 def _side(
-    samples: Samples, name: str, rows: Longs, *, left: bool, eos: int | None, pad: int, multiple: int,
-    kind: np.dtype[Any],
+    samples: Samples, name: str, rows: Longs, *, left: bool, eos: int | None, pad: int, width: int | None,
+    multiple: int, kind: np.dtype[Any],
 ) -> _Side:  # fmt: skip
     encoded = samples[name]
     lengths = _sizes(encoded, rows)
-    width = -(-int(lengths.max()) // multiple) * multiple
+    width = int(lengths.max()) if width is None else width
+    if (lengths > width).any():
+        row = int(np.argmax(lengths > width))
+        found = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
+        raise ConfigError(f"width is {width:,}, but {found}; give the longest of the step, or no width")
+    width += -width % multiple
     shape = len(rows), width
     tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
     before = np.full(shape if eos is not None else (0, 0), pad, kind)
@@ -225,8 +255,10 @@ def _put(
     from volt.kernels.sample_rows import put_rows
 
     encoded: Encoded = samples[name]
+    _, firsts, is_last = samples.parts_of(rows)
+    firsts = np.where(firsts < 0, eos, firsts)
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
-    bad = put_rows(encoded.ids, encoded.offsets, rows, places, eos, *flat)
+    bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos, *flat)
     if bad >= 0:
         found = (
             f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)} does not end in EOS, the id {eos}"

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.lengths import Longs, refuse_long, single, stable_order
+from volt.batches.lengths import Longs, cut, refuse_long, single, stable_order
 from volt.batches.options import check_place
 from volt.stream.reading.order import permutation
 
@@ -111,7 +111,7 @@ def pack(
 
     lengths: (n,) whole numbers, tokens
     on_long: what becomes of a row with more tokens than a pack: "raise" refuses it by name, "report" lists it in
-        `too_long`, "split" cuts it into segments of `size` tokens and a rest
+        `too_long`, "split" cuts it into segments of `size` tokens and a rest, as `cut_samples` cuts samples
     shuffle: False leaves packs in the order in which they were begun, and equally long rows in their own
     seed, epoch, window: the order of packs, and of equally long rows, follows from them
 
@@ -127,7 +127,8 @@ def pack(
     is_long = (found > size) & (on_long != "split")
     (too_long,), (empty,), (kept,) = np.nonzero(is_long), np.nonzero(found == 0), np.nonzero((found > 0) & ~is_long)
     refuse_long(too_long, found, size, "size", on_long=on_long, ways=("raise", "report", "split"))
-    segments = _segments(found[kept], kept, size)
+    rows, starts, sizes = cut(found[kept], size)
+    segments = Pack(kept[rows], starts, sizes)
     order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
     order = order[stable_order(size - segments.sizes[order])]
     packs, n_packs = _best_fit(segments.sizes[order], size)
@@ -136,14 +137,6 @@ def pack(
     ends = np.cumsum(np.bincount(turns[packs], minlength=n_packs))
     laid_out = Pack(*(values[order] for values in segments))
     return Packs(laid_out, ends, size, too_long, empty)
-
-
-def _segments(lengths: Longs, rows: Longs, size: int) -> Pack:
-    """Rows cut after every `size` tokens; those that are no longer stay whole."""
-    n_segments = -(-lengths // size)
-    numbers = np.arange(n_segments.sum()) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
-    starts = numbers * size
-    return Pack(np.repeat(rows, n_segments), starts, np.minimum(np.repeat(lengths, n_segments) - starts, size))
 
 
 def _best_fit(sizes: Longs, size: int) -> tuple[Longs, int]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.batches.numbering import Numbering, numbering_of
+from volt.batches.parts import Parts, joined_parts
 from volt.display import counted
 from volt.encode.encoded import Encoded
 from volt.errors import ConfigError, StreamError, quoted
@@ -42,10 +43,11 @@ _LINE_END = 0x0A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Samples of ids.
+    """Samples of ids: one for each line, or several, which follow each other, where `cut_samples` has cut lines.
 
     fields: name → the ids of all samples, flat, with the places where samples start.
     numbers: (n,) int64, the number of each sample's line in the stream.
+    parts: where samples stand in their lines; None where each is a whole line.
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -53,6 +55,7 @@ class Samples:
 
     fields: Mapping[str, Encoded]
     numbers: Longs
+    parts: Parts | None = None
 
     def __repr__(self) -> str:
         return f"<Samples: {counted(len(self), 'sample')} of {', '.join(self.fields)}>"
@@ -92,6 +95,10 @@ class Samples:
         """(n, n_fields) int64, how many ids each field of each sample has, in the order of the fields."""
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
+    def parts_of(self, rows: Longs) -> Parts:
+        """Where some samples stand in their lines."""
+        return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
+
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
     """The samples of several, one after the other.
@@ -110,7 +117,9 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     if len(given) == 1:
         return given[0]
     fields = {name: _joined([part.fields[name] for part in given]) for name in given[0].fields}
-    return Samples(fields, np.concatenate([part.numbers for part in given]))
+    are_whole = all(part.parts is None for part in given)
+    parts_of = None if are_whole else joined_parts([part.parts or Parts.whole(len(part)) for part in given])
+    return Samples(fields, np.concatenate([part.numbers for part in given]), parts_of)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:

@@ -4,11 +4,11 @@ The compiled loops of `volt.batches`. Sample i has ids[offsets[i]:offsets[i + 1]
 
 >>> ids, offsets = np.array([5, 2, 6, 7, 2], np.int32), np.array([0, 2, 5])
 >>> out, before = np.ones(6, np.int64), np.ones(6, np.int64)
->>> nothing = np.zeros(0, bool), np.zeros(0, np.int64)
->>> put_rows(ids, offsets, np.array([1, 0]), np.array([0, 3]), 2, out, before, *nothing)
+>>> firsts, is_last, nothing = np.array([2, 9]), np.ones(2, bool), (np.zeros(0, bool), np.zeros(0, np.int64))
+>>> put_rows(ids, offsets, np.array([1, 0]), np.array([0, 3]), firsts, is_last, 2, out, before, *nothing)
 -1
 >>> out.tolist(), before.tolist()
-([6, 7, 2, 5, 2, 1], [2, 6, 7, 2, 5, 1])
+([6, 7, 2, 5, 2, 1], [2, 6, 7, 9, 5, 1])
 """
 
 import numpy as np
@@ -83,17 +83,18 @@ def frame_ids(
 
 @releasing
 def put_rows(
-    ids: IntArray, offsets: LongArray, rows: LongArray, places: LongArray, eos: int, out: IntArray, before: IntArray,
-    mask: FlagArray, positions: LongArray,
+    ids: IntArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
+    eos: int, out: IntArray, before: IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
     """Write each row's sample at its place, and what stands before each of its ids.
 
     rows, places: (n,) int64, the sample of each row, and where its first id is written
+    firsts: (n,) int64, what stands before its first id;  is_last: (n,) bool, whether it is to end in EOS
     out: flat, is written
-    before: as long as out, or empty. The same with EOS moved from the end of each sample to its front
+    before: as long as out, or empty. What stands before each id
     mask: bool, as long as out, or empty; is set where an id is written
     positions: as long as out, or empty; is set to how many ids of its sample stand before each
-    Returns the first row that has ids and does not end in EOS, where `before` is asked for, or −1.
+    Returns the first row that has ids, is to end in EOS, and does not, where `before` is asked for, or −1.
     """
     bad = -1
     for i in range(len(rows)):
@@ -102,10 +103,10 @@ def put_rows(
         for k in range(n):
             out[at + k] = ids[start + k]
         if len(before) > 0 and n > 0:
-            before[at] = eos
+            before[at] = firsts[i]
             for k in range(n - 1):
                 before[at + 1 + k] = ids[start + k]
-            if ids[start + n - 1] != eos and bad < 0:
+            if bad < 0 and is_last[i] and ids[start + n - 1] != eos:
                 bad = i
         if len(mask) > 0:
             for k in range(n):

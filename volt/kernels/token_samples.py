@@ -94,7 +94,8 @@ def _put_rows() -> None:
 
     for kind in (np.int64, np.int32):
         out, mask = np.zeros((2, 1), kind), np.zeros(1, bool)
-        put_rows(_ids(), _longs(0, 1), _longs(0), _longs(0), 0, out[0], out[1], mask, _longs(0))
+        rows = _longs(0), _longs(0), _longs(0), np.ones(1, bool)
+        put_rows(_ids(), _longs(0, 1), *rows, 0, out[0], out[1], mask, _longs(0))
 
 
 SAMPLES: dict[str, Callable[[], object]] = {
