@@ -30,9 +30,11 @@ def written(folder: Path, n: int, *, name: str = "pairs", longest: int = 20) -> 
     return str(path) if path.exists() else write_lines(path, [f"{side()}\t{side()}" for _ in range(n)])
 
 
-def stream_of(folder: Path, n: int, *, epochs: int | None = 1, **options: Any) -> Stream:
+def stream_of(folder: Path, n: int, *, epochs: int | None = 1, longest: int = 20, **options: Any) -> Stream:
     """A stream of n pairs, in blocks of few lines."""
-    return Stream([Source("pairs", (written(folder, n),), epochs=epochs, block_lines=32)], seed=1, **options)
+    return Stream(
+        [Source("pairs", (written(folder, n, longest=longest),), epochs=epochs, block_lines=32)], seed=1, **options
+    )
 
 
 def steps_of(folder: Path, n: int, *, packed: bool = False, epochs: int | None = 1, **options: Any) -> Steps:

@@ -117,6 +117,36 @@ def test_batches_keep_their_bound(folder: Path) -> None:
     assert 0 < steps.totals.padding_share < 0.3
 
 
+def test_long_texts_are_split(folder: Path) -> None:
+    """With on_long="split" a text of many rows is given whole, also where its parts stand in different windows."""
+    steps = Steps(
+        stream_of(folder, 100, longest=90), TEXTS, ByPacks(length=32, rows=2, on_long="split"), window=20, world=2
+    )
+    other = Steps(
+        stream_of(folder, 100, longest=90),
+        TEXTS,
+        ByPacks(length=32, rows=2, on_long="split"),
+        window=20,
+        world=2,
+        rank=1,
+    )
+    given = sum(step["ntokens"] for one in (steps, other) for step in one)
+    texts = [line.split("\t")[0].split() for line in stream_of(folder, 100, longest=90)]
+    assert given == sum(len(text) + 1 for text in texts)
+
+
+def test_buckets_bound_widths(folder: Path) -> None:
+    """Arrays are as wide as a bucket, on both sides and in all ranks."""
+    rule = ByTokens(max_tokens=128, buckets=(8, 16, 24))
+    ranks = [Steps(stream_of(folder, 200), PAIRS, rule, window=50, rank=rank, world=2) for rank in range(2)]
+    for pair in zip(*ranks, strict=True):
+        widths = {step["target"].shape[1] for step in pair} | {
+            step["net_input"]["src_tokens"].shape[1] for step in pair
+        }
+        assert len(widths) == 1
+        assert widths <= {8, 16, 24}
+
+
 def test_packs_are_nearly_full(folder: Path) -> None:
     """Rows of packs are filled with whole samples: windows pass the emptiest on, so there is little padding."""
     steps = steps_of(folder, 300, packed=True, window=60)

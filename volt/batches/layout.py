@@ -1,11 +1,12 @@
 """How the arrays of a step are laid out: `Layout`, the options of `collate` that do not depend on its samples.
 
 >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
-1
+{'text': 1}
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from volt.errors import ConfigError, quoted
 class Layout:
     """How samples are laid out.
 
-    pad: the id that fills rows; by default that of each field's <pad>
+    pad: the id that fills rows, or one for each field by its name; by default that of each field's <pad>
     left_pad_source, left_pad_target: whether padding stands in front
     pad_to_multiple: the width of a batch is a multiple of it
     dtype: of ids
@@ -28,15 +29,16 @@ class Layout:
     True
     """
 
-    pad: int | None = None
+    pad: int | Mapping[str, int] | None = None
     left_pad_source: bool = True
     left_pad_target: bool = False
     pad_to_multiple: int = 1
     dtype: Literal["int64", "int32"] = "int64"
 
     def __post_init__(self) -> None:
-        if self.pad is not None:
-            arguments.whole(self.pad, "pad", low=0, high=MOST_ID)
+        for pad in self.pad.values() if isinstance(self.pad, Mapping) else [self.pad]:
+            if pad is not None:
+                arguments.whole(pad, "pad", low=0, high=MOST_ID)
         arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1)
         arguments.choice(self.dtype, "dtype", ("int64", "int32"))
 
@@ -57,11 +59,11 @@ class Layout:
         sides = {"left_pad_source": self.left_pad_source, "left_pad_target": self.left_pad_target}
         return {**told, **sides, "pad_to_multiple": self.pad_to_multiple}
 
-    def _pad(self, samples: SampleFormat, names: list[str]) -> int:
+    def _pad(self, samples: SampleFormat, names: list[str]) -> int | Mapping[str, int]:
         if self.pad is not None:
             return self.pad
         pads: dict[str, int | None] = {name: samples.vocabularies[name].pad for name in names}
         for name, pad in pads.items():
             if pad is None:
                 raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or give pad, an id")
-        return next(pad for pad in pads.values() if pad is not None)
+        return {name: pad for name, pad in pads.items() if pad is not None}

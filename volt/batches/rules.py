@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from volt import arguments
 from volt.batches.by_tokens import TokenBatches, token_batches
 from volt.batches.collating import collate, collate_packed
+from volt.batches.cutting import cut_samples
 from volt.batches.lengths import Longs
 from volt.batches.packing import Packs, pack
 from volt.batches.samples import Samples
@@ -82,10 +84,13 @@ class ByTokens:
     noise: float = 0.0
     max_length: int | None = None
     min_length: int = 1
+    buckets: tuple[int, ...] | None = None
     on_long: Literal["raise", "report"] = "raise"
     shuffle: bool = True
 
     def __post_init__(self) -> None:
+        if self.buckets is not None:
+            object.__setattr__(self, "buckets", tuple(arguments.wholes(self.buckets, "buckets")))
         arguments.choice(self.on_long, "on_long", ("raise", "report"))
         token_batches([], **self._options)  # which checks them
 
@@ -117,13 +122,15 @@ class ByTokens:
     @property
     def limit(self) -> tuple[str, int]:
         """The name, and the value, of what bounds the length of a sample."""
-        if self.max_length is not None and self.max_length < self.max_tokens:
-            return "max_length", self.max_length
-        return "max_tokens", self.max_tokens
+        limits = {"max_tokens": self.max_tokens, "max_length": self.max_length or self.max_tokens}
+        if self.buckets:
+            limits["the last of buckets"] = self.buckets[-1]
+        return min(limits.items(), key=itemgetter(1))
 
     def arrays(self, planned: Planned, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays of a batch. layout: options of `collate`"""
-        return collate(samples, planned.batches[number], **layout)
+        width = int(planned.batches.longest[number]) if self.buckets else None
+        return collate(samples, planned.batches[number], width=width, **layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,7 @@ class ByPacks:
 
     def prepared(self, samples: Samples) -> Samples:
         """Samples that are cut, if they are to be."""
-        return samples
+        return cut_samples(samples, self.length) if self.on_long == "split" else samples
 
     def planned(
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True

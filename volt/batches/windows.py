@@ -18,15 +18,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from volt.batches.cutting import taken_samples
 from volt.batches.lengths import Longs
 from volt.batches.rules import ByPacks, ByTokens, Planned
 from volt.batches.samples import SampleFormat, Samples, joined_samples
-from volt.encode.encoded import Encoded
 from volt.errors import StreamError, shown_path
 from volt.stream.running.mixed_columns import StreamBatch
 from volt.stream.running.state_values import refusal
 from volt.stream.running.stream import Stream
-from volt.stream.transforms.column import frozen
 
 Size = int | Literal["epoch"]
 
@@ -82,7 +81,7 @@ class Window:
         cuts = np.searchsorted(rows, self.starts).tolist()
         pieces = [rows[start:end] for start, end in pairwise(cuts)]
         return [
-            (stretch.of(piece - start), taken(self.samples, piece))
+            (stretch.of(piece - start), taken_samples(self.samples, piece))
             for stretch, start, piece in zip(self.stretches, self.starts.tolist(), pieces, strict=False)
             if len(piece)
         ]
@@ -131,7 +130,7 @@ class Windows:
             if told.wanted is not None:
                 if len(told.wanted) and told.wanted[-1] >= len(samples):
                     raise refusal(f"the state wants sample {told.wanted[-1]:,} of {len(samples):,}")
-                stretch, samples = stretch.of(told.wanted), taken(samples, told.wanted)
+                stretch, samples = stretch.of(told.wanted), taken_samples(samples, told.wanted)
             parts.append((stretch, samples))
         return self._made(number, world, parts)
 
@@ -206,20 +205,3 @@ class Windows:
     @property
     def _none(self) -> Samples:
         return Samples.of({name: [] for name in self.format.vocabularies})
-
-
-def taken(samples: Samples, rows: Longs) -> Samples:
-    """Some samples.
-
-    >>> taken(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
-    [5, 2, 6, 2]
-    """
-    fields = {name: _taken(encoded, rows) for name, encoded in samples.fields.items()}
-    return replace(samples, fields=fields, numbers=samples.numbers[rows])
-
-
-def _taken(encoded: Encoded, rows: Longs) -> Encoded:
-    sizes = encoded.offsets[rows + 1] - encoded.offsets[rows]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.arange(offsets[-1]) + np.repeat(encoded.offsets[rows] - offsets[:-1], sizes)
-    return Encoded(frozen(encoded.ids[places]), offsets)
