@@ -1,6 +1,7 @@
 """From the stream to the trainer's step: samples of ids, batches of them, and arrays with padding.
 
-    Stream.batches → SampleFormat.samples → token_batches, deal, pack → rows of a batch → collate → numpy, torch
+    Stream.batches → SampleFormat.samples → Windows → ByTokens, ByPacks → collate → numpy, torch
+    └────────────────────────────────────── Steps ──────────────────────────────────────┘
 
 The words of this package:
 
@@ -8,9 +9,15 @@ The words of this package:
     source      the first field of a sample, which a model reads; target is the second, which it learns to write
     row         one sample in a batch, filled up with padding
     pack        several samples in one row, for a language model
+    step        what all ranks do at once: each has one batch of it, of as many rows
+    window      the samples whose steps are made together: those of so many lines, or of an epoch
+    rule        how the samples of a window become steps: batches of so many tokens, or rows that are packed
+    stretch     lines of the stream that stand one after the other, of which some samples are still wanted
+    layout      where padding stands, and what it is
 
 Batches and packs are functions of lengths, options, a seed and the numbers of the epoch and the window: they know no
-text and keep nothing, so a position among them is a few numbers.
+text and keep nothing. So a state of `Steps` is a state of the stream at the start of a window, and a number of steps;
+and since windows and steps are the same in all ranks, so is the state, with which any number of ranks goes on.
 
 >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
 >>> [rows.tolist() for rows in batches]
