@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volt import arguments
-from volt.batches.lengths import MOST, Longs, refuse_long, stable_order, table
+from volt.batches.lengths import MOST, Longs, longest_sides, refuse_long, stable_order, table
 from volt.batches.options import check_place, check_world
 from volt.display import counted
 from volt.errors import ConfigError
@@ -163,12 +163,12 @@ def token_batches(
         limits["the last of buckets"] = int(widths[-1])
     if max_length is not None:
         limits["max_length"] = arguments.whole(max_length, "max_length", low=1)
-    kept, too_long, too_short = _fitting(rows.max(axis=1, initial=0), limits, min_length, on_long)
+    kept, too_long, too_short = _fitting(longest_sides(rows), limits, min_length, on_long)
     if len(widths):
         rows = widths[np.searchsorted(widths[:-1], rows)]
-    longest = rows.max(axis=1, initial=0)
+    longest = longest_sides(rows)
     order = kept[_turns(len(kept), shuffle, "rows", *place)]
-    order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, order, noise, place)
+    order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, longest[order], order, noise, place)
     ends = _steps(longest[order], max_tokens, most, multiple, world)
     turns = _turns(len(ends), shuffle, "steps", *place)
     dealt, batch_ends, tops = _dealt(order, ends, turns, world, longest)
@@ -220,12 +220,12 @@ def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
     return permutation(n, "batches", *place) if shuffle else np.arange(n)
 
 
-def _by_length(lengths: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
+def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
     """Rows in the order of their longest side, ties up and down in turn; or of their blurred length."""
-    longest, lean = lengths.max(axis=1, initial=0)[order], (lengths[:, 0] - lengths[:, -1])[order]
     if noise:
         drawn = Chance.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
+    lean = (lengths[:, 0] - lengths[:, -1])[order]
     first = stable_order(np.where(longest % 2 == 0, lean, -lean) + longest.max(initial=0))
     return order[first][stable_order(longest[first])]
 
