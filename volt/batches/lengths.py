@@ -80,6 +80,8 @@ def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
     >>> [found.tolist() for found in cut(np.array([5, 0, 2]), 2)]
     [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
     """
+    if lengths.max(initial=0) <= size:
+        return np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
     n_parts = np.maximum(-(-lengths // size), 1)
     starts = (np.arange(n_parts.sum()) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * size
     return np.repeat(np.arange(len(lengths)), n_parts), starts, np.minimum(np.repeat(lengths, n_parts) - starts, size)
