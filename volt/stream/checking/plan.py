@@ -110,16 +110,16 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     arguments.instance(stream, Stream, "stream")
     at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
-    shares = [units / UNIT / max(1, at) for units in shares_of(weights).owed(max(1, at))]
-    epoch = stream.epoch_lines
+    owed, epoch = shares_of(weights).owed, stream.epoch_lines
+    given = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
     for source in stream.sources:
         _warm_up(source, stream)
     with watched() as memory:
         first = [_computed(source, stream) for source in stream.sources]
         speed = measure(stream, seconds=seconds)
     sources = {
-        source.name: _source_plan(source, block, share=share, at=at, epoch=epoch)
-        for source, share, block in zip(stream.sources, shares, first, strict=True)
+        source.name: _source_plan(source, block, lines=lines, share=share, epoch=epoch)
+        for source, (lines, share), block in zip(stream.sources, given, first, strict=True)
     }
     return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed, epoch)
 
@@ -166,11 +166,15 @@ def _first(source: OpenSource) -> Address:
     return Address(Part(0, 0, min(source.block_lines, source.n_lines)), 0)
 
 
-def _source_plan(source: OpenSource, block: _Block, *, share: float, at: int, epoch: int | None) -> SourcePlan:
+def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None) -> SourcePlan:
+    """A source's part. share: of the stream's lines;  epoch: lines of a virtual one."""
     out = block.n_lines / block.n_read
-    per_line = share / out / source.n_lines if out else float("inf")  # how often the files are read
-    epochs, given = at * per_line if at else 0.0, (None, None) if epoch is None else (epoch * share, epoch * per_line)
-    return SourcePlan(at * share, source.n_lines, out, epochs, source.block_lines, share, *given)
+
+    def passes(lines: float) -> float:
+        return lines / out / source.n_lines if out else float("inf")
+
+    given = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
+    return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *given)
 
 
 def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
