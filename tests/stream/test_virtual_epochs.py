@@ -55,7 +55,9 @@ def spread(counts: Sequence[int]) -> int:
     return max(counts) - min(counts)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])  # files are made once a size
+@settings(
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # files are made once a size
 @given(
     sizes=st.lists(st.integers(1, 14), min_size=1, max_size=4), mix=st.sampled_from(SAMPLINGS), seed=st.integers(0, 9)
 )
