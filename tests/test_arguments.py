@@ -290,7 +290,7 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
     "volt.stream.debugged": {"n_lines": 1},
     "volt.stream.Translation": {"task": "de_en"},
 }
-MADE_BY_VOLT = ("Audit", "StreamBatch", "Comparison", "Candidates", "Encoded", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary",
+MADE_BY_VOLT = ("Audit", "StreamBatch", "Comparison", "Candidates", "Encoded", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary", "VirtualEpoch",
                 "Trace", "DebugLine", "SubwordCounts", "TransportPlan", "Batch", "Column", "Transform", "FORMATS", "LineFault")  # fmt: skip
 CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
 CALLS |= {

@@ -25,6 +25,11 @@ SLICE = [
     ("steps", "empty", "pattern: ''"),
     ("steps", "out of range", "min: -1"),
     ("each", "not finite", "temperature: .inf"),
+    ("mix", "wrong type", "by: true"),
+    ("mix", "not finite", "temperature: .nan"),
+    ("special", "mix", "a temperature that leaves nothing"),
+    ("special", "mix", "an end"),
+    ("special", "mix", "a pattern"),
     ("special", "steps", "where: ''"),
     ("special", "names", "nothing"),
     ("special", "names", "a tab"),
@@ -48,7 +53,7 @@ def test_a_slice_of_the_campaign_finds_nothing() -> None:
 def test_there_are_many_and_each_is_named_once() -> None:
     """The campaign has thousands of configurations, of all bases, and their names tell them apart."""
     assert len(MUTANTS) > 2000
-    assert {base for base, _, _ in MUTANTS} == {"whole", "steps", "pair", "table", "each", "user", "special"}
+    assert {base for base, _, _ in MUTANTS} == {"whole", "steps", "pair", "table", "each", "mix", "user", "special"}
 
 
 def test_a_fault_of_the_judge_would_be_seen() -> None:

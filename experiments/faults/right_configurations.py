@@ -6,7 +6,7 @@ exists); `null` behind them allows null; `with` says that a fault may lie with a
 `free` marks a name that the user makes up.
 
 >>> sorted(RIGHT)
-['each', 'pair', 'steps', 'table', 'user', 'whole']
+['each', 'mix', 'pair', 'steps', 'table', 'user', 'whole']
 """
 
 from __future__ import annotations
@@ -132,6 +132,16 @@ each:
   transforms:
     - tag: "<{name}>"
 """,
+    "mix": """\
+mix:
+  by: temperature  # word temperature
+  temperature: 5  # number 1 with
+sources:
+  one:  # free
+    path: a.tsv  # file
+  two:  # free
+    path: b.tsv  # file
+""",
     "user": """\
 sources:
   one:  # free
@@ -146,6 +156,7 @@ sources:
             times: 2  # free
 """,
 }
+_TWO = "sources: {one: {path: a.tsv}, two: {path: b.tsv}}\n"
 _ONE = "sources: {one: {path: a.tsv, transforms: [%s]}}\n"
 
 
@@ -260,6 +271,20 @@ SPECIAL: list[Special] = [
     Special("each", "temperature 0", "each:\n  path: 'lang/*.tsv'\n  temperature: 0\n", 3),
     Special("each", "temperature without end", "each:\n  path: 'lang/*.tsv'\n  temperature: .inf\n", 3),
     Special("each", "a name that is taken", "each:\n  path: 'lang/*.tsv'\nsources:\n  de: {path: a.tsv}\n", 1),
+    Special("mix", "by temperature", "mix: {}\n" + _TWO, is_legal=True),
+    *(Special("mix", f"by {by}", f"mix: {{by: {by}}}\n{_TWO}", is_legal=True) for by in ("uniform", "concatenation", "weights")),
+    *(Special("mix", f"{by} with a temperature", f"mix:\n  by: {by}\n  temperature: 2\n{_TWO}", 3) for by in ("uniform", "weights")),
+    *(Special("mix", f"temperature {told}", f"mix:\n  temperature: {told}\n{_TWO}", 2) for told in ("0", "-1", ".nan", ".inf", "hot", "[1]")),
+    Special("mix", "a temperature that leaves nothing", "seed: 1\nmix: {temperature: 1e-3}\n" + _TWO, 2),
+    Special("mix", "by an unknown word", "mix:\n  by: size\n" + _TWO, 2),
+    Special("mix", "a word", "mix: uniform\n" + _TWO),
+    Special("mix", "no sources", "mix: {by: uniform}\n"),
+    Special("mix", "a weight", "mix: {by: uniform}\n" + _source("weight: 2"), 5),
+    Special("mix", "an end", "mix: {by: uniform}\n" + _source("epochs: 2"), 5),
+    Special("mix", "an end, and weights", "mix: {by: weights}\n" + _source("epochs: 2"), is_legal=True),
+    Special("mix", "a weight of a pattern", "mix: {by: uniform}\neach:\n  path: 'lang/*.tsv'\n  weight: 2\n", 4),
+    Special("mix", "a temperature of a pattern", "mix: {by: uniform}\neach:\n  path: 'lang/*.tsv'\n  temperature: 2\n", 4),
+    Special("mix", "a pattern", "mix: {by: uniform}\neach:\n  path: 'lang/*.tsv'\n", is_legal=True),
     Special("errors", "a file without the policy", _ONE % "upper" + "errors: {quarantine: bad.jsonl}\n", 2),
     Special("errors", "the policy without a file", _ONE % "upper" + "errors: {on_fault: quarantine}\n", 2),
     Special("errors", "a folder that is missing", _ONE % "upper" + "errors: {on_fault: quarantine, quarantine: no/x}\n", 2),

@@ -13,6 +13,8 @@ The words of this package:
     task        lines that are all treated in the same way, of one or more inputs; in the stream it is a source
     split       train, whose tasks are mixed by weight, or valid, whose tasks are read once, in order, without noise
     epoch       one pass over all lines of a source
+    virtual epoch
+                so many lines of a mixture that its largest source is read about once
     share       the lines of an epoch that a rank reads
     part        lines of a share that are read and shuffled together; configurations and the README call it a block
     chunk       lines of a part that are transformed together: all of them, or few at a time where Python code runs
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from volt.stream.checking.trace import Trace as Trace
     from volt.stream.checking.trace import traces as traces
     from volt.stream.mixing.mixture import Mixture as Mixture
+    from volt.stream.mixing.sampling import Sampling as Sampling
     from volt.stream.mixing.schedule import Schedule as Schedule
     from volt.stream.reading.checks import Checks as Checks
     from volt.stream.reading.faults import Policy as Policy
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
     from volt.stream.running.translating import Translation as Translation
+    from volt.stream.running.virtual_epochs import VirtualEpoch as VirtualEpoch
     from volt.stream.transforms.batch import Batch as Batch
     from volt.stream.transforms.chance import Chance as Chance
     from volt.stream.transforms.column import Column as Column
@@ -83,6 +87,7 @@ __getattr__, __dir__, __all__ = lazy(
         "checking.subword_counts": ("SubwordCounts", "count_subwords"),
         "checking.trace": ("Trace", "traces"),
         "mixing.mixture": ("Mixture",),
+        "mixing.sampling": ("Sampling",),
         "mixing.schedule": ("Schedule",),
         "reading.checks": ("Checks",),
         "reading.faults": ("Policy",),
@@ -94,6 +99,7 @@ __getattr__, __dir__, __all__ = lazy(
         "running.stream": ("Stream",),
         "running.summary": ("Summary",),
         "running.translating": ("Translation",),
+        "running.virtual_epochs": ("VirtualEpoch",),
         "transforms.batch": ("Batch",),
         "transforms.chance": ("Chance",),
         "transforms.column": ("Column",),

@@ -52,7 +52,7 @@ def indented(line: str) -> Entry:
 
 
 def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
-    """Epochs per source at the planned line; memory and speed below."""
+    """Epochs per source at the planned line; what a virtual epoch has of each; memory and speed below."""
     yield Text(f"at line {plan.at:,}", style="italic")
     heads = ("source", "lines of it", "lines in its files", "out per line in", "epochs", "lines per block")
     rows = [
@@ -63,10 +63,24 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
         for name, part in plan.sources.items()
     ]  # fmt: skip
     yield Grid(heads, rows, numbers=range(1, len(heads)))
+    yield from _virtual_epoch(plan)
     speed = f"{plan.lines_per_second:,.0f} lines/s" if plan.lines_per_second else "not measured: the stream ended"
     against = f", {(plan.lines_per_second or 0) / demand:.1f} × the demand of {demand:,.0f}" if demand else ""
     yield Entry("memory for data   ", [f"about {plan.memory / 1e6:,.0f} MB"], label_style="")
     yield Entry("speed here        ", f"{speed}{against}".split(" "), label_style="")
+
+
+def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
+    """What a virtual epoch has of each source, where several are mixed."""
+    if plan.epoch_lines is None or len(plan.sources) < 2:
+        return
+    yield Text(f"in a virtual epoch of {plan.epoch_lines:,} lines", style="italic")
+    heads = ("source", "lines of it", "share", "passes")
+    rows = [
+        (name, f"{part.epoch_lines:,.0f}", f"{part.share:.2%}", f"{part.epoch_passes:,.2f}")
+        for name, part in plan.sources.items()
+    ]
+    yield Grid(heads, rows, numbers=range(1, len(heads)))
 
 
 def audit_table(audit: Audit) -> Grid:

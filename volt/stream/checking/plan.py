@@ -39,13 +39,16 @@ _GROWTH = 1.1  # peaks rise a little for a while, since memory that is free lies
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What a stream will have taken from one source by line N.
+    """What a stream will have taken from one source by line N, and what it takes in a virtual epoch.
 
     lines: how many of the stream's lines come from it.
     n_lines: how many lines its files hold.
     yield_: how many lines come out of its transforms for one that goes in, judged by its first block.
     epochs: how often its files will have been read.
     block_lines: lines per block.
+    share: of the stream's lines up to N, how many parts of one come from it.
+    epoch_lines, epoch_passes: how many lines a virtual epoch has of it, and how often its files are read for them; None
+        where there are no virtual epochs.
     """
 
     lines: float
@@ -53,6 +56,9 @@ class SourcePlan:
     yield_: float
     epochs: float
     block_lines: int
+    share: float
+    epoch_lines: float | None = None
+    epoch_passes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class Plan:
     sources: by name.
     memory: an estimate of the most bytes of data that this process and the workers will hold together.
     lines_per_second: measured on this machine; None if the stream ended at once.
+    epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
     >>> Plan(at=12, sources={}, memory=1_000_000, lines_per_second=50_000.0)
     <Plan: 0 sources up to line 12, 1 MB, 50,000 lines per second>
@@ -72,6 +79,7 @@ class Plan:
     sources: dict[str, SourcePlan]
     memory: int
     lines_per_second: float | None
+    epoch_lines: int | None = None
 
     def __repr__(self) -> str:
         speed = "" if self.lines_per_second is None else f", {self.lines_per_second:,.0f} lines per second"
@@ -102,17 +110,18 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     arguments.instance(stream, Stream, "stream")
     at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
-    owed = [units / UNIT for units in shares_of(weights).owed(at)]
+    owed, epoch = shares_of(weights).owed, stream.epoch_lines
+    given = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
     for source in stream.sources:
         _warm_up(source, stream)
     with watched() as memory:
         first = [_computed(source, stream) for source in stream.sources]
         speed = measure(stream, seconds=seconds)
     sources = {
-        source.name: _source_plan(source, lines, block)
-        for source, lines, block in zip(stream.sources, owed, first, strict=True)
+        source.name: _source_plan(source, block, lines=lines, share=share, epoch=epoch)
+        for source, (lines, share), block in zip(stream.sources, given, first, strict=True)
     }
-    return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed)
+    return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed, epoch)
 
 
 def _warm_up(source: OpenSource, stream: Stream) -> None:
@@ -157,10 +166,15 @@ def _first(source: OpenSource) -> Address:
     return Address(Part(0, 0, min(source.block_lines, source.n_lines)), 0)
 
 
-def _source_plan(source: OpenSource, lines: float, block: _Block) -> SourcePlan:
-    share = block.n_lines / block.n_read
-    epochs = lines / share / source.n_lines if share else float("inf")
-    return SourcePlan(lines, source.n_lines, share, epochs, source.block_lines)
+def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None) -> SourcePlan:
+    """A source's part. share: of the stream's lines;  epoch: lines of a virtual one."""
+    out = block.n_lines / block.n_read
+
+    def passes(lines: float) -> float:
+        return lines / out / source.n_lines if out else float("inf")
+
+    given = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
+    return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *given)
 
 
 def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:

@@ -30,6 +30,7 @@ from volt.errors import VoltError
 from volt.files.distinct import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.each import Each
+from volt.stream.config.mixing import sampling_of
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.sources import Sources
 from volt.stream.config.splits import Choice, chosen
@@ -37,6 +38,7 @@ from volt.stream.config.tasks import LANGUAGES, NAMES, Tasks, defaults_of
 from volt.stream.config.templates import parse_template, read
 from volt.stream.config.yaml import Document, Place
 from volt.stream.mixing.mixture import Mixture
+from volt.stream.mixing.sampling import Sampling
 from volt.stream.reading.faults import Policy, check_quarantine
 from volt.stream.reading.probable_pairs import probable_pairs
 from volt.stream.reading.source import Source
@@ -71,13 +73,15 @@ class Configuration:
     tasks: tuple[Task, ...] = ()
     shards: Path | None = None
     named: tuple[str, ...] = ()
+    mix: Sampling | None = None
+    """How the sources are mixed by their numbers of lines; None if by their weights."""
 
     @property
     def options(self) -> dict[str, Any]:
         """The arguments of a `Stream`, by their names.
 
         >>> sorted(parse_config("sources: {wmt: {path: a.tsv}}").options)
-        ['cache', 'ends', 'files', 'n_workers', 'policy', 'seed', 'sources', 'time_limit']
+        ['cache', 'ends', 'files', 'mix', 'n_workers', 'policy', 'seed', 'sources', 'time_limit']
         """
         return {
             field.name: getattr(self, field.name)
@@ -197,7 +201,7 @@ class _Builder:
         others = [*self._listed(options), *Each(self._maker, cache).made(options)]
         tasks = Tasks(self._maker, options, shards if self._use_shards else None).made()
         sources = chosen(tasks, [source for source in others if source], self._choice, self._notes)
-        policy = self._policy(options)
+        policy, mix = self._policy(options), sampling_of(options, self._notes)
         if not self._notes.found:
             self._check_together(sources, policy)
         if self._notes.found or policy is None:
@@ -207,6 +211,7 @@ class _Builder:
         return Configuration(
             tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, self._files, told,
             shards, _named([*filter(None, others), *(source for _, source in tasks if source)], told),
+            mix if self._choice.split == "train" else None,
         )  # fmt: skip
 
     def _check_together(self, sources: Sequence[Source], policy: Policy | None) -> None:

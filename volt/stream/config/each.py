@@ -1,24 +1,27 @@
 """Sources by pattern: `each: {path: "data/*.tsv.gz", …}` → a source for each file that matches.
 
 A source is called what `*` stands for in its path. Its share of the weight follows from its number of lines, so files
-are indexed, as they are when the stream is opened, which finds the index in the cache.
+are indexed, as they are when the stream is opened, which finds the index in the cache. Where `mix` makes the weights of
+all sources, that is left to it.
 
->>> shares([1000, 10], temperature=1), shares([1000, 10], temperature=2)
-([0.990099009901, 0.00990099009901], [0.909090909091, 0.0909090909091])
+>>> filled({"tag": "<2{name}>"}, "de")
+{'tag': '<2de>'}
 """
 
 from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volt.errors import ConfigError, VoltError, shown_path
+from volt.stream.config.mixing import is_by_size
 from volt.stream.config.sources import Sources
 from volt.stream.config.yaml import Place
+from volt.stream.mixing.sampling import shares
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.source import Source
 
@@ -68,17 +71,6 @@ def filled(value: Any, name: str) -> Any:
     return [filled(item, name) for item in value] if isinstance(value, list) else value
 
 
-def shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
-    """Shares in proportion to size ^ (1 / temperature), which sum to 1, as far as twelve digits say it.
-
-    >>> shares([8, 1], temperature=3)
-    [0.666666666667, 0.333333333333]
-    """
-    largest = max(sizes, default=0) or 1
-    powers = [(size / largest) ** (1 / temperature) for size in sizes]
-    return [float(f"{power / (sum(powers) or 1):.12g}") for power in powers]
-
-
 @dataclass(frozen=True, slots=True)
 class Each:
     """Makes the sources of a pattern. cache: the folder for line indices; None for that of the user."""
@@ -95,7 +87,8 @@ class Each:
         except VoltError as error:
             self.maker.notes.add(("each", "path" if options.each.pair is None else "pair"), error)
             return
-        weights = self._weights(options.each, [patterns[0].replace("*", name) for name in names])
+        paths = [patterns[0].replace("*", name) for name in names]
+        weights = [1.0] * len(names) if is_by_size(options) else self._weights(options.each, paths)
         for name, weight in zip(names, weights, strict=True):
             if name in options.sources:
                 self.maker.notes.add(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from volt.files.long_lines import MAX_LINE
+from volt.stream.mixing.sampling import TEMPERATURE
 from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 
 STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
@@ -111,6 +112,21 @@ class EachOptions(SourceOptions):
     temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     """Each gets a share of that weight in proportion to (its number of lines) ^ (1 / temperature): 1 is in proportion
     to the lines, 5 brings up the small ones, as is usual for many languages, and a large number makes all equal."""
+
+
+class MixOptions(Model):
+    """Weights of sources and of tasks (split train) from their numbers of lines, for training on many of them.
+
+    The stream then has virtual epochs of V lines. With s lines in a source, and its share r of the stream,
+    V = min(Σ (r / r_max) · s_max, 1.5 · Σ s), rounded down, where `max` is the source with the most lines. No source
+    may have a weight, or an end (epochs), beside it.
+    """
+
+    by: Literal["temperature", "uniform", "concatenation", "weights"] = "temperature"
+    """temperature: shares in proportion to (number of lines) ^ (1 / temperature); uniform: equal shares; concatenation:
+    shares in proportion to the lines; weights: what the sources and tasks say themselves, as without `mix`."""
+    temperature: float = Field(TEMPERATURE, gt=0, allow_inf_nan=False)
+    """1 is in proportion to the lines, 5 brings up the small sources, and a large number makes all equal."""
 
 
 class ErrorOptions(Model):

@@ -20,7 +20,7 @@ from volt.stream.transforms.registry import TRANSFORMS
 _NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
 _REFERENCES = {
     "step": "transform", "ErrorOptions": "mapping", "EachOptions": "mapping", "InputOptions": "input",
-    "TaskScheduleOptions": "mapping",
+    "TaskScheduleOptions": "mapping", "MixOptions": "mapping",
 }  # fmt: skip
 
 
@@ -45,6 +45,7 @@ def _everything() -> Iterator[str]:
         ("weight", "ScheduleOptions"),
         ("tasks.NAME", "TaskOptions"),
         ("tasks.NAME.inputs.NAME", "InputOptions"),
+        ("mix", "MixOptions"),
         ("schedule", "TaskScheduleOptions"),
         ("errors", "ErrorOptions"),
     ]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from volt.files.threads import MOST_WORKERS
-from volt.stream.config.models import EachOptions, ErrorOptions, Model, SourceOptions, Steps
+from volt.stream.config.models import EachOptions, ErrorOptions, MixOptions, Model, SourceOptions, Steps
 from volt.stream.config.task_models import TaskOptions, TaskScheduleOptions
 
 
@@ -24,6 +24,8 @@ class StreamOptions(Model):
     """Sources by pattern: one for each file, or pair of files, that matches."""
     tasks: dict[str, TaskOptions] = Field({})
     """The tasks by name, each of which is a source of that name; beside sources, or instead of them."""
+    mix: MixOptions | None = None
+    """How sources and tasks are mixed by their numbers of lines, instead of by their weights."""
     schedule: TaskScheduleOptions | None = None
     """When the weights of tasks change."""
     defaults: dict[str, Any] = Field({})

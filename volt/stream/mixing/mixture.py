@@ -22,6 +22,8 @@ from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shares_of
 
+_AT_ONCE = 1 << 20  # turns
+
 
 def _zeros() -> NDArray[np.int64]:
     return np.zeros(1, np.int64)
@@ -48,6 +50,7 @@ class Mixture:
     since: int = 0
     base: NDArray[np.int64] = field(default_factory=_zeros)
     _shares: Shares = field(init=False)
+    _earlier: Mixture | None = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.weights = arguments.several(self.weights, "weights", remedy="give a list of numbers or schedules")
@@ -77,6 +80,21 @@ class Mixture:
         60
         """
         return self._shares.until(self.n) - self.n
+
+    def counts_at(self, n: int) -> NDArray[np.int64]:
+        """(n_sources,) the counts after the first n turns.
+
+        n: `since` or more. Turns are dealt once more, from the last n that was asked for on.
+
+        >>> mixture = Mixture((3.0, 1.0), counts=np.array([75, 25]))
+        >>> mixture.counts_at(10).tolist()
+        [8, 2]
+        """
+        if self._earlier is None or self._earlier.n > n:
+            self._earlier = Mixture(self.weights, self.base, self.ended, self.since, self.base)
+        while (left := n - self._earlier.n) > 0:
+            self._earlier.turns(min(left, _AT_ONCE))
+        return self._earlier.counts.copy()
 
     def owed(self, n: int | None = None) -> list[float]:
         """Samples that each source has been owed so far, by its share.

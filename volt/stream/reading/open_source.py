@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -161,6 +162,11 @@ class OpenSource:
             **({"chunk_lines": self.chunk_lines} if self.chunk_lines < self.block_lines else {}),
             "transforms": signature(self.transforms),
         }
+
+    def weighing(self, weight: float) -> OpenSource:
+        """The same source with another weight."""
+        source = replace(self.source, weight=weight)
+        return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files)
 
     def check_files(self) -> None:
         """Raise StreamError if a file that a transform uses is not what it was; whoever loads it now gets another."""

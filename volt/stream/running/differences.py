@@ -62,7 +62,7 @@ def refuse_difference(
 ) -> tuple[str, ...]:
     """Raise StreamError if a state's configuration is not this one; which differences there are that are accepted.
 
-    accept: what may differ; "weights" is all there is: those of the sources.
+    accept: what may differ; "weights" is all there is: those of the sources, and how they were made of their lines.
     Raises ConfigError for other names.
 
     >>> old, new = ({"sources": {"wmt": {"weight": weight}}} for weight in (1.0, 2.0))
@@ -85,11 +85,11 @@ def refuse_difference(
 
 def _is_weight(difference: str) -> bool:
     place = difference.partition(": ")[0]
-    return place.startswith("sources.") and (place.endswith(".weight") or ".weight." in place)
+    return place == "mix" or (place.startswith("sources.") and (place.endswith(".weight") or ".weight." in place))
 
 
 def _with_weights(stored: Mapping[str, Any], here: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state's configuration with the weights that its sources have here."""
+    """A state's configuration with the weights that its sources have here, and what made them."""
     old, new = stored.get("sources"), here.get("sources")
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return stored
@@ -97,4 +97,5 @@ def _with_weights(stored: Mapping[str, Any], here: Mapping[str, Any]) -> Mapping
     for name in {*old} & {*new}:
         if isinstance(old[name], Mapping) and {"weight"} <= {*old[name]} & {*new[name]}:
             sources[name] = {**old[name], "weight": new[name]["weight"]}
-    return {**stored, "sources": sources}
+    mix = {"mix": here["mix"]} if "mix" in here else {}
+    return {**{key: value for key, value in stored.items() if key != "mix"}, "sources": sources, **mix}

@@ -26,6 +26,7 @@ from volt.stream.running.recall import Recall, advanced
 from volt.stream.running.state import Charge, Cursor, State, check_cursor, check_offset
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import Tap
+from volt.stream.running.virtual_epochs import VirtualEpoch, epoch_lines, virtual_epoch
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
@@ -48,6 +49,31 @@ class Flow:
         self._recall, self._run = Recall(recall), 0  # the run counts what makes iterators stale
         self._lock = threading.RLock()  # of those who read the stream
         self._stand_at(State(0, {}, configuration))
+
+    @property
+    def epoch_lines(self) -> int | None:
+        """Lines of a virtual epoch of endless sources, of all ranks together; of a single source, its lines.
+
+        None if weights change, or one of several sources ends. Lines are counted as the files hold them: where
+        transforms drop lines, as many lines of the stream need more of the files.
+        """
+        return epoch_lines(self.sources)
+
+    def passes(self) -> VirtualEpoch | None:
+        """The virtual epoch of the line that was given last: what each source has given in it. None if there are none.
+
+        Virtual epochs count from where the mixture began: the start of the stream, or where a state was restored with
+        other weights or by another number of ranks. The turns of all earlier epochs are dealt once more, some ten
+        million a second; a later call goes on from there.
+        """
+        if (n_lines := self.epoch_lines) is None:
+            return None
+        with self._lock:
+            cursors = list(self._advanced(self._state(), self._given).cursors.values())
+            rank, world = self.configuration["rank"], self.configuration["world"]
+            return virtual_epoch(
+                self.sources, self._taps, cursors, self._mixture, n_lines=n_lines, rank=rank, world=world
+            )
 
     # how it stands
 

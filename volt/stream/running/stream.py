@@ -28,6 +28,7 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
 from volt.files.distinct import check_distinct
+from volt.stream.mixing.sampling import Sampling
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.source import Source, check_names
@@ -43,10 +44,12 @@ from volt.stream.running.state import State
 from volt.stream.running.summary import Summary, source_summaries
 from volt.stream.running.supply import Supply
 from volt.stream.running.taps import mixed
+from volt.stream.running.virtual_epochs import mixed_by_size
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.opening import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two looks at the workers
+_MIX = "give volt.stream.Sampling(temperature=5), say"
 _POLICY = "give volt.stream.Policy('skip'), say"
 
 
@@ -73,6 +76,7 @@ class Stream(Flow):
 
     sources: with distinct names.
     seed: all randomness follows from it; 0 or more.
+    mix: how the weights follow from the sources' numbers of lines; by default they have weights of their own.
     ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" goes on with the other sources.
     policy: what to do with unfit lines.
     rank, world: this process reads the lines of this rank alone, out of so many ranks.
@@ -85,7 +89,8 @@ class Stream(Flow):
     files: what the transforms' files hold, if they have been loaded already (`from_config` has).
 
     Raises StreamError if a source cannot be opened.
-    Raises ConfigError if an option is out of range, or unfit lines would be written to a file that is read.
+    Raises ConfigError if an option is out of range, if a source has a weight or an end beside `mix`, or if unfit lines
+    would be written to a file that is read.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -100,6 +105,7 @@ class Stream(Flow):
         sources: Sequence[Source | OpenSource],
         *,
         seed: int = 0,
+        mix: Sampling | None = None,
         ends: Ends = "stop",
         policy: Policy | None = None,
         rank: int = 0,
@@ -115,16 +121,18 @@ class Stream(Flow):
         seed, recall = arguments.whole(seed, "seed", low=0), arguments.whole(recall, "recall", low=0)
         policy = Policy() if policy is None else arguments.instance(policy, Policy, "policy", remedy=_POLICY)
         cache = None if cache is None else arguments.path(cache, "cache")
+        mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
         check_workers(n_workers, start_method)
         arguments.choice(ends, "ends", ("stop", "drop"))
         self.seed, (self.rank, self.world) = seed, check_rank(rank, world)
         files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
-        self.sources = tuple(
+        opened = tuple(
             source if isinstance(source, OpenSource)
             else open_source(source, seed=seed, cache=folder, policy=policy, files=files)
             for source in sources
         )  # fmt: skip
+        self.sources = opened if mix is None else mixed_by_size(opened, mix)
         if policy.quarantine is not None:
             check_distinct([policy.quarantine], self.files)
         supply = Supply(
@@ -132,7 +140,8 @@ class Stream(Flow):
             time_limit=check_time_limit(time_limit),
         )  # fmt: skip
         shown = {source.name: fingerprints(source) for source in self.sources}
-        told = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
+        told: dict[str, Any] = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
+        told |= {} if mix is None else {"mix": str(mix)}
         super().__init__(self.sources, ends=ends, policy=policy, recall=recall, supply=supply, configuration=told)
 
     @classmethod
@@ -307,6 +316,7 @@ class Stream(Flow):
             n_read=self._tally.n_read, n_faults=self._tally.n_faults, reasons=dict(self._tally.reasons),
             fields=dict(self._fields), sources=source_summaries(self.sources, cursors, self._mixture, self._taps),
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
+            epoch_lines=self.epoch_lines,
         )  # fmt: skip
 
     def __reduce__(self) -> NoReturn:

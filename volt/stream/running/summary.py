@@ -44,6 +44,7 @@ class Summary:
     fields: number of fields → how many lines have so many, in a sample: the first 256 lines of each block.
     sources: source by source.
     left_out: files that could not be read.
+    epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
     >>> Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2)
     <Summary: 10 lines given, 20 per second, 12 read, 2 unfit>
@@ -58,6 +59,7 @@ class Summary:
     fields: dict[int, int] = field(default_factory=dict)
     sources: dict[str, SourceSummary] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    epoch_lines: int | None = None
 
     def __repr__(self) -> str:
         given = f"{counted(self.n, 'line')} given, {self.lines_per_second:,.0f} per second"

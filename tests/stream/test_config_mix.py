@@ -1,0 +1,140 @@
+"""The section `mix` of a configuration: what it makes of sources, patterns and tasks, and what goes not with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volt.errors import ConfigError
+from volt.stream import Sampling, Stream
+from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.schema import json_schema
+from volt.stream.config.schema_text import as_text
+
+MIXED = """\
+mix: {%s}
+sources:
+  de: {path: de.tsv}
+  lb: {path: lb.tsv}
+"""
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    """A folder with 90 lines of de and 10 of lb."""
+    for name, n in (("de", 90), ("lb", 10)):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{name} {i}\n" for i in range(n)))
+    return tmp_path
+
+
+def opened(folder: Path, text: str, **options: Any) -> Stream:
+    (folder / "stream.yaml").write_text(text)
+    return Stream.from_config(folder / "stream.yaml", cache=folder / "cache", **options)
+
+
+@pytest.mark.parametrize(
+    ("told", "mix", "weights", "lines"),
+    [
+        ("temperature: 2", Sampling("temperature", 2), [0.75, 0.25], 120),
+        ("", Sampling(), [0.812268223213, 0.187731776787], 110),  # temperature 1.5
+        ("by: uniform", Sampling("uniform"), [1.0, 1.0], 150),
+        ("by: concatenation", Sampling("concatenation"), [90.0, 10.0], 100),
+        ("by: weights", None, [1.0, 1.0], 150),
+    ],
+)
+def test_weights_follow_from_the_lines(
+    corpora: Path, told: str, mix: Sampling | None, weights: list[float], lines: int
+) -> None:
+    """Each way gives the weights, and the virtual epoch, of its formula; it is the one that Python calls so."""
+    with opened(corpora, MIXED % told) as stream:
+        assert [source.source.weight for source in stream.sources] == weights
+        assert stream.epoch_lines == lines
+    assert load_config(corpora / "stream.yaml").mix == mix
+
+
+def test_patterns_and_tasks_are_mixed_alike(corpora: Path) -> None:
+    """Sources by pattern, and tasks of the split train, are mixed with the others; validation knows no mixing."""
+    text = """\
+mix: {temperature: 2}
+each: {path: "*.tsv"}
+tasks:
+  task: {type: mono, inputs: {all: {mono: [de.tsv, lb.tsv]}}}
+  dev: {type: mono, split: valid, inputs: {dev: {mono: lb.tsv}}}
+"""
+    with opened(corpora, text) as stream:
+        shares = {source.name: source.source.weight for source in stream.sources}
+    total = 90**0.5 + 10**0.5 + 100**0.5
+    assert shares == pytest.approx({"de": 90**0.5 / total, "lb": 10**0.5 / total, "task": 100**0.5 / total})
+    with opened(corpora, text, split="valid") as stream:
+        assert sorted(stream) == sorted(f"lb {i}" for i in range(10))
+    with opened(corpora, text, tasks=["task"]) as stream:
+        assert stream.epoch_lines == 100
+
+
+_SOURCE = "mix: {by: %s}\nsources:\n  de:\n    path: de.tsv\n    %s\n"
+_TASK = "mix: {}\ntasks:\n  t:\n    type: mono\n    %s\n    inputs: {i: {mono: de.tsv}}\n"
+_EACH = "mix: {}\neach:\n  path: '*.tsv'\n  %s\n"
+_INSTEAD = "leave it out, or say mix: {by: weights}"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        (MIXED % "temperature: 0", 1, "mix.temperature: should be greater than 0, not 0"),
+        (MIXED % "temperature: -1.5", 1, "mix.temperature: should be greater than 0, not -1.5"),
+        (MIXED % "temperature: .nan", 1, "mix.temperature: should be a finite number"),
+        (MIXED % "temperature: .inf", 1, "mix.temperature: should be a finite number"),
+        (MIXED % "by: size", 1, "mix.by: should be 'temperature', 'uniform', 'concatenation' or 'weights', not 'size'"),
+        (MIXED % "temprature: 2", 1, "mix.temprature: unknown key; did you mean temperature?"),
+        (MIXED % "by: uniform, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by"),
+        (MIXED % "by: weights, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by"),
+        ("seed: 1\nmix: {by: uniform}\n", 1, "key 'sources' is missing; give it, or tasks"),
+        ("mix: {by: uniform}\nsources: {}\n", 2, "sources: is empty; give at least one"),
+        ("mix: temperature\nsources: {de: {path: de.tsv}}\n", 1, "mix: should be a mapping of keys to values"),
+        (
+            _SOURCE % ("temperature", "weight: 2"), 5,
+            f"sources.de.weight: goes not with mix, which makes the weights of the lines; {_INSTEAD}",
+        ),
+        (
+            _SOURCE % ("concatenation", "epochs: 1"), 5,
+            f"sources.de.epochs: goes not with mix, whose sources have no end; {_INSTEAD}",
+        ),
+        (_EACH % "weight: 1", 4, "each.weight: goes not with mix"),
+        (_EACH % "temperature: 5", 4, "each.temperature: goes not with mix"),
+        (_TASK % "weight: 2", 5, "tasks.t.weight: goes not with mix"),
+        (_TASK % "epochs: 2", 5, "tasks.t.epochs: goes not with mix"),
+        ("mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n", 2, "schedule: goes not with mix"),
+        (
+            MIXED % "temperature: 0.05", 1,
+            "mix: temperature 0.05 leaves nothing to source 'lb' (10 lines beside 90); give a higher one",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_with_their_line(corpora: Path, text: str, line: int, told: str) -> None:
+    """Each mistake is refused with file, line, key and remedy."""
+    with pytest.raises(ConfigError) as caught:
+        opened(corpora, text)
+    assert f"stream.yaml:{line}: {told}" in str(caught.value)
+
+
+def test_an_end_that_is_none_and_weights_by_their_name_are_no_mistake(corpora: Path) -> None:
+    """`epochs: null` is no end; with `by: weights` all is as without mix, ends and weights too."""
+    sources = parse_config(f"mix: {{}}\nsources: {{de: {{path: {corpora / 'de.tsv'}, epochs: null}}}}").sources
+    assert [source.epochs for source in sources] == [None]
+    with opened(corpora, "mix: {by: weights}\nsources: {de: {path: de.tsv, weight: 2, epochs: 1}}\n") as stream:
+        assert "mix" not in stream.configuration
+        assert len(list(stream)) == 90
+
+
+def test_the_schema_says_what_mix_takes() -> None:
+    """The JSON schema takes what the program takes, and no other word or temperature; the text tells each key."""
+    validate = pytest.importorskip("jsonschema").Draft202012Validator(json_schema())
+    right: list[Any] = [{}, {"temperature": 5}, {"by": "weights"}, {"by": "uniform", "temperature": 1.5}]
+    wrong: list[Any] = [{"temperature": 0}, {"by": "size"}, {"temprature": 2}, "uniform", {"temperature": "hot"}]
+    for mix in [*right, *wrong]:
+        assert validate.is_valid({"mix": mix, "sources": {"de": {"path": "de.tsv"}}}) == (mix in right)
+    assert "\nmix — " in as_text()
+    assert '  by: temperature | uniform | concatenation | weights, default "temperature"' in as_text()
+    assert "  temperature: number, default 1.5" in as_text()
