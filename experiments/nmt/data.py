@@ -52,13 +52,13 @@ def file_of(data: Path, split: str, language: str) -> Path:
     return found[0]
 
 
-def open_steps(run: Path, *, max_tokens: int, rank: int = 0, world: int = 1, workers: int = 0) -> Steps:
+def open_steps(run: Path, *, max_tokens: int, window: int, rank: int = 0, world: int = 1, workers: int = 0) -> Steps:
     """The steps of a training."""
     stream = Stream.from_config(run / CONFIGURATION, n_workers=workers)
     vocabulary = volt.Vocabulary.load(run / VOCABULARY)
     samples = SampleFormat({"src": vocabulary, "tgt": vocabulary}, max_length=256, beyond="truncate")
     batches = ByTokens(max_tokens=max_tokens, noise=0.1, on_long="report")
-    return Steps(stream, samples, batches, rank=rank, world=world)
+    return Steps(stream, samples, batches, window=window, rank=rank, world=world)
 
 
 def ordered_steps(data: Path, run: Path, split: str, *, languages: tuple[str, str], max_tokens: int) -> Steps:

@@ -54,6 +54,7 @@ class Recipe:
     source, target: the languages
     vocabulary: the rule that chooses its size, or a size
     max_tokens: of a batch, rows times the longest side
+    window: how many lines are read for the batches that are made together
     seed: of the stream, the first weights and dropout
     width, inner, heads, layers, dropout: of the model
     smoothing: the share of probability that a label gives to all ids
@@ -65,6 +66,7 @@ class Recipe:
     target: str = "de"
     vocabulary: str = "balanced"
     max_tokens: int = 4096
+    window: int = 1 << 14
     seed: int = 1
     width: int = 256
     inner: int = 512
@@ -162,7 +164,8 @@ def training(
     workers: of the stream
     """
     place, path = torch.device(device), run / CHECKPOINT
-    with open_steps(run, max_tokens=recipe.max_tokens, rank=rank, world=world, workers=workers) as steps:
+    told = {"max_tokens": recipe.max_tokens, "window": recipe.window}
+    with open_steps(run, **told, rank=rank, world=world, workers=workers) as steps:
         learner = Learner(recipe, len(Vocabulary.load(run / VOCABULARY)), device=place, world=world)
         torch.manual_seed(recipe.seed + 1 + rank)  # dropout differs between ranks
         go_on(learner, steps, checkpoints.load(path, asdict(recipe)), rank)
