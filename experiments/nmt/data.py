@@ -1,0 +1,76 @@
+"""Raw text of two languages → a vocabulary, and the configuration of the stream: `joint.volt` and `stream.yaml`.
+
+A folder of data holds `train.en`, `train.de`, `val.en` and so on, line by line, plain or compressed. The vocabulary is
+one for both languages, of the size that VOLT's search chooses; the rest is what the YAML says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import volt
+from volt.batches import ByTokens, SampleFormat, Steps
+from volt.errors import ConfigError
+from volt.files.atomic import make_folder, write_atomic
+from volt.stream import Source, Stream
+
+VOCABULARY, CONFIGURATION = "joint.volt", "stream.yaml"
+STREAM = """\
+# Lines of raw text.
+seed: {seed}
+errors: {{on_fault: skip}}  # a line of Multi30k holds a tab
+sources:
+  train:
+    pair: {{src: '{src}', tgt: '{tgt}'}}
+"""
+
+
+def prepare(data: Path, run: Path, *, languages: tuple[str, str], rule: str, seed: int) -> str:
+    """Search a vocabulary, write it and the configuration into the folder of the run; what the search says of it.
+
+    rule: of `volt.search`, such as balanced, or a number of tokens
+    """
+    src, tgt = (file_of(data, "train", language) for language in languages)
+    result = volt.search(
+        volt.learn_enough(volt.count_words([src, tgt])), select=int(rule) if rule.isdecimal() else rule
+    )
+    make_folder(run)
+    result.vocabulary.save(run / VOCABULARY)
+    quoted = (str(path.resolve()).replace("'", "''") for path in (src, tgt))
+    told = dict(zip(("src", "tgt"), quoted, strict=True), seed=seed)
+    with write_atomic(run / CONFIGURATION) as file:
+        file.write(STREAM.format(**told).encode())
+    return f"{len(result.vocabulary):,} ids; {result.pick.why}"
+
+
+def file_of(data: Path, split: str, language: str) -> Path:
+    """The file of a split in a language, plain or compressed. Raises ConfigError unless there is one."""
+    found = sorted(data.glob(f"{split}.{language}")) + sorted(data.glob(f"{split}.{language}.*"))
+    if len(found) != 1:
+        told = ", ".join(path.name for path in found) or "no such file"
+        raise ConfigError(f"{data}: {split}.{language}, plain or compressed: {told}; there must be one")
+    return found[0]
+
+
+def open_steps(run: Path, *, max_tokens: int, window: int, rank: int = 0, world: int = 1, workers: int = 0) -> Steps:
+    """The steps of a training."""
+    stream = Stream.from_config(run / CONFIGURATION, n_workers=workers)
+    vocabulary = volt.Vocabulary.load(run / VOCABULARY)
+    samples = SampleFormat({"src": vocabulary, "tgt": vocabulary}, max_length=256, beyond="truncate")
+    batches = ByTokens(max_tokens=max_tokens, noise=0.1, on_long="report")
+    return Steps(stream, samples, batches, window=window, rank=rank, world=world)
+
+
+def ordered_steps(data: Path, run: Path, split: str, *, languages: tuple[str, str], max_tokens: int) -> Steps:
+    """Each line of a split once, in batches; the ids of a batch say which lines they are."""
+    paths = tuple(str(file_of(data, split, language)) for language in languages)
+    vocabulary = volt.Vocabulary.load(run / VOCABULARY)
+    lines = Stream([Source(split, paths, names=("src", "tgt"), epochs=1, shuffle="none")])
+    samples = SampleFormat({"src": vocabulary, "tgt": vocabulary})
+    return Steps(lines, samples, ByTokens(max_tokens=max_tokens, shuffle=False), window="epoch")
+
+
+def lines_of(data: Path, split: str, language: str) -> list[str]:
+    """The lines of a split in a language."""
+    with Stream([Source(split, (str(file_of(data, split, language)),), epochs=1, shuffle="none")]) as lines:
+        return list(lines)

@@ -1,0 +1,131 @@
+"""Is a training that is killed again and again the one that nothing happens to? Bit for bit?
+
+    python -m experiments.nmt.resume_check --data $VOLT_DATA/multi30k --steps 60 --kills 3
+
+train.py runs once undisturbed. Then it runs in another folder, where SIGKILL ends it at moments drawn by chance, and
+the next run goes on, each with another number of workers of the stream. Whatever a run had written when it died must be
+what the undisturbed one wrote, and so must the whole in the end: the lines of losses.jsonl are compared as bytes, and
+hold losses as hexadecimal floats. The exit status is 1 where they differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from experiments.nmt.train import LOG
+
+SMALL = (  # for a machine that does other things as well: threads that wait for each other take long then
+    "--width",
+    "64",
+    "--inner",
+    "128",
+    "--layers",
+    "2",
+    "--warmup",
+    "40",
+    "--every",
+    "7",
+    "--max-tokens",
+    "1024",
+    "--threads",
+    "1",
+)
+HUNG = 600.0  # seconds without a step
+Process = subprocess.Popen[bytes]
+
+
+def start(run: Path, options: Sequence[str], workers: int) -> Process:
+    """A training in a process of its own."""
+    command = [sys.executable, "-m", "experiments.nmt.train", "--out", str(run), "--workers", str(workers), *options]
+    return subprocess.Popen(command, stderr=(run.parent / f"{run.name}.stderr").open("ab"))
+
+
+def lines(run: Path) -> list[bytes]:
+    """The whole lines of the log, in the order of steps."""
+    path = run / LOG
+    return (
+        [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")] if path.exists() else []
+    )
+
+
+def kill_at(process: Process, run: Path, step: int, delay: float) -> int | None:
+    """SIGKILL some time after a step has been logged; the exit status if it has ended before."""
+    end = time.monotonic() + HUNG
+    while process.poll() is None and len(lines(run)) < step:
+        if time.monotonic() > end:
+            process.kill()
+            raise TimeoutError(f"step {step} has not come for {HUNG:g} s; see {run}.stderr")
+        time.sleep(0.002)
+    time.sleep(delay)
+    status = process.poll()
+    process.kill()
+    process.wait()
+    return status
+
+
+def differences(found: Sequence[bytes], wanted: Sequence[bytes]) -> Iterator[str]:
+    """The steps that differ, and those that are missing or too many.
+
+    >>> list(differences([b"a"], [b"a", b"b"])), list(differences([b"a", b"c"], [b"a", b"b"]))
+    (['1 of 2 steps'], ["step 2: b'c', not b'b'"])
+    """
+    if len(found) != len(wanted):
+        yield f"{len(found)} of {len(wanted)} steps"
+    for step, (one, other) in enumerate(zip(found, wanted, strict=False), 1):
+        if one != other:
+            yield f"step {step}: {one!r}, not {other!r}"
+
+
+def check(folder: Path, options: Sequence[str], *, n_steps: int, kills: int, chance: random.Random) -> list[str]:
+    """What is wrong, if anything."""
+    whole, killed = folder / "whole", folder / "killed"
+    if status := start(whole, options, workers=0).wait(HUNG):
+        return [f"the undisturbed training ended with {status}; see {whole}.stderr"]
+    wanted, found = lines(whole), list[str]()
+    print(f"undisturbed: {len(wanted)} steps", flush=True)
+    for number in range(kills):
+        workers, delay = number + 1, chance.random() * 0.3
+        step = chance.randint(n_steps * number // kills, n_steps * (number + 1) // kills - 1)
+        ended = kill_at(start(killed, options, workers), killed, step, delay)
+        seen = lines(killed)
+        told = "SIGKILL" if ended is None else f"had ended with {ended}"
+        print(f"{workers} workers: {told} {delay:.3f} s after step {step}, {len(seen)} steps logged", flush=True)
+        found += differences(seen, wanted[: len(seen)])
+    if status := start(killed, options, workers=0).wait(HUNG):
+        return [*found, f"the last run ended with {status}; see {killed}.stderr"]
+    return [*found, *differences(lines(killed), wanted)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check, and say what was found; 1 if losses differ."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Other options are those of train.py; the model is small by default.",
+    )  # fmt: skip
+    parser.add_argument("--data", type=Path, required=True, help="holds train.en, train.de and so on")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument(
+        "--chance", type=int, default=None, help="the seed of the moments; by default they are others each time"
+    )
+    given, others = parser.parse_known_args(arguments)
+    chance = given.chance if given.chance is not None else random.randrange(1 << 30)
+    print(f"--chance {chance}")
+    options = ["--data", str(given.data), "--steps", str(given.steps), *SMALL, *others]
+    with tempfile.TemporaryDirectory() as folder:
+        found = check(Path(folder), options, n_steps=given.steps, kills=given.kills, chance=random.Random(chance))
+        for fault in found:
+            print(fault)
+    print("the losses differ" if found else f"{given.steps} losses are equal, bit for bit")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""The experiment that trains a translation model: it goes on bit for bit, and its model sees what masks say."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from volt.errors import ConfigError, StreamError
+
+torch = pytest.importorskip("torch", reason="the model of experiments/nmt is made with torch")
+MODULES = sorted(path.stem for path in (ROOT / "experiments" / "nmt").glob("[a-z]*.py"))
+data, model, train, translate = (
+    import_module(f"experiments.nmt.{name}") for name in ("data", "model", "train", "translate")
+)
+TINY = train.Recipe(
+    vocabulary="utility",
+    max_tokens=96,
+    window=36,
+    width=16,
+    inner=16,
+    heads=2,
+    layers=1,
+    dropout=0.1,
+    lr=0.02,
+    warmup=20,
+)
+PAIRS = [
+    ("a dog runs", "ein Hund läuft"), ("a cat sleeps", "eine Katze schläft"), ("two dogs run", "zwei Hunde laufen"),
+    ("two cats sleep", "zwei Katzen schlafen"), ("a man sleeps", "ein Mann schläft"), ("a man runs", "ein Mann läuft"),
+    ("two men run", "zwei Männer laufen"), ("a dog sleeps", "ein Hund schläft"), ("a cat runs", "eine Katze läuft"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def deterministic() -> Iterator[None]:
+    """One thread, and algorithms that give the same bits each time; what was set before comes back."""
+    threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(before)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Lines in two languages."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for place, language in enumerate(("en", "de")):
+        for split in ("train", "val"):
+            (folder / f"{split}.{language}").write_text("".join(f"{pair[place]}\n" for pair in PAIRS), encoding="utf-8")
+    return folder
+
+
+def prepared(corpus: Path, name: str, recipe=TINY) -> Path:
+    """The folder of a run with its vocabulary and its stream."""
+    run = corpus.parent / name
+    data.prepare(corpus, run, languages=("en", "de"), rule=recipe.vocabulary, seed=recipe.seed)
+    return run
+
+
+def logged(run: Path) -> bytes:
+    return (run / train.LOG).read_bytes()
+
+
+def test_a_training_that_is_cut_short_goes_on_bit_for_bit(corpus: Path) -> None:
+    """Left two steps behind its checkpoint and taken up with other workers, it logs what an undisturbed one logs."""
+    whole, cut = prepared(corpus, "whole"), prepared(corpus, "cut")
+    assert len(list(train.training(whole, TINY, n_steps=8))) == 8
+    assert len(list(islice(train.training(cut, TINY, n_steps=8, every=3), 5))) == 5
+    with (cut / train.LOG).open("ab") as log:
+        log.write(b'{"step": 6, "lo')  # what a kill leaves of a line
+    again = list(train.training(cut, TINY, n_steps=8, every=3, workers=2))
+    assert [step["step"] for step in again] == [4, 5, 6, 7, 8]
+    assert logged(cut) == logged(whole)
+    found = [json.loads(line) for line in logged(whole).splitlines()]
+    assert all(float.fromhex(step["hex"]) == step["loss"] for step in found)
+    assert len({step["hex"] for step in found}) == 8
+    assert not list(train.training(cut, TINY, n_steps=8))  # there is nothing left to do
+
+
+def test_dropout_and_the_order_of_lines_are_part_of_what_goes_on(corpus: Path) -> None:
+    """Another seed gives other losses from the first step on: bits do not agree by themselves."""
+    first = []
+    for seed in (1, 2):
+        recipe = replace(TINY, seed=seed)
+        first += [next(train.training(prepared(corpus, f"run{seed}", recipe), recipe, n_steps=1))["hex"]]
+    assert len({*first}) == 2
+
+
+def test_a_checkpoint_of_other_options_is_refused_by_name(corpus: Path) -> None:
+    """What differs is told, and nothing is trained."""
+    run = prepared(corpus, "run")
+    list(train.training(run, TINY, n_steps=1))
+    before = logged(run)
+    with pytest.raises(ConfigError, match="is of a training with seed 1, not 2, width 16, not 32; give that"):
+        next(train.training(run, replace(TINY, width=32, seed=2), n_steps=2))
+    (run / data.CONFIGURATION).write_text((run / data.CONFIGURATION).read_text().replace("seed: 1", "seed: 5"))
+    with pytest.raises(StreamError, match="seed"):
+        next(train.training(run, TINY, n_steps=2))
+    assert logged(run) == before
+
+
+def test_padding_and_what_comes_later_change_no_score() -> None:
+    """Scores are those of rows without padding, on whichever side the source has it; a place sees none behind it."""
+    torch.manual_seed(3)
+    one = model.Transformer(model.Shape(n_ids=12, width=16, inner=16, heads=2, layers=2)).eval()
+    source, target = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
+    yes, no = torch.ones(1, 4, dtype=torch.bool), torch.zeros(1, 2, dtype=torch.bool)
+    wanted = one(source, yes, target, yes[:, :3])
+    pads = torch.full((1, 2), 3)
+    longer, mask = torch.cat([target, pads], 1), torch.cat([yes[:, :3], no], 1)
+    for sources, masks in (([pads, source], [no, yes]), ([source, pads], [yes, no])):
+        found = one(torch.cat(sources, 1), torch.cat(masks, 1), longer, mask)
+        torch.testing.assert_close(found, wanted)
+    other = one(source, yes, torch.tensor([[2, 7, 9]]), yes[:, :3])
+    torch.testing.assert_close(other[:2], wanted[:2])
+    assert not torch.allclose(other[2], wanted[2])
+
+
+def test_a_model_learns_its_lines_and_translates_them_in_order_as_text(corpus: Path) -> None:
+    """Trained long enough on few lines it gives them back, without a trace of pieces, greedily and by beam."""
+    recipe = replace(TINY, width=32, inner=64, dropout=0.0, smoothing=0.0)
+    run = prepared(corpus, "run", recipe)
+    losses = [step["loss"] for step in train.training(run, recipe, n_steps=100)]
+    assert losses[-1] < 0.1 < losses[0]
+    cpu = torch.device("cpu")
+    system = translate.System.load(run, cpu)
+    for beam in (1, 3):
+        with data.ordered_steps(corpus, run, "val", languages=("en", "de"), max_tokens=60) as steps:
+            found = translate.translated(system, steps, device=cpu, beam=beam)
+        assert found == [target for _, target in PAIRS]
+
+
+def test_a_beam_of_all_beginnings_finds_the_best_translation() -> None:
+    """Where the beam keeps everything, the search is exact: no sequence up to that length has a better mean."""
+    torch.manual_seed(5)
+    shape, eos, pad = model.Shape(n_ids=4, width=16, inner=16, heads=2, layers=1), 2, 3
+    one = model.Transformer(shape).eval()
+    source, mask = torch.tensor([[0, 1, 2], [1, 1, 2]]), torch.ones(2, 3, dtype=torch.bool)
+    found = translate.search(one, source, mask, eos=eos, pad=pad, beam=60, most=3)
+    for row, best in enumerate(found):
+        means = {}
+        for middle in [(), (0,), (1,), *((a, b) for a in (0, 1) for b in (0, 1))]:
+            before, after = torch.tensor([[eos, *middle]]), torch.tensor([[*middle, eos]])
+            whole = torch.ones_like(before, dtype=torch.bool)
+            scores = one(source[row : row + 1], mask[:1], before, whole)
+            scores[:, pad] = -torch.inf
+            means[middle] = scores.log_softmax(-1).gather(1, after.T).mean().item()
+        assert tuple(best) in means or len(best) == 3  # one that has not ended within the length
+        if tuple(best) in means:
+            assert means[tuple(best)] == pytest.approx(max(means.values()))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_the_experiment_run(name: str) -> None:
+    """What the docstrings show is so."""
+    assert not doctest.testmod(
+        import_module(f"experiments.nmt.{name}"), optionflags=doctest.NORMALIZE_WHITESPACE
+    ).failed
