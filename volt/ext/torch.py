@@ -56,6 +56,7 @@ from typing import Any
 from volt import arguments
 from volt.batches.collating import to_torch
 from volt.batches.steps import Steps
+from volt.display import counted
 from volt.errors import ConfigError, StreamError, VoltError, missing
 from volt.ext.position import Position, consumed
 from volt.stream.running.ranks import check_rank, from_environment
@@ -120,13 +121,21 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The steps of an iteration. Raises StreamError if it cannot be known where to go on."""
+        try:
+            self._begin()
+        except VoltError as error:
+            if get_worker_info() is None:
+                raise
+            return _refusing(error)  # loaders pass on to their process what the first step raises
+        return self._read(self._run)
+
+    def _begin(self) -> None:
         self._settle_in()
         self._put_off()
         start = self._start()
         self._is_placed &= start.steps is self._position.steps
         self._position, self._is_loaded, self._has_begun, self._is_over = start, False, False, False
         self._run += 1
-        return self._read(self._run)
 
     def _settle_in(self) -> None:
         """Notice that this is another process than the one that had the steps open, or another rank than thought."""
@@ -155,7 +164,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             here = replace(here, ended=True)
         elif is_elsewhere or is_broken_off:
             raise _unknown(is_broken_off)
-        if info is not None:
+        if info is not None and not is_elsewhere:
             self._shared[_MARK] = mark
         worker = None if info is None else (info.id, info.num_workers)
         return here.begun(worker=worker, world=self.world, length=self.epoch)
@@ -311,6 +320,12 @@ def _mark(info: Any) -> int:
     return int(info.seed - info.id) or 1
 
 
+def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
+    """No steps, but an error."""
+    raise error
+    yield
+
+
 def _unknown(is_broken_off: bool) -> StreamError:
     """What to raise where it is not known where to go on."""
     if is_broken_off:
@@ -332,7 +347,7 @@ def _check_worker(position: Position, worker: tuple[int, int] | None, world: int
     if position.worker is None or (position.worker == worker and position.world == world):
         return
     number, of = position.worker
-    found = f"this is the state of worker {number} of {of}, of rank one of {position.world}"
+    found = f"this is the state of worker {number} of {of} of a loader, for {counted(position.world, 'rank')}"
     raise StreamError(
         f"{found}; take StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
     )
