@@ -262,7 +262,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return {name: value for name, value in vars(self).items() if name not in ("_steps", "_first", "_inherited")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        self.__dict__.update(state)
         self._shared = self._shared if self._shared.is_shared() else self._shared.clone().share_memory_()
         self._forget()
 
