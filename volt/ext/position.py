@@ -8,7 +8,7 @@ order, so it stands at the least of these numbers:
 
 >>> first, second = Position(steps={"n": 5}, skip=1, worker=(0, 2)), Position(steps={"n": 4}, skip=1, worker=(1, 2))
 >>> consumed([first, second])
-Position(steps={'n': 4}, skip=1, world=1, until=None, ended=False, worker=None)
+Position(steps={'n': 5}, skip=0, world=1, until=None, ended=False, worker=None)
 
 Steps that are passed over are those of a number of ranks, so a position names it.
 """
