@@ -39,14 +39,17 @@ OPEN = re.compile(
 
 
 def imports() -> Iterator[tuple[str, str, bool]]:
-    """Packages from elsewhere that are imported: each with file and line, and whether only later or for types."""
+    """Packages from elsewhere that are imported: each with file and line, and whether only later or for types.
+
+    A module of volt/ext is imported by who has the library that it is for, so what it imports comes late.
+    """
     for path in sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/volt_cli/**/*.py")]):
         for node, is_lazy in _statements(ast.parse(path.read_text(encoding="utf-8"))):
             named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else named:
                 package = name.partition(".")[0]
                 if package not in sys.stdlib_module_names | {"volt", "volt_cli", ""}:
-                    yield package, f"{path.relative_to(ROOT)}:{node.lineno}", is_lazy
+                    yield package, f"{path.relative_to(ROOT)}:{node.lineno}", is_lazy or path.parent.name == "ext"
 
 
 def _statements(node: ast.AST, is_lazy: bool = False) -> Iterator[tuple[ast.AST, bool]]:

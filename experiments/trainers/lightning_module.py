@@ -1,0 +1,94 @@
+"""Train a small translation model with Lightning on steps of a stream, and go on exactly from a checkpoint.
+
+    python experiments/trainers/lightning_module.py stream.yaml --output run --steps 1000
+    python experiments/trainers/lightning_module.py stream.yaml --output run --steps 2000 --resume run/last.ckpt
+
+Lightning keeps the state of a LightningDataModule in its checkpoints, and fetches a batch before it is needed. So the
+state to keep is not that of the loader, which is a step ahead, but the one that the batch in training tells:
+`StreamData` notes it when the batch is put on its device. Each rank reads its own batches, so Lightning must not deal
+out those of one loader: use_distributed_sampler=False.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import DataLoader
+
+from volt.ext.torch import StreamDataset
+
+
+class StreamData(LightningDataModule):
+    """Batches of `dataset`, a StreamDataset that tells its states."""
+
+    def __init__(self, dataset: StreamDataset, *, n_workers: int = 0) -> None:
+        super().__init__()
+        self.dataset, self.n_workers, self.state = dataset, n_workers, ""
+
+    def train_dataloader(self) -> DataLoader:
+        return DataLoader(self.dataset, batch_size=None, num_workers=self.n_workers)
+
+    def on_after_batch_transfer(self, batch: dict[str, Any], dataloader_idx: int) -> dict[str, Any]:
+        self.state = batch.pop("state", self.state)
+        return batch
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"stream": self.state}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.state = state_dict["stream"]
+        if self.state:
+            self.dataset.load_state_dict(self.state)
+
+
+class SmallModel(LightningModule):
+    """A translation model of few parameters: the mean of the source and the token before say what comes next."""
+
+    def __init__(self, n_tokens: int, *, width: int = 16) -> None:
+        super().__init__()
+        self.tokens, self.out = torch.nn.Embedding(n_tokens, width), torch.nn.Linear(width, n_tokens)
+
+    def training_step(self, batch: dict[str, Any], batch_idx: int) -> torch.Tensor:
+        net_input, mask = batch["net_input"], batch["src_mask"].unsqueeze(-1)
+        source = (self.tokens(net_input["src_tokens"]) * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)
+        found = self.out(torch.tanh(source + self.tokens(net_input["prev_output_tokens"])))
+        return torch.nn.functional.cross_entropy(found[batch["tgt_mask"]], batch["target"][batch["tgt_mask"]])
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.Adagrad(self.parameters(), lr=0.1)
+
+
+def train(
+    dataset: StreamDataset, *, model: LightningModule, output: Path, steps: int, save_every: int,
+    resume: Path | None = None, n_workers: int = 0, **options: Any,
+) -> Trainer:  # fmt: skip
+    """Train for so many steps in all; resume: the checkpoint to go on from. options: of Trainer"""
+    saving = ModelCheckpoint(output, save_last=True, every_n_train_steps=save_every, save_top_k=-1, filename="{step}")
+    callbacks = [saving, *options.pop("callbacks", [])]
+    trainer = Trainer(max_steps=steps, max_epochs=-1, use_distributed_sampler=False, callbacks=callbacks, **options)
+    trainer.fit(model, StreamData(dataset, n_workers=n_workers), ckpt_path=resume)
+    return trainer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", type=Path, help="YAML file with sources and batches")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the checkpoints")
+    parser.add_argument("--steps", type=int, required=True, help="in all, those before a checkpoint among them")
+    parser.add_argument("--save-every", type=int, default=500, help="steps between two checkpoints")
+    parser.add_argument("--tokens", type=int, default=32_000, help="of the vocabulary")
+    parser.add_argument("--resume", type=Path, help="the checkpoint to go on from")
+    told = parser.parse_args()
+    train(
+        StreamDataset(told.config, tell=True), model=SmallModel(told.tokens), output=told.output, steps=told.steps,
+        save_every=told.save_every, resume=told.resume,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

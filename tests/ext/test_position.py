@@ -1,0 +1,83 @@
+"""Laws of where the consumer of several workers stands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.errors import StreamError, VoltError
+from volt.ext.position import Position, consumed
+
+
+def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:
+    """A worker's position, when the consumer has taken so many steps since a start."""
+    n_own = len(range(number, n_taken, of))
+    if not n_own:
+        return Position(steps={"n": start}, skip=number, worker=(number, of))
+    return Position(steps={"n": start + number + (n_own - 1) * of + 1}, skip=of - 1, worker=(number, of))
+
+
+@given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 30), st.integers(0, 30))
+def test_the_consumer_stands_at_the_least_next_step(start: int, of: int, n_taken: int, since: int) -> None:
+    """Whatever the workers, the consumer stands at the step behind the last that it took; no state is ahead of it."""
+    workers = [worker_at(start, number, of, n_taken) for number in range(of)]
+    found = consumed(workers, since=since)
+    assert (found.n, found.worker) == (start + n_taken + since, None)
+    assert found.skip == since if n_taken or start == 0 else found.skip >= since
+
+
+@given(st.integers(1, 5), st.integers(0, 20), st.integers(1, 20))
+def test_workers_share_an_iteration(of: int, start: int, length: int) -> None:
+    """Workers that begin at one position read each step of the iteration once, and stop before the same step."""
+    begun = [Position(steps={"n": start}).begun(worker=(number, of), world=1, length=length) for number in range(of)]
+    own = [n for position in begun for n in range(position.n, position.until or 0, of)]
+    assert sorted(own) == list(range(start, start + length))
+    again = [replace(position, skip=start + length - position.known, worker=None) for position in begun]
+    assert {position.begun(worker=None, world=1, length=length).until for position in again} == {start + 2 * length}
+
+
+@given(
+    st.builds(
+        Position, steps=st.none() | st.fixed_dictionaries({"n": st.integers(0, 9)}), skip=st.integers(0, 9),
+        world=st.integers(1, 9), until=st.none() | st.integers(0, 9), ended=st.booleans(),
+        worker=st.sampled_from([None, (0, 1), (2, 3)]),
+    )
+)  # fmt: skip
+def test_a_position_is_json(position: Position) -> None:
+    """What was written as JSON is read as it was."""
+    assert Position.from_json(json.loads(json.dumps(position.to_json()))) == position
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": 2}, "no state of a StreamDataset of version 1"),
+        ({"skip": -1}, "state: skip is -1; give 0 or more"),
+        ({"world": 0}, "state: world is 0; give 1 or more"),
+        ({"until": "x"}, "state: until is 'x' (str); give a whole number"),
+        ({"steps": {}}, "state: steps: n is None; give a whole number"),
+        ({"steps": [1]}, "state: steps is a list; give what state_dict() or a batch's state holds"),
+        ({"ended": 1}, "state: ended is 1 (int)"),
+        ({"worker": 2, "of": 2}, "state: worker is 2; give 1 or less"),
+        ({"worker": 2}, "state: of is None; give a whole number"),
+        ({"more": 1}, "holds 'steps, skip, world, until, ended, more'"),
+        ({"_snapshot": {}}, "take StreamDataset.state_of(it)"),
+    ],
+)
+def test_what_is_no_position_is_refused(change: dict[str, object], said: str) -> None:
+    """An error says what is wrong with a state, and what to give."""
+    with pytest.raises(VoltError) as refused:
+        Position.from_json({**Position().to_json(), **change})
+    assert said in str(refused.value)
+
+
+def test_a_list_is_no_position() -> None:
+    """What is no dict is refused as well."""
+    with pytest.raises(VoltError, match="state is a list; give what state_dict"):
+        Position.from_json([])
+    with pytest.raises(StreamError, match="version 1"):
+        Position.from_json({})

@@ -1,0 +1,164 @@
+"""`StreamDataset` in the loaders of torch and torchdata, with workers that are processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loaders import all_bits, bits_of
+from steps_of_streams import steps_of
+from streams import deadline
+from torch.utils.data import DataLoader
+
+from volt.batches import to_torch
+from volt.errors import StreamError
+from volt.ext.torch import StreamDataset
+
+stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(set_vital|worker processes in total)")
+N = 60  # lines of the stream
+SECONDS = 60  # that no test may take
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the corpora are."""
+    return tmp_path_factory.mktemp("corpora")
+
+
+@pytest.fixture(autouse=True)
+def no_hang() -> Iterator[None]:
+    """A test that hangs fails."""
+    with deadline(SECONDS):
+        yield
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> list[Any]:
+    """The steps themselves, bit for bit."""
+    return all_bits(map(to_torch, steps_of(folder, N)))
+
+
+def dataset_of(folder: Path, *, epochs: int | None = 1, **options: Any) -> StreamDataset:
+    """A dataset of few pairs."""
+    return StreamDataset(partial(steps_of, folder, N, epochs=epochs), rank=0, world=1, **options)
+
+
+def loader_of(dataset: StreamDataset, n_workers: int, *, kind: type = DataLoader, **options: Any) -> Any:
+    """A loader that lays out nothing itself."""
+    return kind(dataset, batch_size=None, num_workers=n_workers, **options)
+
+
+@pytest.mark.parametrize("n_workers", [0, 1, 3])
+def test_loaders_give_the_steps_in_order(folder: Path, expected: list[Any], n_workers: int) -> None:
+    """Bit for bit, whatever the number of workers; a stream that has ended gives no more, and starts not again."""
+    loader = loader_of(dataset_of(folder), n_workers)
+    assert all_bits(loader) == expected
+    assert list(loader) == []
+
+
+@pytest.mark.parametrize(("then", "now", "every"), [(0, 2, 1), (1, 0, 1), (2, 1, 1), (2, 3, 4)])
+def test_a_stateful_loader_goes_on(folder: Path, expected: list[Any], then: int, now: int, every: int) -> None:
+    """Its state resumes in as many workers; what the dataset makes of it resumes in any number of workers."""
+    kind: Any = partial(stateful.StatefulDataLoader, snapshot_every_n_steps=every)
+    loader = loader_of(dataset_of(folder), then, kind=kind)
+    batches = iter(loader)
+    head = all_bits(islice(batches, 6))
+    state = json.loads(json.dumps(loader.state_dict()))
+    del batches
+    same = loader_of(dataset_of(folder), then, kind=kind)
+    same.load_state_dict(state)
+    assert head + all_bits(same) == expected
+    dataset = dataset_of(folder)
+    dataset.load_state_dict(StreamDataset.state_of(state))
+    assert head + all_bits(loader_of(dataset, now)) == expected
+
+
+def test_workers_that_persist_read_one_epoch_after_the_other(folder: Path, expected: list[Any]) -> None:
+    """With `epoch`, workers that persist go on with the next steps; a state within an epoch keeps its end."""
+    options = {"persistent_workers": True, "kind": stateful.StatefulDataLoader}
+    loader = loader_of(dataset_of(folder, epoch=3), 2, **options)
+    epochs = [all_bits(loader) for _ in range(2)]
+    batches = iter(loader)
+    third = [bits_of(next(batches))]
+    state = loader.state_dict()
+    del batches, loader
+    assert [len(epoch) for epoch in epochs] == [3, 3]
+    loader = loader_of(dataset_of(folder, epoch=3), 2, **options)
+    loader.load_state_dict(state)
+    third += all_bits(loader)
+    assert len(third) == 3
+    assert [*epochs[0], *epochs[1], *third, *all_bits(loader)] == expected[:12]
+
+
+def test_repeat_needs_no_workers_that_persist(folder: Path, expected: list[Any]) -> None:
+    """With `repeat`, each iteration gives all steps, also after one that was broken off."""
+    loader = loader_of(dataset_of(folder, repeat=True), 2)
+    next(iter(loader))
+    assert [all_bits(loader) for _ in range(2)] == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("persistent", "said"), [(False, "say persistent_workers=True, or repeat=True"), (True, "say epoch=… to end")]
+)
+def test_what_nobody_knows_is_refused(folder: Path, persistent: bool, said: str) -> None:
+    """Where workers have read ahead, neither the dataset nor another iteration can tell where to go on, and says so."""
+    dataset = dataset_of(folder, epochs=None, tell=True)
+    loader = loader_of(dataset, 2, persistent_workers=persistent)
+    batches = iter(loader)
+    state = [next(batches) for _ in range(3)][-1]["state"]
+    with pytest.raises(StreamError, match="only the loader knows how many steps you had; take"):
+        dataset.state_dict()
+    with pytest.raises(StreamError, match=said):
+        next(iter(loader))
+    with pytest.raises(StreamError, match="workers of an earlier iteration read this dataset"):
+        next(iter(dataset))
+    dataset.load_state_dict(state)
+    assert next(iter(dataset))["id"].tolist() == next(batches)["id"].tolist() if not persistent else True
+
+
+def test_faults_come_out_of_the_loaders(folder: Path) -> None:
+    """What a worker refuses is raised where the batches are used, as the same kind of error, with its remedy."""
+    dataset = dataset_of(folder)
+    batches = iter(dataset)
+    next(batches)
+    with pytest.raises(StreamError, match="the process that started this worker is reading the dataset"):
+        next(iter(loader_of(dataset, 1)))
+    state = dataset.state_dict()
+    del batches
+    other = StreamDataset(partial(steps_of, folder, N, packed=True), rank=0, world=1)
+    other.load_state_dict(state)
+    with pytest.raises(StreamError, match=r"the state belongs to other steps: .*restore it there, or start anew"):
+        next(iter(loader_of(other, 1)))
+
+
+@pytest.mark.parametrize("kind", [DataLoader, stateful.StatefulDataLoader])
+def test_a_worker_that_dies_is_an_error(folder: Path, kind: type) -> None:
+    """A worker that is killed ends the iteration with an error, not with a hang or fewer steps."""
+    batches = iter(loader_of(dataset_of(folder, epochs=None), 2, kind=kind))
+    next(batches)
+    os.kill(batches._workers[1].pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match=r"DataLoader worker .* (exited unexpectedly|is killed by signal)"):
+        list(islice(batches, 1000))
+
+
+def test_two_loaders_at_once(folder: Path, expected: list[Any]) -> None:
+    """Loaders of two datasets know nothing of each other."""
+    loaders = [loader_of(dataset_of(folder), n_workers) for n_workers in (0, 1, 2)]
+    found = [(bits_of(one), bits_of(two), bits_of(three)) for one, two, three in zip(*loaders, strict=True)]
+    assert found == [(bits,) * 3 for bits in expected]
+
+
+@pytest.mark.slow
+def test_workers_may_be_spawned(folder: Path, expected: list[Any]) -> None:
+    """A dataset can be sent to workers that share nothing with this process, and they see where others were."""
+    loader = loader_of(dataset_of(folder), 2, multiprocessing_context="spawn")
+    assert all_bits(loader) == expected
+    assert list(loader) == []

@@ -1,0 +1,84 @@
+"""Trainers of others on a stream: a run that resumes trains on the batches that would have come, each once."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loaders import torch
+from steps_of_streams import TOKENS, given, steps_of
+
+from volt.ext.torch import StreamDataset
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "trainers"
+N = 60  # lines of the stream
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of libraries, about each other
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[[], StreamDataset]:
+    """Makes a dataset without end that tells its states."""
+    return partial(StreamDataset, partial(steps_of, tmp_path, N, epochs=None), rank=0, world=1, tell=True)
+
+
+def expected(folder: Path, n: int) -> list[list[int]]:
+    """The lines of the first n steps."""
+    return given(steps_of(folder, N, epochs=None), n)
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_transformers_trainer_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int) -> None:
+    """A checkpoint of Trainer holds the state behind the last batch that was trained on."""
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    pytest.importorskip("accelerate", reason="accelerate, which Trainer needs, is not installed")
+    example = runpy.run_path(str(FOLDER / "hf_trainer.py"))
+    seen: list[list[int]] = []
+    names = example["StreamTrainer"].compute_loss.__globals__
+    names["arguments_of"] = watched(names["arguments_of"], seen)
+    options: dict[str, Any] = {
+        "n_tokens": len(TOKENS), "output": tmp_path / "run", "save_every": 4, "use_cpu": True, "disable_tqdm": True,
+        "dataloader_num_workers": n_workers, "gradient_accumulation_steps": 2,
+    }  # fmt: skip
+    example["train"](make(), steps=6, **options)
+    assert seen == expected(tmp_path, 12)
+    seen.clear()
+    example["train"](make(), steps=8, resume=tmp_path / "run" / "checkpoint-4", **options)
+    assert seen == expected(tmp_path, 16)[8:]
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_lightning_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int) -> None:
+    """A checkpoint of Lightning holds the state behind the last batch that was trained on, though it fetches ahead."""
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    example = runpy.run_path(str(FOLDER / "lightning_module.py"))
+    seen: list[list[int]] = []
+
+    class Watching(example["SmallModel"]):
+        def training_step(self, batch: dict[str, Any], batch_idx: int) -> torch.Tensor:
+            seen.append(batch["id"].tolist())
+            return super().training_step(batch, batch_idx)
+
+    options: dict[str, Any] = {
+        "output": tmp_path / "run", "save_every": 4, "n_workers": n_workers, "logger": False, "accelerator": "cpu",
+        "enable_progress_bar": False, "enable_model_summary": False,
+    }  # fmt: skip
+    example["train"](make(), model=Watching(len(TOKENS)), steps=6, **options)
+    assert seen == expected(tmp_path, 6)
+    seen.clear()
+    [checkpoint] = (tmp_path / "run").glob("*step=4*.ckpt")
+    example["train"](make(), model=Watching(len(TOKENS)), steps=9, resume=checkpoint, **options)
+    assert seen == expected(tmp_path, 9)[4:]
+
+
+def watched(function: Callable[[dict[str, Any]], Any], seen: list[list[int]]) -> Callable[[dict[str, Any]], Any]:
+    """A function of a batch that notes the batch's lines."""
+
+    def watching(batch: dict[str, Any]) -> Any:
+        seen.append(batch["id"].tolist())
+        return function(batch)
+
+    return watching

@@ -1,0 +1,90 @@
+"""What the tests of datasets of PyTorch share: batches bit for bit, and workers that are played in this process."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch.utils.data._utils import worker as torch_worker  # noqa: E402
+
+from volt.ext.torch import StreamDataset  # noqa: E402
+
+Bits = list[tuple[str, str, bytes]]
+
+
+def bits_of(batch: dict[str, Any], name: str = "") -> Bits:
+    """All values of a batch, with their types."""
+    found: Bits = []
+    for key, value in batch.items():
+        if isinstance(value, dict):
+            found += bits_of(value, f"{name}{key}.")
+        elif isinstance(value, torch.Tensor):
+            found.append((name + key, str(value.dtype), value.numpy().tobytes()))
+        else:
+            found.append((name + key, type(value).__name__, str(value).encode()))
+    return found
+
+
+def all_bits(batches: Iterable[dict[str, Any]]) -> list[Bits]:
+    """Those of each batch."""
+    return [bits_of(batch) for batch in batches]
+
+
+@contextmanager
+def as_worker(number: int, of: int, *, seed: int = 7) -> Iterator[None]:
+    """This process is worker `number` of a loader."""
+    before = torch_worker._worker_info
+    torch_worker._worker_info = torch_worker.WorkerInfo(id=number, num_workers=of, seed=seed + number, dataset=None)
+    try:
+        yield
+    finally:
+        torch_worker._worker_info = before
+
+
+class PlayedLoader:
+    """A loader whose workers, copies of a dataset, are played in this process; it reads no step ahead.
+
+    n_workers: 0 for a loader without workers
+    """
+
+    def __init__(self, dataset: StreamDataset, n_workers: int) -> None:
+        self.n_workers, self.n = n_workers, 0
+        self.workers = [copy.deepcopy(dataset) for _ in range(n_workers)] or [dataset]
+        self.iterators = [self._as(number, lambda number=number: iter(self.workers[number])) for number in self.numbers]
+
+    @property
+    def numbers(self) -> range:
+        """Those of the workers."""
+        return range(len(self.workers))
+
+    def _as(self, number: int, do: Callable[[], Any]) -> Any:
+        if not self.n_workers:
+            return do()
+        with as_worker(number, self.n_workers):
+            return do()
+
+    def take(self, n: int | None = None) -> list[dict[str, Any]]:
+        """The next n batches, or all: those of the workers in turn."""
+        found: list[dict[str, Any]] = []
+        while n is None or len(found) < n:
+            number = self.n % len(self.workers)
+            batch = self._as(number, lambda number=number: next(self.iterators[number], None))
+            if batch is None:
+                break
+            found.append(batch)
+            self.n += 1
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """As StatefulDataLoader's."""
+        states = [{"dataset_state": self._as(number, self.workers[number].state_dict)} for number in self.numbers]
+        if not self.n_workers:
+            return states[0]
+        workers = {f"worker_{number}": state for number, state in enumerate(states)}
+        return {"_snapshot": {"_worker_snapshots": workers}, "_steps_since_snapshot": 0}

@@ -1,0 +1,363 @@
+"""Steps of a stream as a dataset of PyTorch: the same sequence for any number of workers, resumable at any step.
+
+    dataset = StreamDataset("stream.yaml")                                  # a YAML file with sources and batches
+    for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
+
+A batch is what `volt.batches.collate` lays out, so the loader collates nothing: batch_size=None. Each rank of
+torch.distributed, or of torchrun, MPI and Slurm, gets its own batch of each step.
+
+How it goes on and resumes:
+
+    an iteration    gives the steps that are left, or the next `epoch` of them; the next iteration goes on from there.
+                    With repeat=True each iteration gives all steps from the first one, as validation wants it.
+    no workers      `state_dict()` says where the dataset stands, `load_state_dict(state)` goes on there.
+    StatefulDataLoader of torchdata, with any number of workers, asks the workers where they stand: its own state
+                    resumes in as many workers. `StreamDataset.state_of(its state)` is a state for `load_state_dict`,
+                    for any number of workers, of ranks, and for any loader.
+    DataLoader      with workers reads ahead, so no one knows which steps you have had. Say tell=True: then
+                    `batch["state"]` is a text that holds the state behind that batch, for `load_state_dict`.
+                    The workers of an iteration end with it: say persistent_workers=True to have another iteration.
+
+Each worker reads and encodes all lines and lays out its own batches alone. What makes a stream faster is n_workers of
+the stream, which are threads; one or two workers of the loader take the work away from the process that trains.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> from torch.utils.data import DataLoader
+>>> from volt import Vocabulary
+>>> folder = tempfile.TemporaryDirectory()
+>>> Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")).save(Path(folder.name, "words.volt"))
+>>> _ = Path(folder.name, "lines.tsv").write_text("low\\n" * 6)
+>>> _ = Path(folder.name, "stream.yaml").write_text('''
+... sources: {lines: {path: lines.tsv, epochs: 1}}
+... batches: {fields: {text: words.volt}, max_tokens: 6, multiple: 1}
+... ''')
+>>> dataset = StreamDataset(Path(folder.name, "stream.yaml"))
+>>> batches = iter(DataLoader(dataset, batch_size=None))
+>>> next(batches)["target"].tolist()
+[[6, 7, 2], [6, 7, 2]]
+>>> state = dataset.state_dict()
+>>> len([*batches]), len([*dataset])
+(2, 0)
+>>> dataset.load_state_dict(state)
+>>> len([*DataLoader(dataset, batch_size=None)])
+2
+>>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from volt import arguments
+from volt.batches.collating import to_torch
+from volt.batches.steps import Steps
+from volt.display import counted
+from volt.errors import ConfigError, StreamError, VoltError, missing
+from volt.ext.position import Position, consumed
+from volt.stream.running.ranks import check_rank, from_environment
+
+try:
+    import torch
+    from torch.utils.data import IterableDataset, get_worker_info
+except ImportError:
+    raise missing("torch", extra="torch") from None
+
+_MARK, _ENDED = 0, 1  # what workers note where all of them, and the process that started them, can see it
+_RELOAD = "load_state_dict() the state to go on from"
+
+
+class StreamDataset(IterableDataset[dict[str, Any]]):
+    """The steps of one rank, as dicts of tensors.
+
+    config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that makes
+        a `Steps`. It is opened by whoever reads the first step, in its own process; to be sent to workers that are
+        spawned, a function must be one of a module.
+    rank, world: which rank this is, of how many; by default what torch.distributed says, or the environment.
+    epoch: steps of an iteration; None for as many as there are.
+    repeat: whether each iteration starts with the first step. By default it goes on where the last one ended.
+    tell: whether each batch holds its `state`, a text: where the stream stands behind it.
+    options: those of `Steps.from_config`, or of the function.
+
+    Raises ConfigError if an option is out of range, and MissingLibraryError if torch is not installed.
+    """
+
+    def __init__(
+        self, config: str | os.PathLike[str] | Callable[..., Steps], *, rank: int | None = None,
+        world: int | None = None, epoch: int | None = None, repeat: bool = False, tell: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        remedy = "give the path of a YAML file, or a function that makes Steps"
+        self.config = config if callable(config) else arguments.path(config, "config", remedy=remedy)
+        if (rank is None) != (world is None):
+            raise ConfigError(f"rank={rank}, world={world}; give both, or neither")
+        self._is_found = rank is None or world is None
+        self.rank, self.world = _found_rank() if rank is None or world is None else check_rank(rank, world)
+        self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
+        self.repeat, self.tell, self.options = repeat, tell, options
+        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._position, self._is_loaded, self._run = Position(world=self.world), False, 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Have nothing open, and be in the midst of nothing."""
+        self._steps: Steps | None = None
+        self._first: Mapping[str, Any] = {}  # the state of the steps at their beginning
+        self._is_placed = False  # whether the steps stand at the position
+        self._reading = self._skip = 0  # which run reads them, and how many steps to pass over before its next
+        self._has_begun = self._is_over = False  # the last iteration of this process
+        self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        name = getattr(self.config, "__qualname__", None) or str(self.config)
+        rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
+        return f"<StreamDataset: {name}{rank}>"
+
+    # an iteration
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The steps of an iteration. Raises StreamError if it cannot be known where to go on."""
+        try:
+            self._begin()
+        except VoltError as error:
+            if get_worker_info() is None:
+                raise
+            return _refusing(error)  # loaders pass on to their process what the first step raises
+        return self._read(self._run)
+
+    def _begin(self) -> None:
+        self._settle_in()
+        self._put_off()
+        start = self._start()
+        self._is_placed &= start.steps is self._position.steps
+        self._position, self._is_loaded, self._has_begun, self._is_over = start, False, False, False
+        self._run += 1
+
+    def _settle_in(self) -> None:
+        """Notice that this is another process than the one that had the steps open, or another rank than thought."""
+        if self._is_found and _is_distributed() and (found := _found_rank()) != (self.rank, self.world):
+            told = f"rank {self.rank} of {self.world} when the dataset was made, {found[0]} of {found[1]} now"
+            raise ConfigError(
+                f"{told}; make the dataset after torch.distributed is initialised, or give rank and world"
+            )
+        if self._process == os.getpid():
+            return
+        if self._reading:
+            raise StreamError("the process that started this worker is reading the dataset; end that iteration first")
+        self._inherited = self._steps  # its threads are not here, and its locks may be held: never to be touched
+        self._forget()
+
+    def _start(self) -> Position:
+        """Where an iteration starts."""
+        info = get_worker_info()
+        mark = 0 if info is None else _mark(info)
+        is_elsewhere = int(self._shared[_MARK]) not in (0, mark)  # it was read by workers of an earlier iteration
+        is_broken_off = info is not None and self._has_begun and not self._is_over
+        here = replace(self._position, worker=None) if self._is_over else self._position
+        if self.repeat:
+            here = here if self._is_loaded and not is_elsewhere else Position(world=self.world)
+        elif is_elsewhere and self._shared[_ENDED]:
+            here = replace(here, ended=True)
+        elif is_elsewhere or is_broken_off:
+            raise _unknown(is_broken_off)
+        if info is not None and not is_elsewhere:
+            self._shared[_MARK] = mark
+        worker = None if info is None else (info.id, info.num_workers)
+        return here.begun(worker=worker, world=self.world, length=self.epoch)
+
+    def _read(self, run: int) -> Iterator[dict[str, Any]]:
+        """The steps of one reader, from the position on."""
+        start = self._position
+        if not start.ended:
+            steps = self._opened()
+            self._reading, self._skip, self._has_begun = run, self._position.skip, True
+            try:
+                while (arrays := self._next(steps, start)) is not None:
+                    yield to_torch(arrays)
+                    if self._reading != run:
+                        raise StreamError("the dataset has been iterated again, or loaded, since; take a new iterator")
+            finally:
+                if self._reading == run:
+                    self._put_off()
+        self._has_begun = self._is_over = True
+        if get_worker_info() is not None and self._position.ended:
+            self._shared[_ENDED] = 1
+
+    def _next(self, steps: Steps, start: Position) -> dict[str, Any] | None:
+        """The arrays of the reader's next step; None at the end of the iteration."""
+        if start.until is not None and steps.n + self._skip >= start.until:
+            self._skip = start.until - steps.n
+            return None
+        passed = steps.skip(self._skip)
+        arrays = next(iter(steps), None) if passed == self._skip else None
+        self._skip = 0
+        if arrays is None:
+            self._position = replace(self._position, ended=True)
+            return None
+        if self.tell:
+            arrays["state"] = json.dumps(replace(self._here(), worker=None).to_json(), separators=(",", ":"))
+        self._skip = 0 if start.worker is None else start.worker[1] - 1
+        return arrays
+
+    # what is open
+
+    def _opened(self) -> Steps:
+        """The steps, at the position."""
+        if self._steps is None:
+            self._steps = self._made(self.rank, self.world)
+            self._first = self._steps.state()
+            self._is_placed = self._position.steps is None
+        try:
+            self._bring_over()
+            if not self._is_placed:
+                self._steps.restore(self._first if self._position.steps is None else self._position.steps)
+        except VoltError:
+            self.close()
+            raise
+        self._is_placed = True
+        return self._steps
+
+    def _made(self, rank: int, world: int) -> Steps:
+        options = {"rank": rank, "world": world, **self.options}
+        return self.config(**options) if callable(self.config) else Steps.from_config(self.config, **options)
+
+    def _bring_over(self) -> None:
+        """Pass over what is to be passed over as steps of another number of ranks."""
+        here = self._position
+        if here.world == self.world:
+            return
+        own = 0 if here.worker is None else here.worker[0]
+        with self._made(0, here.world) as steps:
+            if here.steps is not None:
+                steps.restore(here.steps)
+            steps.skip(here.skip - own)
+            self._position = replace(here, steps=steps.state(), skip=own, world=self.world)
+        self._is_placed = False
+
+    def _here(self) -> Position:
+        if not self._reading or self._steps is None:
+            return self._position
+        return replace(self._position, steps=self._steps.state(), skip=self._skip)
+
+    def _put_off(self) -> None:
+        """Stop reading here; the iterator that reads is told when it goes on."""
+        if self._reading and self._steps is not None:
+            self._position, self._is_placed, self._reading = self._here(), True, 0
+            self._steps.close()
+
+    def close(self) -> None:
+        """Close what this process has open. Who iterates again opens it where it stood."""
+        self._put_off()
+        if self._steps is not None:
+            self._steps.close()
+        self._steps, self._is_placed = None, False
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._reading:
+            raise StreamError("the dataset is being read, so it cannot be sent or copied; end the iteration first")
+        return {name: value for name, value in vars(self).items() if name not in ("_steps", "_first", "_inherited")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._shared = self._shared if self._shared.is_shared() else self._shared.clone().share_memory_()
+        self._forget()
+
+    # states
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the dataset stands, as JSON values: the same for all ranks that have been given as many steps.
+
+        In a worker it is where that worker stands, which is for the loader to ask.
+        Raises StreamError in the main process if workers read the steps.
+        """
+        if get_worker_info() is None and int(self._shared[_MARK]):
+            remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or say tell=True"
+            raise StreamError(f"workers read this dataset, so only the loader knows how many steps you had; {remedy}")
+        return self._here().to_json()
+
+    def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
+        """Go on where a state was taken, with any number of ranks and of workers.
+
+        state: what `state_dict`, `state_of` or the `state` of a batch gave
+
+        Raises StreamError if it is no state; what differs in the vocabulary, the data or the options is named when the
+        next step is read.
+        """
+        self._settle_in()
+        position, info = Position.from_json(_parsed(state) if isinstance(state, str) else state), get_worker_info()
+        _check_worker(position, None if info is None else (info.id, info.num_workers), self.world)
+        self._put_off()
+        self._position, self._is_placed, self._is_loaded = position, False, True
+        self._has_begun = self._is_over = False
+        self._shared[_MARK] = 0 if info is None else _mark(info)
+        self._shared[_ENDED] = int(position.ended)
+
+    @staticmethod
+    def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
+        """Where the consumer of a StatefulDataLoader stands, for `load_state_dict` of a dataset.
+
+        loader_state: what the loader's `state_dict` gave
+
+        Raises StreamError if it is no such state, or none of a loader of a StreamDataset.
+        """
+        found = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
+        try:
+            if "_snapshot" not in found:
+                return Position.from_json(found["dataset_state"]).to_json()
+            workers = found["_snapshot"]["_worker_snapshots"].values()
+            since = found["_steps_since_snapshot"]
+            return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
+        except (KeyError, TypeError, AttributeError):
+            raise StreamError("this is no state of a StatefulDataLoader over a StreamDataset; give that") from None
+
+
+def _mark(info: Any) -> int:
+    """A number that the workers of an iteration have in common, and that those of another do not have."""
+    return int(info.seed - info.id) or 1
+
+
+def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
+    """No steps, but an error."""
+    raise error
+    yield
+
+
+def _unknown(is_broken_off: bool) -> StreamError:
+    """What to raise where it is not known where to go on."""
+    if is_broken_off:
+        found = "an iteration was broken off, and its workers had read ahead of you"
+        return StreamError(f"{found}; say epoch=… to end iterations after so many steps, or {_RELOAD}")
+    found = "workers of an earlier iteration read this dataset, and they have ended"
+    return StreamError(f"{found}; say persistent_workers=True, or repeat=True to start again each time, or {_RELOAD}")
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise StreamError("state is a text that holds no JSON; give the state of a batch") from None
+
+
+def _check_worker(position: Position, worker: tuple[int, int] | None, world: int) -> None:
+    """Raise StreamError if a state is that of another worker."""
+    if position.worker is None or (position.worker == worker and position.world == world):
+        return
+    number, of = position.worker
+    found = f"this is the state of worker {number} of {of} of a loader, for {counted(position.world, 'rank')}"
+    raise StreamError(
+        f"{found}; take StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
+    )
+
+
+def _is_distributed() -> bool:
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
+def _found_rank() -> tuple[int, int]:
+    if _is_distributed():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return from_environment()
