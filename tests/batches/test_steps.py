@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from steps_of_streams import PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
-from volt.stream import Source, Stream
+from volt.stream import Sampling, Source, Stream
 from volt.stream.transforms.filters import Length
 
 FEW = settings(deadline=None, max_examples=25)
@@ -105,6 +105,17 @@ def test_an_epoch_is_a_window(folder: Path) -> None:
         for start in range(0, len(found), len(found) // 3)
     ]
     assert lengths[0] != lengths[1]
+
+
+def test_a_virtual_epoch_is_a_window(folder: Path) -> None:
+    """Of several sources that are mixed by size, the window is what covers the largest once."""
+    sources = [Source(name, (written(folder, n, name=name),)) for name, n in (("a", 120), ("b", 30))]
+    stream = Stream(sources, seed=1, mix=Sampling(temperature=2))
+    size = stream.epoch_lines
+    assert size == 180
+    found = given(Steps(stream, PAIRS, TOKEN_RULE, window="epoch"), 40)
+    numbers = [number for step in found for number in step]
+    assert sorted(numbers[:size]) == list(range(size))
 
 
 def test_batches_keep_their_bound(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, TOKENS, bits, given, steps_of, stream_of
+from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, TOKENS, bits, given, steps_of, stream_of, written
 from streams import write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
@@ -122,6 +122,13 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "rank": (lambda folder: steps_of(folder, 20, rank=2, world=2), "rank"),
     "world": (lambda folder: steps_of(folder, 20, world=0), "world"),
     "window": (lambda folder: steps_of(folder, 20, window=0), "window"),
+    "epoch": (
+        lambda folder: Steps(
+            Stream([Source(name, (written(folder, 9, name=name),), epochs=1) for name in "ab"]), PAIRS, TOKEN_RULE,
+            window="epoch",
+        ),
+        "several sources that end",
+    ),
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
     "rule": (lambda folder: Steps(stream_of(folder, 20), PAIRS, 4096), "batches.*ByTokens or ByPacks"),  # type: ignore[arg-type]
     "format": (lambda folder: Steps(stream_of(folder, 20), TOKENS, TOKEN_RULE), "samples"),  # type: ignore[arg-type]

@@ -85,7 +85,8 @@ class Steps:
     stream: of lines, which the steps own from now on
     samples: how lines become samples of two fields, source and target, or of one, for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: how many lines are read for the steps of a window; or "epoch", for those of an epoch of the stream
+    window: how many lines are read for the steps of a window; or "epoch", for those of an epoch of the source, or, of
+        several sources, of a virtual epoch (`Stream.epoch_lines`)
     layout: of the arrays
     rank, world: which batch of each step is given, out of so many. The stream is then one of all lines. Where each rank
         has a stream of its own lines, world is 1, and ranks need not have equally many steps.
@@ -122,8 +123,9 @@ class Steps:
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
             raise ConfigError(f"samples of {', '.join(names)} are not packed, only those of one field; give ByTokens")
         if window == "epoch":
-            if len(self.stream.sources) > 1:
-                raise ConfigError("window is 'epoch', but a stream of several sources has none; give a number of lines")
+            if len(self.stream.sources) > 1 and (self.stream.epoch_lines is None or self.stream.world > 1):
+                found = "window is 'epoch', but a stream of several sources that end, or of one rank, has none"
+                raise ConfigError(f"{found}; give a number of lines")
         else:
             arguments.whole(window, "window", low=1, high=1 << 31)
         self._size: Size = window

@@ -144,7 +144,7 @@ class Windows:
 
     def _with_next(self, number: int, kept: list[tuple[Stretch, Samples]]) -> Window:
         state = self.stream.state()
-        lines = self._epoch() if self.size == "epoch" else self._read(self.size)
+        lines = self._read(self.size) if self.size != "epoch" else self._epoch()
         try:
             read = self._joined(lines, state)
             return self._made(number, self.world, [*kept, read] if len(read[1]) or not kept else kept)
@@ -187,7 +187,11 @@ class Windows:
         return self.stream.batches(limit=n)
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """The lines of the epoch that the next line belongs to."""
+        """The lines of the epoch that the next line belongs to, or of a virtual epoch."""
+        if len(self.stream.sources) > 1:
+            assert self.stream.epoch_lines is not None
+            yield from self._read(self.stream.epoch_lines)
+            return
         epoch = -1
         while (place := self.stream.place()) is not None and epoch in (-1, place[1].part.epoch):
             epoch = place[1].part.epoch
