@@ -61,7 +61,7 @@ mix: {temperature: 2}
 each: {path: "*.tsv"}
 tasks:
   task: {type: mono, inputs: {all: {mono: [de.tsv, lb.tsv]}}}
-  dev: {type: mono, split: valid, inputs: {dev: {mono: lb.tsv}}}
+  dev: {type: mono, split: valid, epochs: 1, inputs: {dev: {mono: lb.tsv}}}
 """
     with opened(corpora, text) as stream:
         shares = {source.name: source.source.weight for source in stream.sources}
