@@ -6,7 +6,7 @@ exists); `null` behind them allows null; `with` says that a fault may lie with a
 `free` marks a name that the user makes up.
 
 >>> sorted(RIGHT)
-['each', 'pair', 'steps', 'table', 'user', 'whole']
+['batches', 'each', 'packs', 'pair', 'steps', 'table', 'user', 'whole']
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ FILES: dict[str, str] = {
     "en.txt": "one\ntwo\n",
     "rows.jsonl": '{"de": "eins", "en": "one"}\n{"de": "zwei", "en": "two"}\n',
     "mine.py": "def swap(fields, *, times=1):\n    return fields[::-1]\n",
+    "dict.txt": "a0 2\nb0 1\n",
     "lang/de.tsv": "eins\tone\n",
     "lang/fr.tsv": "un\tone\n",
 }
@@ -132,6 +133,53 @@ each:
   transforms:
     - tag: "<{name}>"
 """,
+    "batches": """\
+sources:
+  one:  # free
+    path: a.tsv  # file
+batches:
+  fields:
+    src:  # free
+      vocabulary: dict.txt  # file
+      prefix: ["<2en>"]
+    tgt:  # free
+      vocabulary: dict.txt  # file
+  holds: pieces  # word text|pieces|ids null
+  bos: true  # bool
+  eos: true  # bool
+  max_length: 100  # whole 1 2147483647 with
+  beyond: truncate  # word refuse|truncate
+  unknown: refuse  # word refuse|replace
+  max_tokens: 4096  # whole 1 9007199254740992
+  max_sentences: 256  # whole 1 2147483647 null
+  multiple: 8  # whole 1 2147483647
+  sort: length  # word length with
+  noise: 0.1  # number 0 1
+  longest: 2000  # whole 1 2147483647 null
+  shortest: 1  # whole 1 2000
+  buckets: [16, 32]
+  on_long: report  # word raise|report
+  window: 1024  # whole 1 2147483647
+  shuffle: true  # bool
+  pad: "<pad>"  # regex
+  pad_to_multiple: 8  # whole 1 65536
+  left_pad_source: true  # bool
+  left_pad_target: false  # bool
+  dtype: int64  # word int64|int32
+""",
+    "packs": """\
+sources:
+  one:  # free
+    path: de.txt  # file
+batches:
+  fields:
+    text: dict.txt  # free
+  pack:
+    length: 1024  # whole 1 16777216
+    rows: 8  # whole 1 16777216
+    on_long: split  # word raise|report|split
+  window: epoch  # free
+""",
     "user": """\
 sources:
   one:  # free
@@ -194,6 +242,21 @@ _SOURCES = {
         "pair: {src: de.txt, tgt: en.txt}", "columns: {}", "min_fields: 3\n    max_fields: 2", "columns: {src: de}",
     ),
 }  # fmt: skip
+_BATCHES = "sources: {one: {pair: {src: de.txt, tgt: en.txt}}}\nbatches:\n  fields: {src: dict.txt, tgt: dict.txt}\n"
+_WRONG_BATCHES = (
+    "max_sentences: 9",
+    "max_tokens: null",
+    "pack: {length: 8, rows: 2}",
+    "max_tokens: 9\n  pack: {length: 8, rows: 2}",
+    "max_tokens: 9\n  window: all",
+    "max_tokens: 9\n  window: 1.5",
+    "max_tokens: 9\n  beyond: truncate",
+    "max_tokens: 9\n  sort: sides\n  noise: 0.1",
+    "max_tokens: 9\n  noise: 0.1\n  shuffle: false",
+    "max_tokens: 9\n  shortest: 10",
+    "max_tokens: 9\n  max_tokens: 8",
+    "max_tokens: 9\n  dtype: int16",
+)
 SPECIAL: list[Special] = [
     *(Special("steps", step, _source(f"transforms:\n      - {step}"), 5) for step in _STEPS),
     *(Special(kind, more, _source(more), 0) for kind, told in _SOURCES.items() for more in told),
@@ -260,6 +323,8 @@ SPECIAL: list[Special] = [
     Special("each", "temperature 0", "each:\n  path: 'lang/*.tsv'\n  temperature: 0\n", 3),
     Special("each", "temperature without end", "each:\n  path: 'lang/*.tsv'\n  temperature: .inf\n", 3),
     Special("each", "a name that is taken", "each:\n  path: 'lang/*.tsv'\nsources:\n  de: {path: a.tsv}\n", 1),
+    *(Special("batches", told, _BATCHES + f"  {told}\n", 0) for told in _WRONG_BATCHES),
+    Special("batches", "a path for a field", _BATCHES + "  max_tokens: 9\n", is_legal=True),
     Special("errors", "a file without the policy", _ONE % "upper" + "errors: {quarantine: bad.jsonl}\n", 2),
     Special("errors", "the policy without a file", _ONE % "upper" + "errors: {on_fault: quarantine}\n", 2),
     Special("errors", "a folder that is missing", _ONE % "upper" + "errors: {on_fault: quarantine, quarantine: no/x}\n", 2),

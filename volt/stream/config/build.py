@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from volt.errors import VoltError
 from volt.files.distinct import check_distinct
 from volt.files.paths import expand
+from volt.stream.config.batches import Batches, batches_of
 from volt.stream.config.each import Each
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.sources import Sources
@@ -56,7 +57,8 @@ class Configuration:
 
     tasks: all tasks of the file, of both splits.
     shards: the folder of their shards, if the file names one.
-    named: the files and globs that all sources, tasks and transforms of the file name, chosen or not.
+    named: the files and globs that all sources, tasks, transforms and batches of the file name, chosen or not.
+    batches: what a trainer gets, if the file says so.
     """
 
     sources: tuple[Source, ...]
@@ -71,6 +73,7 @@ class Configuration:
     tasks: tuple[Task, ...] = ()
     shards: Path | None = None
     named: tuple[str, ...] = ()
+    batches: Batches | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -82,7 +85,7 @@ class Configuration:
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
-            if field.name not in ("tasks", "shards", "named")
+            if field.name not in ("tasks", "shards", "named", "batches")
         }
 
     @property
@@ -197,6 +200,7 @@ class _Builder:
         others = [*self._listed(options), *Each(self._maker, cache).made(options)]
         tasks = Tasks(self._maker, options, shards if self._use_shards else None).made()
         sources = chosen(tasks, [source for source in others if source], self._choice, self._notes)
+        batches = None if options.batches is None else batches_of(options.batches, self._maker, sources)
         policy = self._policy(options)
         if not self._notes.found:
             self._check_together(sources, policy)
@@ -204,9 +208,12 @@ class _Builder:
             raise as_error(self._notes.found, self._document)
         ends: Ends = "drop" if self._choice.split == "valid" else options.ends
         told = tuple(task for task, _ in tasks)
+        named = _named([*filter(None, others), *(source for _, source in tasks if source)], told)
+        if batches is not None:
+            named = tuple(dict.fromkeys([*named, *batches.vocabularies.values()]))
         return Configuration(
             tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, self._files, told,
-            shards, _named([*filter(None, others), *(source for _, source in tasks if source)], told),
+            shards, named, batches,
         )  # fmt: skip
 
     def _check_together(self, sources: Sequence[Source], policy: Policy | None) -> None:

@@ -20,7 +20,7 @@ from volt.stream.transforms.registry import TRANSFORMS
 _NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
 _REFERENCES = {
     "step": "transform", "ErrorOptions": "mapping", "EachOptions": "mapping", "InputOptions": "input",
-    "TaskScheduleOptions": "mapping",
+    "TaskScheduleOptions": "mapping", "BatchesOptions": "mapping", "FieldOptions": "mapping", "PackOptions": "mapping",
 }  # fmt: skip
 
 
@@ -47,6 +47,9 @@ def _everything() -> Iterator[str]:
         ("tasks.NAME.inputs.NAME", "InputOptions"),
         ("schedule", "TaskScheduleOptions"),
         ("errors", "ErrorOptions"),
+        ("batches", "BatchesOptions"),
+        ("batches.fields.NAME", "FieldOptions"),
+        ("batches.pack", "PackOptions"),
     ]:
         yield from _section(title, definitions[name])
     yield "Transforms and filters. In a list of them, one is written `- NAME`, `- NAME: {option: value, …}`, or"
@@ -90,6 +93,8 @@ def kind_of(option: dict[str, Any]) -> str:
         return ", or ".join(kinds) if "null" in kinds else " or ".join(kinds)
     if "enum" in option:
         return " | ".join(option["enum"])
+    if "const" in option:
+        return str(option["const"])
     if "$ref" in option:
         name = option["$ref"].rpartition("/")[2]
         return _REFERENCES.get(name) or str(name).removesuffix("Options").lower()
