@@ -17,7 +17,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, 
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers
 from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.choosing import TaskChoice
-from volt_cli.stream.opening import told_to_trust
+from volt_cli.stream.opening import say_warnings, told_to_trust
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -104,6 +104,8 @@ def batches(
         parts = read_steps(config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None})
     with parts.stream as stream:
         check_places([states.state], [*stream.files, *parts.vocabularies])
+        if not quiet:
+            say_warnings(stream)
         running = Steps(
             stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank, world=world
         )
