@@ -7,6 +7,7 @@ import math
 import pytest
 
 from experiments.faults.configurations import as_table, campaign
+from experiments.faults.right_configurations import RIGHT
 from experiments.faults.wrong_configurations import REFUSED, Mutant, fits, mutants
 
 MUTANTS = {(mutant.base, mutant.kind, mutant.told): mutant for mutant in mutants()}
@@ -35,6 +36,12 @@ SLICE = [
     ("special", "names", "a tab"),
     ("special", "table", "a column that is missing"),
     ("special", "errors", "a file that is read"),
+    ("batches", "out of range", "max_tokens: 0"),
+    ("batches", "wrong type", "max_tokens: null"),
+    ("batches", "misspelt key", "pad_to_multiple: key"),
+    ("packs", "wrong type", "length: true"),
+    ("special", "batches", "max_tokens: 9\n  shortest: 10"),
+    ("special", "batches", "a path for a field"),
     ("special", "weights", "weight: {points: [[0, 0]]}"),
     ("special", "anchor", "a bomb"),
     ("special", "merge key", "a merge"),
@@ -53,7 +60,7 @@ def test_a_slice_of_the_campaign_finds_nothing() -> None:
 def test_there_are_many_and_each_is_named_once() -> None:
     """The campaign has thousands of configurations, of all bases, and their names tell them apart."""
     assert len(MUTANTS) > 2000
-    assert {base for base, _, _ in MUTANTS} == {"whole", "steps", "pair", "table", "each", "mix", "user", "special"}
+    assert {base for base, _, _ in MUTANTS} == {*RIGHT, "special"}
 
 
 def test_a_fault_of_the_judge_would_be_seen() -> None:

@@ -79,8 +79,12 @@ EXAMPLES = {
         "volt stream schema --expand noise/stream.yaml",
     ),
     "stream example": (
-        "volt stream example",
+        "volt stream example batches",
         "volt stream example tasks -o tasks",
+    ),
+    "stream batches": (
+        "volt stream batches batches/stream.yaml",
+        "volt stream batches batches/stream.yaml -n 200 --every 50 --world 8 --json",
     ),
     "shard": (
         "volt shard tasks/stream.yaml -o shards",

@@ -34,6 +34,10 @@ REMEDIES = {
     r"\bvolt\.stream\.config\.templates\.expanded_file\('([^']*)'\)": r"volt stream schema --expand \1",
     r"\bsay split='valid'": "say --split valid",
     r"\bgive langs\b": "give --langs",
+    r"\bon_long='(\w+)'": r"on_long: \1",  # a key of a configuration, as those that follow
+    r"\b(bos|eos)=False\b": r"\1: false",
+    r"\bmax_length is (?=[\d,]+(; raise it, drop|\)))": "longest is ",
+    r"\braise max_length, or give larger windows\b": "raise longest, or give a larger window",
     r"\bn_merges\b": "--candidates",
     r"\bmultiple_of=(\d+)": r"--multiple-of \1",
     r"^system '([^']*)':": r"--with \1:",

@@ -6,7 +6,7 @@ exists); `null` behind them allows null; `with` says that a fault may lie with a
 `free` marks a name that the user makes up.
 
 >>> sorted(RIGHT)
-['each', 'mix', 'pair', 'steps', 'table', 'user', 'whole']
+['batches', 'each', 'mix', 'packs', 'pair', 'steps', 'table', 'user', 'whole']
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ FILES: dict[str, str] = {
     "en.txt": "one\ntwo\n",
     "rows.jsonl": '{"de": "eins", "en": "one"}\n{"de": "zwei", "en": "two"}\n',
     "mine.py": "def swap(fields, *, times=1):\n    return fields[::-1]\n",
+    "dict.txt": "a0 2\nb0 1\n",
     "lang/de.tsv": "eins\tone\n",
     "lang/fr.tsv": "un\tone\n",
 }
@@ -142,6 +143,53 @@ sources:
   two:  # free
     path: b.tsv  # file
 """,
+    "batches": """\
+sources:
+  one:  # free
+    path: a.tsv  # file
+batches:
+  fields:
+    src:  # free
+      vocabulary: dict.txt  # file
+      prefix: ["<2en>"]
+    tgt:  # free
+      vocabulary: dict.txt  # file
+  holds: pieces  # word text|pieces|ids null
+  bos: true  # bool
+  eos: true  # bool
+  max_length: 100  # whole 1 2147483647 with
+  beyond: truncate  # word refuse|truncate
+  unknown: refuse  # word refuse|replace
+  max_tokens: 4096  # whole 1 9007199254740992
+  max_sentences: 256  # whole 1 2147483647 null
+  multiple: 8  # whole 1 2147483647
+  sort: length  # word length with
+  noise: 0.1  # number 0 1
+  longest: 2000  # whole 1 2147483647 null
+  shortest: 1  # whole 1 2000
+  buckets: [16, 32]
+  on_long: report  # word raise|report
+  window: 1024  # whole 1 2147483647
+  shuffle: true  # bool
+  pad: "<pad>"  # regex
+  pad_to_multiple: 8  # whole 1 65536
+  left_pad_source: true  # bool
+  left_pad_target: false  # bool
+  dtype: int64  # word int64|int32
+""",
+    "packs": """\
+sources:
+  one:  # free
+    path: de.txt  # file
+batches:
+  fields:
+    text: dict.txt  # free
+  pack:
+    length: 1024  # whole 1 16777216
+    rows: 8  # whole 1 16777216
+    on_long: split  # word raise|report|split
+  window: epoch  # free
+""",
     "user": """\
 sources:
   one:  # free
@@ -205,6 +253,21 @@ _SOURCES = {
         "pair: {src: de.txt, tgt: en.txt}", "columns: {}", "min_fields: 3\n    max_fields: 2", "columns: {src: de}",
     ),
 }  # fmt: skip
+_BATCHES = "sources: {one: {pair: {src: de.txt, tgt: en.txt}}}\nbatches:\n  fields: {src: dict.txt, tgt: dict.txt}\n"
+_WRONG_BATCHES = (
+    "max_sentences: 9",
+    "max_tokens: null",
+    "pack: {length: 8, rows: 2}",
+    "max_tokens: 9\n  pack: {length: 8, rows: 2}",
+    "max_tokens: 9\n  window: all",
+    "max_tokens: 9\n  window: 1.5",
+    "max_tokens: 9\n  beyond: truncate",
+    "max_tokens: 9\n  sort: sides\n  noise: 0.1",
+    "max_tokens: 9\n  noise: 0.1\n  shuffle: false",
+    "max_tokens: 9\n  shortest: 10",
+    "max_tokens: 9\n  max_tokens: 8",
+    "max_tokens: 9\n  dtype: int16",
+)
 SPECIAL: list[Special] = [
     *(Special("steps", step, _source(f"transforms:\n      - {step}"), 5) for step in _STEPS),
     *(Special(kind, more, _source(more), 0) for kind, told in _SOURCES.items() for more in told),
@@ -285,6 +348,8 @@ SPECIAL: list[Special] = [
     Special("mix", "a weight of a pattern", "mix: {by: uniform}\neach:\n  path: 'lang/*.tsv'\n  weight: 2\n", 4),
     Special("mix", "a temperature of a pattern", "mix: {by: uniform}\neach:\n  path: 'lang/*.tsv'\n  temperature: 2\n", 4),
     Special("mix", "a pattern", "mix: {by: uniform}\neach:\n  path: 'lang/*.tsv'\n", is_legal=True),
+    *(Special("batches", told, _BATCHES + f"  {told}\n", 0) for told in _WRONG_BATCHES),
+    Special("batches", "a path for a field", _BATCHES + "  max_tokens: 9\n", is_legal=True),
     Special("errors", "a file without the policy", _ONE % "upper" + "errors: {quarantine: bad.jsonl}\n", 2),
     Special("errors", "the policy without a file", _ONE % "upper" + "errors: {on_fault: quarantine}\n", 2),
     Special("errors", "a folder that is missing", _ONE % "upper" + "errors: {on_fault: quarantine, quarantine: no/x}\n", 2),

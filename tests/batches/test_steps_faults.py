@@ -124,10 +124,10 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "window": (lambda folder: steps_of(folder, 20, window=0), "window"),
     "epoch": (
         lambda folder: Steps(
-            Stream([Source(name, (written(folder, 9, name=name),), epochs=1) for name in "ab"]), PAIRS, TOKEN_RULE,
-            window="epoch",
+            Stream([Source(name, (written(folder, 9, name=name),), epochs=end) for name, end in [("a", 1), ("b", None)]]),
+            PAIRS, TOKEN_RULE, window="epoch",
         ),
-        "several sources that end",
+        "several sources have none",
     ),
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
     "rule": (lambda folder: Steps(stream_of(folder, 20), PAIRS, 4096), "batches.*ByTokens or ByPacks"),  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def test_the_arguments_are_those_of_a_stream() -> None:
 
     told = parse_config("sources: {wmt: {path: a.tsv}}").options
     assert set(told) <= set(inspect.signature(Stream).parameters)
-    assert {field.name for field in fields(Configuration)} - set(told) == {"tasks", "shards", "named"}
+    assert {field.name for field in fields(Configuration)} - set(told) == {"tasks", "shards", "named", "batches"}
 
 
 def test_files_are_looked_for(tmp_path: Path) -> None:

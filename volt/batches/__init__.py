@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from volt.batches.packing import Packs as Packs
     from volt.batches.packing import pack as pack
     from volt.batches.parts import Parts as Parts
+    from volt.batches.progress import Counted as Counted
+    from volt.batches.progress import Progress as Progress
+    from volt.batches.progress import Report as Report
     from volt.batches.rules import ByPacks as ByPacks
     from volt.batches.rules import ByTokens as ByTokens
     from volt.batches.samples import SampleFormat as SampleFormat
@@ -78,6 +81,7 @@ __getattr__, __dir__, __all__ = lazy(
         "layout": ("Layout",),
         "numbering": ("Numbering",),
         "parts": ("Parts",),
+        "progress": ("Counted", "Progress", "Report"),
         "rules": ("ByPacks", "ByTokens"),
         "samples": ("SampleFormat", "Samples", "joined_samples"),
         "steps": ("Steps", "Totals"),

@@ -21,7 +21,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn, Self
@@ -41,9 +41,11 @@ from volt.stream.running.differences import differences
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.state_values import refusal
 from volt.stream.running.stream import Stream
+from volt.stream.tasks.task import Split
 
 WINDOW = 1 << 14
 _RECALLED = 16  # windows that `state(at=…)` can go back
+_PLACES = 10  # of samples that are too long
 _FRUITLESS = 64  # windows in a row without a step
 
 
@@ -56,7 +58,7 @@ class Totals:
     n_laid_out: ids and padding
     seconds: how long its trainer has waited for them
     n_too_long, n_too_short: samples, of all ranks, that are in no batch
-    first_too_long: where the line of the first that is too long is
+    too_long: where the lines of the first ten that are too long are
     n_left: samples at the end of the stream that are too few for a batch for each rank
 
     >>> Totals(n_tokens=75, n_laid_out=100).padding_share
@@ -70,8 +72,13 @@ class Totals:
     seconds: float = 0.0
     n_too_long: int = 0
     n_too_short: int = 0
-    first_too_long: str = ""
+    too_long: tuple[str, ...] = ()
     n_left: int = 0
+
+    @property
+    def first_too_long(self) -> str:
+        """Where the line of the first that is too long is; empty if there is none."""
+        return self.too_long[0] if self.too_long else ""
 
     @property
     def padding_share(self) -> float:
@@ -86,7 +93,7 @@ class Steps:
     samples: how lines become samples of two fields, source and target, or of one, for a language model
     batches: the rule: `ByTokens` or `ByPacks`
     window: how many lines are read for the steps of a window; or "epoch", for those of an epoch of the source, or, of
-        several sources, of a virtual epoch (`Stream.epoch_lines`)
+        several sources, of a virtual epoch (`Stream.epoch_lines`), or all of them if they end
     layout: of the arrays
     rank, world: which batch of each step is given, out of so many. The stream is then one of all lines. Where each rank
         has a stream of its own lines, world is 1, and ranks need not have equally many steps.
@@ -116,6 +123,43 @@ class Steps:
         self._recall = deque[StepsState]([self._start], maxlen=_RECALLED)
         self.totals = Totals()
 
+    @classmethod
+    def from_config(
+        cls, path: str | os.PathLike[str], *, rank: int = 0, world: int = 1, user_code: bool = True,
+        values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
+        ahead: bool = True, **options: Any,
+    ) -> Self:  # fmt: skip
+        """The steps that a YAML file describes, in its section `batches`.
+
+        path: of the file
+        rank, world, ahead: those of `Steps`
+        user_code, values, split, tasks: those of `Stream.from_config`
+        options: those of `Stream`, which override what the file says
+
+        Raises ConfigError, with the line of each fault, if the file describes no steps.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from volt import Vocabulary
+        >>> text = "sources: {a: {path: a.tsv, epochs: 1}}\\n"
+        >>> text += "batches: {fields: {text: v.volt}, max_tokens: 8, pad: </s>}"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")).save(Path(folder, "v.volt"))
+        ...     _ = Path(folder, "a.tsv").write_text("low\\nlow low\\n"), Path(folder, "stream.yaml").write_text(text)
+        ...     with Steps.from_config(Path(folder, "stream.yaml")) as steps:
+        ...         [sorted(step["id"].tolist()) for step in steps]
+        [[0], [1]]
+        """
+        from volt.batches.from_config import read_steps
+
+        parts = read_steps(
+            path, rank=rank, world=world, user_code=user_code, values=values, split=split, tasks=tasks, **options
+        )
+        return cls(
+            parts.stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank,
+            world=world, ahead=ahead,
+        )  # fmt: skip
+
     def _check(self, window: Size) -> None:
         if self.world > 1 and self.stream.world > 1:
             found = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
@@ -123,8 +167,10 @@ class Steps:
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
             raise ConfigError(f"samples of {', '.join(names)} are not packed, only those of one field; give ByTokens")
         if window == "epoch":
-            if len(self.stream.sources) > 1 and (self.stream.epoch_lines is None or self.stream.world > 1):
-                found = "window is 'epoch', but a stream of several sources that end, or of one rank, has none"
+            are_ending = all(source.source.epochs is not None for source in self.stream.sources)
+            is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
+            if len(self.stream.sources) > 1 and not (are_ending or is_virtual):
+                found = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
                 raise ConfigError(f"{found}; give a number of lines")
         else:
             arguments.whole(window, "window", low=1, high=1 << 31)
@@ -320,16 +366,16 @@ class Steps:
         """Count what a window leaves out."""
         too_long, too_short = window.planned.unused
         told = self.totals
-        first = told.first_too_long or (self._windows.shown(window, int(too_long[0])) if len(too_long) else "")
+        shown = (self._windows.shown(window, row) for row in too_long[: _PLACES - len(told.too_long)].tolist())
         self.totals = replace(
             told, n_too_long=told.n_too_long + len(too_long), n_too_short=told.n_too_short + len(too_short),
-            first_too_long=first, n_left=window.n_left,
+            too_long=(*told.too_long, *shown), n_left=window.n_left,
         )  # fmt: skip
 
     def _no_step(self, window: Window) -> StreamError:
         told, (name, limit) = self.totals, self.rule.limit
         found = f"{_FRUITLESS + 2 * self.world} windows have given no step"
-        where = f", the first at {told.first_too_long}" if told.first_too_long else ""
+        where = f", the first at {told.first_too_long}" if told.too_long else ""
         return StreamError(
             f"{found}: {counted(told.n_too_long, 'sample')} too long ({name} is {limit:,}){where}; "
             f"{counted(told.n_too_short, 'sample')} too short; raise {name}, or give larger windows"

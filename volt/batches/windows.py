@@ -183,13 +183,12 @@ class Windows:
 
     # reading
 
-    def _read(self, n: int) -> Iterator[StreamBatch]:
+    def _read(self, n: int | None) -> Iterator[StreamBatch]:
         return self.stream.batches(limit=n)
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """The lines of the epoch that the next line belongs to, or of a virtual epoch."""
+        """The lines of the next line's epoch; of several sources, those of a virtual epoch, or all."""
         if len(self.stream.sources) > 1:
-            assert self.stream.epoch_lines is not None
             yield from self._read(self.stream.epoch_lines)
             return
         epoch = -1

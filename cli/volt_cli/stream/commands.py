@@ -1,4 +1,4 @@
-"""`volt stream`: run, preview, debug, plan, audit, trace, vocabulary, schema, example and more."""
+"""`volt stream`: run, preview, debug, plan, audit, trace, batches, vocabulary, schema, example and more."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from volt_cli.console import print_json, say, show
 from volt_cli.inputs import readable_config
 from volt_cli.options import Json, Rank, Seed, Trust, Workers, World
 from volt_cli.places import is_stdout
+from volt_cli.stream.batches import batches
 from volt_cli.stream.choosing import Settings, TaskChoice, values_of
 from volt_cli.stream.debug import debug
 from volt_cli.stream.import_dynamicdata import import_dynamicdata
@@ -238,6 +239,7 @@ commands.add(app, "debug", debug, within="stream")
 commands.add(app, "plan", plan, within="stream")
 commands.add(app, "audit", audit, within="stream")
 commands.add(app, "trace", trace, within="stream")
+commands.add(app, "batches", batches, within="stream")
 commands.add(app, "vocabulary", vocabulary, within="stream")
 commands.add(app, "schema", schema, within="stream")
 commands.add(app, "example", example, within="stream")

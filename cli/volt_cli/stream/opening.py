@@ -145,7 +145,6 @@ def open_stream(
     allow: what to do so that code which the configuration names is run
     quiet: whether warnings are left out
     """
-    from volt.stream.config.build import warnings_of
     from volt.stream.running.ranks import from_environment
 
     if (rank is None) != (world is None):
@@ -158,9 +157,17 @@ def open_stream(
         given |= choice.options
     with told_to_trust(allow):
         stream = opening.stream(rank=there[0], world=there[1], **given)
-    for warning in () if quiet else warnings_of(source.source for source in stream.sources):
-        say(warning, mark="warning", style="bold yellow")
+    if not quiet:
+        say_warnings(stream)
     return stream
+
+
+def say_warnings(stream: Stream) -> None:
+    """Say what may be meant otherwise in the sources of a stream."""
+    from volt.stream.config.build import warnings_of
+
+    for warning in warnings_of(source.source for source in stream.sources):
+        say(warning, mark="warning", style="bold yellow")
 
 
 @contextmanager

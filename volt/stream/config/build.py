@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from volt.errors import VoltError
 from volt.files.distinct import check_distinct
 from volt.files.paths import expand
+from volt.stream.config.batches import Batches, batches_of
 from volt.stream.config.each import Each
 from volt.stream.config.mixing import sampling_of
 from volt.stream.config.problems import Notes, as_error
@@ -58,7 +59,8 @@ class Configuration:
 
     tasks: all tasks of the file, of both splits.
     shards: the folder of their shards, if the file names one.
-    named: the files and globs that all sources, tasks and transforms of the file name, chosen or not.
+    named: the files and globs that all sources, tasks, transforms and batches of the file name, chosen or not.
+    batches: what a trainer gets, if the file says so.
     """
 
     sources: tuple[Source, ...]
@@ -75,6 +77,7 @@ class Configuration:
     named: tuple[str, ...] = ()
     mix: Sampling | None = None
     """How the sources are mixed by their numbers of lines; None if by their weights."""
+    batches: Batches | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -86,7 +89,7 @@ class Configuration:
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
-            if field.name not in ("tasks", "shards", "named")
+            if field.name not in ("tasks", "shards", "named", "batches")
         }
 
     @property
@@ -201,6 +204,7 @@ class _Builder:
         others = [*self._listed(options), *Each(self._maker, cache).made(options)]
         tasks = Tasks(self._maker, options, shards if self._use_shards else None).made()
         sources = chosen(tasks, [source for source in others if source], self._choice, self._notes)
+        batches = None if options.batches is None else batches_of(options.batches, self._maker, sources)
         policy, mix = self._policy(options), sampling_of(options, self._notes)
         if not self._notes.found:
             self._check_together(sources, policy)
@@ -208,10 +212,12 @@ class _Builder:
             raise as_error(self._notes.found, self._document)
         ends: Ends = "drop" if self._choice.split == "valid" else options.ends
         told = tuple(task for task, _ in tasks)
+        named = _named([*filter(None, others), *(source for _, source in tasks if source)], told)
+        if batches is not None:
+            named = tuple(dict.fromkeys([*named, *batches.vocabularies.values()]))
         return Configuration(
             tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, self._files, told,
-            shards, _named([*filter(None, others), *(source for _, source in tasks if source)], told),
-            mix if self._choice.split == "train" else None,
+            shards, named, mix if self._choice.split == "train" else None, batches,
         )  # fmt: skip
 
     def _check_together(self, sources: Sequence[Source], policy: Policy | None) -> None:

@@ -20,7 +20,8 @@ from volt.stream.transforms.registry import TRANSFORMS
 _NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
 _REFERENCES = {
     "step": "transform", "ErrorOptions": "mapping", "EachOptions": "mapping", "InputOptions": "input",
-    "TaskScheduleOptions": "mapping", "MixOptions": "mapping",
+    "TaskScheduleOptions": "mapping", "MixOptions": "mapping", "BatchesOptions": "mapping", "FieldOptions": "mapping",
+    "PackOptions": "mapping",
 }  # fmt: skip
 
 
@@ -48,6 +49,9 @@ def _everything() -> Iterator[str]:
         ("mix", "MixOptions"),
         ("schedule", "TaskScheduleOptions"),
         ("errors", "ErrorOptions"),
+        ("batches", "BatchesOptions"),
+        ("batches.fields.NAME", "FieldOptions"),
+        ("batches.pack", "PackOptions"),
     ]:
         yield from _section(title, definitions[name])
     yield "Transforms and filters. In a list of them, one is written `- NAME`, `- NAME: {option: value, …}`, or"
@@ -91,6 +95,8 @@ def kind_of(option: dict[str, Any]) -> str:
         return ", or ".join(kinds) if "null" in kinds else " or ".join(kinds)
     if "enum" in option:
         return " | ".join(option["enum"])
+    if "const" in option:
+        return str(option["const"])
     if "$ref" in option:
         name = option["$ref"].rpartition("/")[2]
         return _REFERENCES.get(name) or str(name).removesuffix("Options").lower()

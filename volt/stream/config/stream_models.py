@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from volt.files.threads import MOST_WORKERS
+from volt.stream.config.batch_models import BatchesOptions
 from volt.stream.config.models import EachOptions, ErrorOptions, MixOptions, Model, SourceOptions, Steps
 from volt.stream.config.task_models import TaskOptions, TaskScheduleOptions
 
@@ -48,3 +49,5 @@ class StreamOptions(Model):
     """What to do with unfit lines."""
     cache: str | None = None
     """The folder for line indices and split files; by default in the user's cache folder."""
+    batches: BatchesOptions | None = None
+    """What samples and batches a trainer gets, for `volt stream batches` and `volt.batches.Steps`."""

@@ -205,6 +205,22 @@ tasks:
     transforms: [lang_prefix_both]
 """
 
+_BATCHES = """\
+# What a trainer gets: samples of ids in batches of so many tokens, as many for each of its processes.
+#   volt stream batches stream.yaml
+#   volt stream batches stream.yaml --world 8
+# In Python: volt.batches.Steps.from_config("stream.yaml", rank=0, world=8)
+seed: 1
+sources:
+  parallel:
+    path: parallel.tsv.gz
+    transforms: [skip_blank]
+batches:
+  fields: {src: vocab.volt, tgt: vocab.volt}
+  max_tokens: 1024           # of a batch, with padding
+  window: 4096               # samples that are sorted together; more of them leave less padding
+"""
+
 _BOTH: dict[str, Callable[[], bytes]] = {
     "parallel.tsv.gz": data.parallel,
     "backtranslated.tsv.gz": data.backtranslated,
@@ -235,6 +251,10 @@ RECIPES = {
             "valid.de": lambda: data.side(0, first=680),
             "valid.en": lambda: data.side(1, first=680),
         },
+    ),
+    "batches": Recipe(
+        "the steps of a trainer: batches of so many tokens",
+        {"stream.yaml": _BATCHES, "parallel.tsv.gz": data.parallel, "vocab.volt": data.vocabulary},
     ),
     "offline": Recipe("a training file instead of a stream", {"stream.yaml": _OFFLINE, **_BOTH}),
 }

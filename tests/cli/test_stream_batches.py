@@ -1,0 +1,212 @@
+"""`volt stream batches`: what the batches of a configuration come to, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run
+from indexed_ids import packed
+from screens import printed, too_wide
+from streams import write_lines
+
+from volt import Vocabulary
+from volt.batches.progress import Report
+from volt.batches.steps import Steps, Totals
+from volt_cli.stream.batches import Found, _parts
+
+CONFIG = """\
+seed: 3
+sources: {pairs: {path: pairs.tsv, epochs: 1, block_lines: 40, transforms: [tag: {text: {{tag}}}]}}
+batches:
+  fields: {src: v.volt, tgt: v.volt}
+  max_tokens: 40
+  longest: 15
+  on_long: report
+  window: 64
+"""
+SET = ("--set", "tag=a")
+LONG = 4  # lines that are too long
+
+
+@pytest.fixture
+def config(stream_folder: Path) -> Path:
+    """A configuration with batches, and its files."""
+    lines = ["\t".join([" ".join("a" * (1 + n % 9)), "b b"]) for n in range(200)]
+    lines[7::50] = ["a " * 20 + "\tb"] * LONG
+    write_lines(stream_folder / "pairs.tsv", lines)
+    Vocabulary((), ("a", "b", "a</w>", "b</w>")).save(stream_folder / "v.volt")
+    (stream_folder / "b.yaml").write_text(CONFIG)
+    return stream_folder / "b.yaml"
+
+
+def told(volt_stream: Run, *arguments: object) -> Any:
+    """What the command says in JSON."""
+    return json.loads(volt_stream("batches", "b.yaml", *SET, *arguments, "--json", "-q").stdout)
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int) -> None:
+    """The numbers are those of the steps from Python, of the same rank."""
+    found = told(volt_stream, "-n", 9, "--world", world, "--rank", world - 1)
+    with Steps.from_config(config, rank=world - 1, world=world, values={"tag": "a"}) as steps:
+        arrays = [step for step, _ in zip(steps, range(9), strict=False)]
+    assert (found["steps"], found["step"], found["rank"], found["world"]) == (9, 9, world - 1, world)
+    assert found["sentences"] == sum(step["nsentences"] for step in arrays)
+    assert found["tokens"] == sum(step["src_mask"].sum() + step["tgt_mask"].sum() for step in arrays)
+    places = sum(step["src_mask"].size + step["tgt_mask"].size for step in arrays)
+    assert found["padding"] == pytest.approx(1 - found["tokens"] / places, abs=1e-6)
+    assert found["longest"] == max(step["src_mask"].shape[1] for step in arrays)
+    assert found["every"] == []
+
+
+def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> None:
+    """To the end of the stream, which is said; together they have each line once, but for those it tells of."""
+    ranks = [told(volt_stream, "-n", 1000, "--world", 2, "--rank", rank) for rank in (0, 1)]
+    assert ranks[0]["steps"] == ranks[1]["steps"] > 5
+    assert sum(rank["sentences"] for rank in ranks) + ranks[0]["left"] + LONG == 200
+    assert ranks[0]["too_long"] == ranks[1]["too_long"] == LONG
+    assert sorted(int(place.split(":")[1].split(" ")[0]) for place in ranks[0]["too_long_at"]) == [8, 58, 108, 158]
+    assert ranks[0]["sources"]["pairs"]["epochs"] == 1
+    done = volt_stream("batches", "b.yaml", *SET, "-n", 1000)
+    assert b"the stream ended after" in done.stderr
+    assert all(f"pairs.tsv:{line}" in done.stdout.decode() for line in (8, 58, 108, 158))
+
+
+def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
+    """After every so many steps, in JSON and in a table; the last line of the table is the sum."""
+    found = told(volt_stream, "-n", 10, "--every", 4)
+    assert [one["step"] for one in found["every"]] == [4, 8]
+    assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
+    shown = volt_stream("batches", "b.yaml", *SET, "-n", 10, "--every", 5, "-q").stdout.decode()
+    words = [line.split() for line in shown.split("\n")]
+    assert words[0] == ["source", "lines", "read", "epochs", "steps", "per", "epoch"]
+    assert [line[0] for line in words[3:5]] == ["5", "10"]
+    assert f"{found['tokens']:,} without padding" in shown
+
+
+def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
+    """Two runs are one, with another number of ranks, too; without --resume the state is written anew."""
+    whole = told(volt_stream, "-n", 12)
+    first = told(volt_stream, "-n", 5, "--state", "s.json", "--resume")
+    second = told(volt_stream, "-n", 7, "--state", "s.json", "--resume")
+    assert (second["step"], first["tokens"] + second["tokens"]) == (12, whole["tokens"])
+    with Steps.from_config(config, values={"tag": "a"}) as steps:
+        steps.restore(json.loads((config.parent / "s.json").read_bytes()))
+        assert steps.n == 12
+    ranks = [told(volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", "t.json") for rank in (0, 1)]
+    assert ranks[1]["steps"] == ranks[0]["steps"]
+    assert told(volt_stream, "-n", 3, "--state", "s.json")["step"] == 3
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_report_fits_a_terminal(width: int) -> None:
+    """No line is wider, with large numbers and long places."""
+    report = Report(
+        step=10**9, rank=7, world=128, sentences=10**9, tokens=10**11, padding=0.1234, longest=9_999,
+        tokens_per_second=1e9, first_wait=12.3,
+    )  # fmt: skip
+    totals = Totals(n_steps=10**9, n_too_long=11, too_long=("train.de-en.tsv:17 (line 1 of the stream)",), n_left=3)
+    found = Found(report, (report, report), totals, {"backtranslated": (10**9, 123.45, 1e6)})
+    shown = printed([*_parts(found)], width)
+    assert too_wide(shown, width) == []
+    assert "12.34 %" in shown
+    assert "10 more" in shown
+
+
+# What is wrong
+
+
+def refused(volt_stream: Run, *arguments: object, status: int = 2) -> str:
+    """What the command says, in one line, when it refuses."""
+    done = volt_stream("batches", *arguments, status=status)
+    assert done.stdout == b""
+    assert b"Traceback" not in done.stderr
+    return str(done.stderr.decode()).replace("\n", " ")
+
+
+WRONG: dict[str, tuple[tuple[str, str], str]] = {
+    "max_tokens 0": (("max_tokens: 40", "max_tokens: 0"), "b.yaml:5: batches.max_tokens: should be greater than or"),
+    "window 0": (("window: 64", "window: 0"), "b.yaml:8: batches.window: should be greater than or equal to 1, not 0"),
+    "missing": (("src: v.volt", "src: no.volt"), "b.yaml:4: batches.fields.src: no.volt: no such file; check the path"),
+    "damaged": (("src: v.volt", "src: bad.volt"), "b.yaml:4: batches.fields.src: bad.volt:6: damaged or cut short"),
+    "no section": ((CONFIG[CONFIG.index("batches") :], ""), "b.yaml: key 'batches' is missing; add it, as in batches:"),
+    "code": (("tag: {text: {{tag}}}", "user: {file: f.py, function: f}"), "would run the code in f.py; read it, then"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: str) -> None:
+    """With its line and what to do, before anything runs."""
+    (before, after), message = WRONG[name]
+    vocabulary = (config.parent / "v.volt").read_text()
+    (config.parent / "bad.volt").write_text(vocabulary[: len(vocabulary) // 2])
+    config.write_text(CONFIG.replace(before, after).replace("{{tag}}", "a"))
+    assert message in refused(volt_stream, "b.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["b.yaml", *SET, "--rank", 2, "--world", 2], "rank 2 of world 2: ranks count from 0 to world − 1"),
+        (["b.yaml", *SET, "--rank", 1], "rank 1 of world 1"),
+        (["b.yaml", *SET, "--world", 0], "'--world'"),
+        (["b.yaml", *SET, "-n", 0], "'--steps'"),
+        (["b.yaml"], "{{tag}} has no value; give --set tag=VALUE"),
+        (["no.yaml"], "no.yaml: cannot be read: no such file or directory; check the path"),
+        (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to go on from"),
+        (["b.yaml", *SET, "--state", "-"], "--state -: stdout is for the report; name a file"),
+        (["b.yaml", *SET, "--state", "v.volt"], "v.volt: would be written over v.volt, which is read; choose"),
+        (["b.yaml", *SET, "--state", "pairs.tsv"], "pairs.tsv, which is read; choose another place"),
+        (["b.yaml", *SET, "--state", "b.yaml"], "b.yaml, which is read; choose another place"),
+    ],
+)
+def test_wrong_options_are_refused(volt_stream: Run, config: Path, arguments: list[object], message: str) -> None:
+    """By name, and nothing is overwritten."""
+    before = {path: path.read_bytes() for path in config.parent.glob("*.*")}
+    assert message in refused(volt_stream, *arguments)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> None:
+    """What differs is named, with the file; so is what is no state."""
+    told(volt_stream, "-n", 2, "--state", "s.json")
+    config.write_text(CONFIG.replace("max_tokens: 40", "max_tokens: 50"))
+    resume = ("b.yaml", *SET, "--state", "s.json", "--resume")
+    found = refused(volt_stream, *resume, status=1)
+    assert "s.json: the state belongs to other steps: tokens.max_tokens: 40 in the state, 50 here; restore it" in found
+    for text, message in (("7", "no state of steps; take a file that --state has written"), ("{", "not JSON")):
+        (config.parent / "s.json").write_text(text)
+        assert f"s.json: {message}" in refused(volt_stream, *resume, status=1)
+    volt_stream("run", "b.yaml", *SET, "--limit", 3, "--state", "lines.json", "-q")
+    found = refused(volt_stream, "b.yaml", *SET, "--state", "lines.json", "--resume", status=1)
+    assert "lines.json: the state is that of a stream of lines" in found
+
+
+def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> None:
+    """Fields that are missing, and samples that are too long; keys are those of the file."""
+    text = CONFIG.replace("{{tag}}", "a")
+    config.write_text(text.replace("on_long: report", "on_long: raise"))
+    found = refused(volt_stream, "b.yaml", status=1)
+    assert "pairs.tsv:" in found
+    assert "longest is 15; raise it, drop such lines with the filter length, or say on_long: report" in found
+    endless = text.replace("  longest: 15\n", "").replace("epochs: 1, ", "")
+    config.write_text(endless.replace("max_tokens: 40", "max_tokens: 1"))
+    assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused(volt_stream, "b.yaml", status=1)
+    write_lines(config.parent / "pairs.tsv", ["a\tb", "a"])
+    config.write_text(text)
+    assert "pairs.tsv:2 " in (found := refused(volt_stream, "b.yaml", status=1))
+    assert "has no field 'tgt'; drop such lines with the filter bitext" in found
+
+
+def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) -> None:
+    """Binary shards that another vocabulary made: the id, the line and the size of the one that is named."""
+    for end, data in zip(("bin", "idx"), packed([[4, 2], [4, 5, 99, 2]], "u16"), strict=True):
+        (config.parent / f"ids.{end}").write_bytes(data)
+    section = "{fields: {text: v.volt}, eos: false, max_tokens: 40}"
+    config.write_text(f"sources: {{ids: {{path: ids.bin, shuffle: none}}}}\nbatches: {section}\n")
+    found = refused(volt_stream, "b.yaml", status=1)
+    assert ":2 (line 1 of the stream): the id 99 in field 'text' is none of its vocabulary, which has 0 to 7" in found
+    assert "name the vocabulary that made it" in found

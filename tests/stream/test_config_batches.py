@@ -1,0 +1,212 @@
+"""The section `batches` of a configuration: what it says is given on, and each fault is told with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volt import Vocabulary
+from volt.batches.from_config import read_steps
+from volt.batches.rules import ByPacks, ByTokens
+from volt.errors import ConfigError
+from volt.stream.config.batches import Batches
+from volt.stream.config.build import load_config, parse_config
+
+ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
+TWO = ONE + "  fields: {src: v.volt, tgt: v.volt}\n"
+LEFT_OUT = "goes not with pack, whose rows have one length; leave one of them out"
+FULL = (
+    TWO.replace("src: v.volt", "src: {vocabulary: w.volt, prefix: [<2en>]}")
+    + """\
+  holds: pieces
+  bos: true
+  eos: false
+  max_length: 100
+  beyond: truncate
+  unknown: refuse
+  max_tokens: 4096
+  max_sentences: 256
+  multiple: 4
+  noise: 0.1
+  longest: 80
+  shortest: 2
+  buckets: [16, 80]
+  on_long: report
+  window: epoch
+  pad: </s>
+  pad_to_multiple: 8
+  left_pad_source: false
+  left_pad_target: true
+  dtype: int32
+"""
+)
+
+
+def told(text: str) -> Batches:
+    """What the section of a configuration says."""
+    found = parse_config(text, path="data/stream.yaml").batches
+    assert found is not None
+    return found
+
+
+def test_what_is_said_is_given_on() -> None:
+    """Each key goes where it belongs, under the name that the library has for it; paths are relative to the file."""
+    found = told(FULL)
+    assert found.vocabularies == {"src": "data/w.volt", "tgt": "data/v.volt"}
+    assert found.prefix == {"src": ("<2en>",)}
+    assert found.samples == {
+        "holds": "pieces", "bos": True, "eos": False, "max_length": 100, "beyond": "truncate", "unknown": "refuse",
+    }  # fmt: skip
+    assert found.by_tokens == {
+        "max_tokens": 4096, "max_sentences": 256, "multiple": 4, "sort": "length", "noise": 0.1, "max_length": 80,
+        "min_length": 2, "buckets": [16, 80], "on_long": "report", "shuffle": True,
+    }  # fmt: skip
+    assert (found.by_packs, found.window, found.pad) == (None, "epoch", "</s>")
+    assert found.layout == {
+        "pad_to_multiple": 8, "left_pad_source": False, "left_pad_target": True, "dtype": "int32",
+    }  # fmt: skip
+    assert parse_config("sources: {one: {path: a.tsv}}").batches is None
+
+
+def test_what_is_not_said_is_what_python_takes() -> None:
+    """The defaults are those of the library."""
+    found = told(TWO + "  max_tokens: 9\n")
+    assert ByTokens(**found.by_tokens or {}) == ByTokens(max_tokens=9)
+    packs = told(ONE + "  fields: {text: v.volt}\n  pack: {length: 8, rows: 2}\n")
+    assert packs.by_tokens is None
+    assert ByPacks(**packs.by_packs or {}) == ByPacks(length=8, rows=2)
+
+
+FAULTS: dict[str, tuple[str, int, str]] = {
+    "nothing": (ONE.replace("batches:", "batches: {}"), 2, "batches: key 'fields' is missing"),
+    "no field": (ONE + "  fields: {}\n  max_tokens: 9\n", 3, "batches.fields: is empty; give at least one"),
+    "neither way": (TWO, 2, "batches: key 'max_tokens' is missing; give it, or pack: {length: N, rows: N}"),
+    "both ways": (ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  pack: {length: 8, rows: 2}\n", 4, LEFT_OUT),
+    "of the other way": (ONE + "  fields: {a: v.volt}\n  noise: 0.1\n  pack: {length: 8, rows: 2}\n", 4, LEFT_OUT),
+    "padding of packs": (
+        ONE + "  fields: {a: v.volt}\n  left_pad_target: true\n  pack: {length: 8, rows: 2}\n", 4, LEFT_OUT,
+    ),
+    "on_long of packs": (
+        ONE + "  fields: {a: v.volt}\n  pack: {length: 8, rows: 2}\n  on_long: report\n", 5,
+        "on_long: goes not with pack, whose rows have one length; leave one of them out, or write it into pack",
+    ),
+    "two fields in packs": (
+        TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2, and packs hold one; leave the",
+    ),
+    "three fields": (
+        ONE + "  fields: {a: v.volt, b: v.volt, c: v.volt}\n  max_tokens: 9\n", 3, "a, b, c are 3, and batches have a",
+    ),
+    "no name": (ONE + "  fields: {'2': v.volt}\n  max_tokens: 9\n", 3, "fields.2: '2' is no name for a field; give"),
+    "no path": (ONE + "  fields: {a: ''}\n  max_tokens: 9\n", 3, "batches.fields.a: is empty; name a file"),
+    "a number": (ONE + "  fields: {a: 3}\n  max_tokens: 9\n", 3, "batches.fields.a: should be a valid string, not 3"),
+    "no vocabulary": (ONE + "  fields: {a: {prefix: [x]}}\n  max_tokens: 9\n", 3, "key 'vocabulary' is missing"),
+    "unknown key of a field": (ONE + "  fields:\n    a: {vocabulary: v, prefx: []}\n", 4, "did you mean prefix?"),
+    "unknown key": (TWO + "  max_token: 9\n", 4, "batches.max_token: unknown key; did you mean max_tokens?"),
+    "unknown key of a pack": (TWO + "  pack: {size: 9}\n", 4, "batches.pack.size: unknown key; choose from length"),
+    "max_tokens 0": (TWO + "  max_tokens: 0\n", 4, "max_tokens: should be greater than or equal to 1, not 0"),
+    "window 0": (TWO + "  max_tokens: 9\n  window: 0\n", 5, "window: should be greater than or equal to 1, not 0"),
+    "a window in words": (TWO + "  max_tokens: 9\n  window: all\n", 5, "window: should be 'epoch', not 'all'"),
+    "a window of halves": (TWO + "  max_tokens: 9\n  window: 1.5\n", 5, "window: should be a valid integer"),
+    "a window without end": (TWO + "  max_tokens: 9\n  window: 99999999999\n", 5, "should be less than or equal to"),
+    "truncate what": (TWO + "  max_tokens: 9\n  beyond: truncate\n", 5, "beyond: needs max_length, beyond which"),
+    "noise of sides": (TWO + "  max_tokens: 9\n  sort: sides\n  noise: 0.1\n", 6, "noise: goes not with sort: sides"),
+    "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, and shuffle"),
+    "nothing between": (
+        TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; no sample",
+    ),
+    "buckets that fall": (TWO + "  max_tokens: 9\n  buckets: [3, 3]\n", 5, "batches.buckets[2]: is 3, after 3; give"),
+    "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 10]\n", 5, "buckets: the last is 10, more than max"),
+    "no bucket": (TWO + "  max_tokens: 9\n  buckets: []\n", 5, "batches.buckets: is empty; give at least one"),
+    "a source that is none": (
+        ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  left_pad_source: false\n", 5, "goes with two fields, and",
+    ),
+    "another order": (
+        "sources: {one: {pair: {src: a, tgt: b}}}\nbatches: {fields: {tgt: v.volt, src: v.volt}, max_tokens: 9}\n", 2,
+        "batches.fields: tgt, src stand in another order than in source 'one', src, tgt; name the first field first",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_is_told_with_its_line(name: str) -> None:
+    """File, line and key, what is wrong, and what to do."""
+    text, line, message = FAULTS[name]
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text)
+    [found] = [one for one in str(caught.value).split("\n") if message in one]
+    assert found.startswith(f"stream.yaml:{line}: ")
+
+
+def test_all_faults_are_told_at_once() -> None:
+    """Those of the section beside those of the sources."""
+    text = "sources: {one: {path: a.tsv, transforms: [length: {min: 3, max: 2}]}}\nbatches:\n"
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text + "  fields: {src: v.volt}\n  beyond: truncate\n")
+    assert [line.split(": ")[0] for line in str(caught.value).split("\n")] == [
+        "stream.yaml:1", "stream.yaml:2", "stream.yaml:4",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Lines of two fields, two vocabularies, and one that is damaged."""
+    (tmp_path / "a.tsv").write_text("lo w\tlo\nw\tw\n")
+    Vocabulary((("l", "o"),), ("l", "o", "w", "lo")).save(tmp_path / "v.volt")
+    Vocabulary((), ("o", "l")).save(tmp_path / "w.volt")
+    (tmp_path / "bad.volt").write_text((tmp_path / "v.volt").read_text()[:40])
+    return tmp_path
+
+
+def parts_of(folder: Path, text: str, **options: Any) -> Any:
+    """What a configuration in a folder says."""
+    (folder / "stream.yaml").write_text(text)
+    return read_steps(folder / "stream.yaml", **options)
+
+
+LATE: dict[str, tuple[str, int, str]] = {
+    "missing": (ONE + "  fields:\n    src: no.volt\n  max_tokens: 9\n", 4, "batches.fields.src: .*/no.volt: no such"),
+    "missing, in full": (
+        ONE + "  fields:\n    src:\n      vocabulary: no.volt\n  max_tokens: 9\n", 5,
+        "batches.fields.src.vocabulary: .*/no.volt: no such file; check the path",
+    ),
+    "damaged": (ONE + "  fields:\n    src: bad.volt\n  max_tokens: 9\n", 4, "batches.fields.src: .*/bad.volt"),
+    "no token": (
+        ONE + "  fields:\n    src:\n      vocabulary: v.volt\n      prefix: [<2en>]\n  max_tokens: 9\n", 6,
+        "batches.fields.src.prefix: no token '<2en>' in the vocabulary of src; add it",
+    ),
+    "too short": (
+        TWO.replace("  fields", "  max_length: 1\n  fields") + "  max_tokens: 9\n", 3,
+        "batches.max_length: max_length is 1, of which .* of src take 1; give 2 or more",
+    ),
+    "no padding": (TWO + "  max_tokens: 9\n  pad: <hole>\n", 5, "batches.pad: no token '<hole>' in the vocabulary of"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_only_a_vocabulary_knows_has_its_line_too(folder: Path, name: str) -> None:
+    """Files that are missing or damaged, tokens that a vocabulary lacks, and what does not fit it."""
+    text, line, message = LATE[name]
+    with pytest.raises(ConfigError, match=rf"^{folder}/stream\.yaml:{line}: {message}"):
+        parts_of(folder, text)
+
+
+def test_a_right_section_makes_samples_and_batches(folder: Path) -> None:
+    """A vocabulary that is named twice is loaded once; the options of a stream are taken, too."""
+    parts = parts_of(folder, TWO + "  max_tokens: 9\n  window: 5\n", seed=7, n_workers=1)
+    with parts.stream:
+        assert (parts.stream.seed, parts.stream.n_workers, parts.window) == (7, 1, 5)
+    assert parts.samples.vocabularies["src"] is parts.samples.vocabularies["tgt"]
+    assert parts.batches == ByTokens(max_tokens=9)
+    other = parts_of(folder, TWO.replace("tgt: v", "tgt: w") + "  pad: o\n  max_tokens: 9\n")
+    assert len(set(other.layout.pad.values())) == 2
+    assert load_config(folder / "stream.yaml").named[-2:] == (str(folder / "v.volt"), str(folder / "w.volt"))
+
+
+def test_a_file_without_the_section_is_refused(folder: Path) -> None:
+    """With what to write; and a rank that the world has not, before anything is read."""
+    with pytest.raises(ConfigError, match=r"stream\.yaml: key 'batches' is missing; add it, as in batches: \{fields"):
+        parts_of(folder, "sources: {one: {path: a.tsv}}\n")
+    with pytest.raises(ConfigError, match="rank 2 of world 2: ranks count from 0"):
+        parts_of(folder, "no YAML: [", rank=2, world=2)

@@ -1,0 +1,111 @@
+"""The section `batches` of a configuration file → the stream, and what makes samples, batches and arrays of it.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> from volt import Vocabulary
+>>> text = "sources: {one: {path: a.tsv}}\\nbatches: {fields: {src: v.volt}, max_tokens: 64, window: 9, pad: </s>}\\n"
+>>> with tempfile.TemporaryDirectory() as folder:
+...     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(Path(folder, "v.volt"))
+...     for name, content in {"a.tsv": "lo\\n", "stream.yaml": text}.items():
+...         _ = Path(folder, name).write_text(content)
+...     parts = read_steps(Path(folder, "stream.yaml"))
+>>> parts.samples, parts.batches.max_tokens, parts.window, parts.layout.pad
+(<SampleFormat: src, with EOS>, 64, 9, {'src': 2})
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from volt import arguments
+from volt.batches.layout import Layout
+from volt.batches.numbering import Numbering, numbering_of
+from volt.batches.rules import ByPacks, ByTokens
+from volt.batches.samples import SampleFormat
+from volt.errors import ConfigError, quoted, shown_path
+from volt.stream.config.batches import Batches
+from volt.stream.config.build import load_config
+from volt.stream.running.ranks import check_rank
+from volt.stream.running.stream import Stream
+from volt.stream.tasks.task import Split
+
+_SAY = "add it, as in batches: {fields: {src: joint.volt, tgt: joint.volt}, max_tokens: 4096}"
+
+
+class ReadSteps(NamedTuple):
+    """What the steps of a configuration are made of: the arguments of `Steps`, and the files of its vocabularies."""
+
+    stream: Stream
+    samples: SampleFormat
+    batches: ByTokens | ByPacks
+    window: int | Literal["epoch"]
+    layout: Layout
+    vocabularies: tuple[str, ...]
+
+
+def read_steps(
+    path: str | os.PathLike[str], *, rank: int = 0, world: int = 1, user_code: bool = True,
+    values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
+    **options: Any,
+) -> ReadSteps:  # fmt: skip
+    """What a configuration file says of a stream and its batches.
+
+    path: of the file
+    rank, world: which part of each step is wanted; they are checked before anything is read
+    user_code, values, split, tasks: those of `Stream.from_config`
+    options: those of `Stream`, which override what the file says
+
+    Raises ConfigError, with the line of each fault, also of what a vocabulary lacks.
+    """
+    check_rank(rank, world)
+    where = Path(arguments.path(path, remedy="give the path of a YAML file"))
+    told = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
+    if told.batches is None:
+        raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_SAY}")
+    samples, rule = _samples(told.batches), _rule(told.batches)
+    layout = _layout(told.batches, samples)
+    options = {**told.options, **options}
+    stream = Stream(options.pop("sources"), **options)
+    return ReadSteps(stream, samples, rule, told.batches.window, layout, tuple(told.batches.vocabularies.values()))
+
+
+def _samples(told: Batches) -> SampleFormat:
+    """What makes samples. Each field is looked at by itself, so that a fault has its line."""
+    loaded = dict[str, Numbering]()
+    for name, path in told.vocabularies.items():
+        with told.naming("fields", name, "vocabulary"):
+            loaded[path] = loaded.get(path) or numbering_of(path, name)
+        with told.naming("fields", name):
+            prefix = {key: tokens for key, tokens in told.prefix.items() if key == name}
+            SampleFormat({name: loaded[path]}, prefix=prefix, **told.samples)
+    vocabularies = {name: loaded[path] for name, path in told.vocabularies.items()}
+    return SampleFormat(vocabularies, prefix=told.prefix, **told.samples)
+
+
+def _rule(told: Batches) -> ByTokens | ByPacks:
+    with told.naming():
+        return ByPacks(**told.by_packs or {}) if told.by_tokens is None else ByTokens(**told.by_tokens)
+
+
+def _layout(told: Batches, samples: SampleFormat) -> Layout:
+    """How arrays are laid out, once the vocabularies have what that needs."""
+    pad = _pad(told, samples)
+    with told.naming("fields"):
+        layout = Layout(pad=pad, **told.layout)
+        layout.of(samples, packed=told.by_packs is not None)
+    return layout
+
+
+def _pad(told: Batches, samples: SampleFormat) -> dict[str, int]:
+    """The id that fills rows of each field."""
+    found = dict[str, int]()
+    with told.naming("pad"):
+        for name, numbering in samples.vocabularies.items():
+            number = numbering.pad if told.pad == "<pad>" else numbering.ids.get(told.pad)
+            if number is None:
+                raise ConfigError(f"no token {quoted(told.pad)} in the vocabulary of {name}; name another, or add it")
+            found[name] = number
+    return found

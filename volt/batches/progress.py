@@ -1,0 +1,268 @@
+"""Steps, counted while a trainer takes them: how many, how much padding, how fast, and how long the trainer waited.
+
+    for step in Progress(Counted(steps, start=1200), every=100, to="progress.jsonl"):
+        train(step)
+
+Every rank counts, and rank 0 tells. What a file gets is a line of JSON for each report, with the keys of `Report`.
+
+>>> import numpy as np
+>>> step = {"nsentences": 2, "ntokens": 5, "target": np.zeros((2, 3)), "net_input": {}}
+>>> progress = Progress([step, step])
+>>> len(list(progress)), progress.report().tokens, round(progress.report().padding, 3)
+(2, 10, 0.167)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TextIO, TypeVar
+
+from volt import arguments
+from volt.display import counted
+from volt.errors import ConfigError, OutputError, reason, shown_path
+
+T = TypeVar("T")
+To = TextIO | str | os.PathLike[str] | Callable[["Report"], object]
+_GIVE = "give a file that is open, such as sys.stderr, the path of one for JSON lines, or a function"
+
+
+class Counted(Generic[T]):
+    """An iterator that knows how many steps there have been.
+
+    steps: any iterable; one that knows its own number n, as `Steps` does, is counted on from there
+    start: go on at this step: those before it are passed over, by `steps.skip` where there is one
+    n: how many steps there have been, over all runs.
+
+    Raises ConfigError if `steps` stands beyond the start, or ends before it.
+
+    >>> counted = Counted("abcde", start=3)
+    >>> next(counted), counted.n, list(counted), counted.n
+    ('d', 4, ['e'], 5)
+    """
+
+    def __init__(self, steps: Iterable[T], *, start: int | None = None) -> None:
+        self.steps, self.n = steps, int(getattr(steps, "n", 0))
+        start = self.n if start is None else arguments.whole(start, "start", low=0)
+        if start < self.n:
+            raise ConfigError(f"start is {start:,}, but {counted(self.n, 'step')} were given; restore an earlier state")
+        self._left: Iterator[T] | None = None
+        if self.skip(start - self.n) or self.n < start:
+            raise ConfigError(f"start is {start:,}, but there are {counted(self.n, 'step')}; give an earlier one")
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        if self._left is None:
+            self._left = iter(self.steps)
+        step = next(self._left)
+        self.n += 1
+        return step
+
+    def skip(self, n: int) -> int:
+        """Pass over steps; how many there were fewer than asked for.
+
+        n: how many steps, 0 or more
+        """
+        n = arguments.whole(n, "n", low=0)
+        if n and hasattr(self.steps, "skip"):
+            passed, self._left = int(self.steps.skip(n)), None
+            self.n += passed
+        else:
+            passed = sum(1 for _ in zip(range(n), self, strict=False))
+        return n - passed
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a rank has been given. These are also the keys of a line of JSON, in this order; none is ever left out.
+
+    step: steps so far, over all runs.
+    rank, world: whose report it is.
+    seconds: since the first step of this run was asked for.
+    sentences, tokens: of this run. Tokens are ids of all fields, without padding.
+    padding: the share of padding in the arrays of this run, from 0 to 1.
+    longest: the widest array of this run, in ids.
+    tokens_per_second: since the last report.
+    waited: the share of the time since the last report in which the trainer waited for steps, from 0 to 1.
+    first_wait: seconds until the first step of this run was there.
+    too_long, too_short: rows of this run that were in no batch; of all ranks, and 0 where steps do not say it.
+    """
+
+    step: int = 0
+    rank: int = 0
+    world: int = 1
+    seconds: float = 0.0
+    sentences: int = 0
+    tokens: int = 0
+    padding: float = 0.0
+    longest: int = 0
+    tokens_per_second: float = 0.0
+    waited: float = 0.0
+    first_wait: float = 0.0
+    too_long: int = 0
+    too_short: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values.
+
+        >>> list(Report().to_json())[:4]
+        ['step', 'rank', 'world', 'seconds']
+        """
+        return {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()}
+
+    def line(self) -> str:
+        """A line for people.
+
+        >>> Report(step=1200, sentences=9, tokens=80, tokens_per_second=8123.4, padding=0.041, too_long=1).line()
+        'step 1,200  8,123 tokens/s  padding 4.1 %  waited 0 %  9 sentences  80 tokens  1 row too long'
+        """
+        unused = [f"{counted(n, 'row')} too {kind}" for kind, n in _unused(self).items() if n]
+        given = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *unused]
+        rates = [f"{self.tokens_per_second:,.0f} tokens/s", f"padding {self.padding:.1%}", f"waited {self.waited:.0%}"]
+        return "  ".join([f"step {self.step:,}", *rates, *given]).replace("%", " %")
+
+
+def _unused(report: Report) -> dict[str, int]:
+    return {"long": report.too_long, "short": report.too_short}
+
+
+class Progress(Generic[T]):
+    """The same steps, with a report after every so many of them, and one at their end.
+
+    steps: dicts of arrays, of numpy or of torch, as `collate` and `collate_packed` give them
+    every: how many steps between two reports
+    to: what rank 0 tells: an open text file, such as sys.stderr, gets a line for people; the file of a path gets one
+        more line of JSON; a function gets a `Report`; None tells nothing
+    rank, world: by default those of `steps`, or 0 and 1
+
+    Raises ConfigError for an option, OutputError if the file cannot be written.
+
+    >>> import sys
+    >>> import numpy as np
+    >>> step = {"nsentences": 2, "ntokens": 6, "target": np.zeros((2, 4)), "net_input": {}}
+    >>> for step in Progress([step] * 3, every=2, to=sys.stdout):
+    ...     pass  # doctest: +ELLIPSIS
+    step 2  ... tokens/s  padding 25.0 %  waited ... %  4 sentences  12 tokens
+    step 3  ... tokens/s  padding 25.0 %  waited ... %  6 sentences  18 tokens
+    """
+
+    def __init__(
+        self, steps: Iterable[T], *, every: int = 100, to: To | None = None,
+        rank: int | None = None, world: int | None = None,
+    ) -> None:  # fmt: skip
+        from volt.stream.running.ranks import check_rank
+
+        self._steps: Counted[T] = steps if isinstance(steps, Counted) else Counted(steps)
+        self._every, self._to = arguments.whole(every, "every", low=1), _place(to)
+        there = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
+        self._rank = check_rank(there[0] if rank is None else rank, there[1] if world is None else world)
+        self._sums, self._told = _Sums(), _Sums()
+        self._first = self._first_wait = 0.0
+
+    def __iter__(self) -> Iterator[T]:
+        """Each step. A step counts as given when it is handed out."""
+        self._first = self._first or time.perf_counter()
+        while True:
+            asked = time.perf_counter()
+            try:
+                step = next(self._steps)
+            except StopIteration:
+                break
+            finally:
+                self._sums.waited += time.perf_counter() - asked
+            self._first_wait = self._first_wait or time.perf_counter() - asked
+            self._sums.add(step)
+            if self._sums.n % self._every == 0:
+                self._tell()
+            yield step
+        if self._sums.n > self._told.n:
+            self._tell()
+
+    def report(self) -> Report:
+        """What has been given so far. Rates are those since the last report."""
+        now, before = self._now(), self._told
+        seconds = max(now.seconds - before.seconds, 1e-9)
+        totals = getattr(self._steps.steps, "totals", None)
+        return Report(
+            self._steps.n, *self._rank, now.seconds, now.sentences, now.tokens,
+            1 - now.tokens / now.laid_out if now.laid_out else 0.0, now.longest,
+            (now.tokens - before.tokens) / seconds, min(1.0, (now.waited - before.waited) / seconds), self._first_wait,
+            int(getattr(totals, "n_too_long", 0)), int(getattr(totals, "n_too_short", 0)),
+        )  # fmt: skip
+
+    def _now(self) -> _Sums:
+        seconds = time.perf_counter() - self._first if self._first else 0.0
+        return _Sums(**{**asdict(self._sums), "seconds": seconds})
+
+    def _tell(self) -> None:
+        if self._rank[0] == 0 and self._to is not None:
+            _write(self.report(), self._to)
+        self._told = self._now()
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What has been given so far. laid_out: places in the arrays"""
+
+    n: int = 0
+    seconds: float = 0.0
+    waited: float = 0.0
+    sentences: int = 0
+    tokens: int = 0
+    laid_out: int = 0
+    longest: int = 0
+
+    def add(self, step: Any) -> None:
+        """Count a step."""
+        if not isinstance(step, Mapping) or "ntokens" not in step:
+            raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
+        sides = [(step["target"], int(step["ntokens"]))]
+        if "prev_output_tokens" in step["net_input"]:  # there are two fields
+            sides.append((step["net_input"]["src_tokens"], int(step["net_input"]["src_lengths"].sum())))
+        self.n, self.sentences = self.n + 1, self.sentences + int(step["nsentences"])
+        self.tokens += sum(n_ids for _, n_ids in sides)
+        self.laid_out += sum(math.prod(array.shape) for array, _ in sides)
+        self.longest = max([self.longest, *(array.shape[1] for array, _ in sides)])
+
+
+def _place(to: Any) -> Any:
+    """What is told, once it is sure that it can be."""
+    from volt.files.atomic import check_writable
+
+    if to is None or callable(to) or hasattr(to, "write"):
+        return to
+    path = arguments.path(to, "to", remedy=_GIVE)
+    check_writable(path)
+    return path
+
+
+def _write(report: Report, to: Any) -> None:
+    if callable(to):
+        to(report)
+    elif isinstance(to, str):
+        _append(json.dumps(report.to_json()) + "\n", to)
+    else:
+        _show(report, to)
+
+
+def _append(line: str, path: str) -> None:
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(line)
+    except OSError as error:
+        raise OutputError(f"{shown_path(path)}: {reason(error)}; give another place") from None
+
+
+def _show(report: Report, to: TextIO) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    step, rest = report.line().split("  ", 1)
+    text = Text.assemble(step, "  ", (rest, "dim"))
+    Console(file=to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)
