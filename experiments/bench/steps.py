@@ -1,6 +1,6 @@
 """Tokens per second from text, or from indexed ids, to padded batches of torch: VOLT's `Steps` beside three peers.
 
-    VENV/bin/python experiments/bench/steps.py [--seconds 3] [--rounds 3] [--json steps.json]
+    VENV/bin/python experiments/bench/steps.py [--seconds 2] [--rounds 3] [--json steps.json]
     VENV/bin/python experiments/bench/steps.py --sides "volt, text" "fairseq, ids"        these alone
 
 VENV holds torch and, for the peers, torchdata, sentencepiece, datasets and transformers; a side whose packages are
@@ -23,12 +23,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,7 +38,8 @@ from measure import BUSY, MARK, describe, machine, markdown_table, write_json
 from rounds import say, threads_env
 from rows import Claim
 from steps_data import Data, make_data
-from steps_sides import PATIENCE, SIDES
+from steps_sides import SIDES
+from stream import end
 from texts import temporary_folder
 
 PACKAGES = ("volt-vocab", "numpy", "torch", "torchdata", "sentencepiece", "datasets", "tokenizers", "transformers")
@@ -54,8 +54,9 @@ Key = tuple[str, int]  # side, workers
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One run. first: seconds to the first batch;  seconds, cpu: wall and processor seconds from then on;  others: cores
-    that other processes kept busy;  batches, rows, tokens, places: what came, padding counted in places alone."""
+    """One run. first: seconds to the first batch;  seconds, cpu: wall and processor seconds from then on;  others:
+    cores that other processes kept busy;  batches, rows, tokens, places: what came, as `Counted` says;
+    error: why it failed."""
 
     first: float = 0.0
     seconds: float = 0.0
@@ -82,32 +83,34 @@ def run(key: Key, data: Data, *, seconds: float) -> Pass:
     side, n_workers = key
     script = Path(__file__).with_name("steps_sides.py")
     command = [sys.executable, str(script), side, str(data.folder), str(n_workers), str(seconds)]
-    start = time.time()
-    process = subprocess.Popen(
-        command, env={**os.environ, **threads_env(1), **OFFLINE}, text=True, encoding="utf-8",
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    try:
-        told, complaints = process.communicate(timeout=PATIENCE + 10)
-    except subprocess.TimeoutExpired:
-        return Pass(error=f"no end after {PATIENCE} s")
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # its workers too
-        process.wait()
-    if process.returncode:
-        *_, last = complaints.strip().split("\n")
-        return Pass(error=f"exit {process.returncode}: {last}")
-    found = json.loads(told.strip().split("\n")[-1])
+    environment = {**os.environ, **threads_env(1), **OFFLINE}
+    with tempfile.TemporaryFile() as complaints:
+        start = time.time()
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
+        )
+        try:
+            assert process.stdout
+            told = next((line for line in process.stdout if line.startswith(b"{")), None)
+        finally:
+            end(process)  # loaders without end do not end by themselves
+        complaints.seek(0)
+        *_, last = complaints.read().decode(errors="replace").strip().split("\n")
+    if told is None:
+        return Pass(error=last or f"exit {process.returncode}")
+    found = json.loads(told)
     return Pass(**found | {"first": found["first"] - start})
 
 
-def run_rounds(keys: Sequence[Key], data: Data, *, n_rounds: int, seconds: float) -> dict[Key, list[Pass]]:
-    """All sides by turns; none again that has failed."""
+def run_rounds(
+    keys: Sequence[Key], data: Data, *, n_rounds: int, seconds: float, budget: float
+) -> dict[Key, list[Pass]]:
+    """All sides by turns; none again that has failed, or would take more than `budget` seconds in all."""
     found = {key: [Pass(error=error)] if (error := missing(key[0])) else list[Pass]() for key in keys}
     for turn in range(n_rounds):
         for key, done in found.items():
-            if not any(one.error for one in done):
+            spent = sum(one.first + one.seconds for one in done)
+            if not any(one.error for one in done) and not (turn and spent * (1 + 1 / turn) > budget):
                 done.append(run(key, data, seconds=seconds))
                 told = done[-1].error or f"{done[-1].speed:,.0f} tokens/s, {done[-1].others:.1f} cores busy elsewhere"
                 say(f"{turn + 1}/{n_rounds}  {key[0]}, {key[1]} workers: {told}")
@@ -128,7 +131,9 @@ def ratio(found: Mapping[Key, Sequence[Pass]], key: Key, other: Key) -> float | 
     (3.0, None)
     """
     pairs = [
-        (one, two) for one, two in zip(found.get(key, ()), found.get(other, ()), strict=False) if one.speed and two.speed
+        (one, two)
+        for one, two in zip(found.get(key, ()), found.get(other, ()), strict=False)
+        if one.speed and two.speed
     ]
     return median(one.speed / two.speed for one, two in pairs) if pairs else None
 
@@ -170,8 +175,11 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--seconds", type=float, default=3, help="how long a run is measured at least")
+    parser.add_argument("--seconds", type=float, default=2, help="how long a run is measured at least")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--budget", type=float, default=30, help="seconds of all rounds of a side, which then has fewer"
+    )
     parser.add_argument("--max-tokens", type=int, default=4096, help="places of a batch in its longer side")
     parser.add_argument("--size", type=int, default=8000, help="of the vocabulary")
     parser.add_argument("--languages", nargs=2, default=["de", "en"], help="source and target")
@@ -181,12 +189,20 @@ def main() -> None:
         data = make_data(folder, languages=given.languages, size=given.size, max_tokens=given.max_tokens)
         keys = [(side, n) for side in given.sides for n in SIDES[side].workers]
         facts = machine(*(name for name in PACKAGES if name == "volt-vocab" or find_spec(name)))
-        found = run_rounds(keys, data, n_rounds=given.rounds, seconds=given.seconds)
+        found = run_rounds(keys, data, n_rounds=given.rounds, seconds=given.seconds, budget=given.budget)
     aims = list(claims(found))
     print(describe(facts), "", markdown_table(HEADER, [cells(key, found, data.n_rows) for key in keys]), "", sep="\n")
     if any(one.others > BUSY for runs in found.values() for one in runs):
         print(f"{MARK} Other processes kept more than {BUSY} cores busy meanwhile.\n")
-    told = [[one.name, f"≥ {one.wanted:.2f}", str(one.found), "yes" if one.holds else "no"] for one in aims]
+    told = [
+        [
+            one.name,
+            f"≥ {one.wanted:.2f}",
+            "not measured" if one.found is None else f"{one.found:.2f}",
+            "yes" if one.holds else "no",
+        ]
+        for one in aims
+    ]
     print(markdown_table(["figure", "aim", "found", ""], told))
     if given.json:
         write_json(given.json, as_data(facts, data.n_rows, found, aims))

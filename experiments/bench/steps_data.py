@@ -1,8 +1,8 @@
 """Parallel text → what all sides of steps.py read: the same pairs and the same vocabulary, in each library's files.
 
-    pairs-0.tsv pairs-0.jsonl …    shards of pairs, a tab between source and target
-    ids.src.bin .idx  ids.tgt.…    the same pairs as ids, each sentence ending in EOS: volt binarize
-    joint.volt  joint.model  hf/   one vocabulary of pieces of both languages, also for sentencepiece and transformers
+pairs-0.tsv pairs-0.jsonl …    shards of pairs, a tab between source and target
+ids.src.bin .idx  ids.tgt.…    the same pairs as ids, each sentence ending in EOS: volt binarize
+joint.volt  joint.model  hf/   one vocabulary of pieces of both languages, also for sentencepiece and transformers
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
     fairseq      ids are mapped into memory; rows are sorted and cut into batches once, and batches are permuted anew in
                  each epoch; DataLoader
-    datasets     a streaming dataset of JSON lines, shuffled in a buffer, tokenised by `map`; DataLoader with the collator
-                 of transformers
+    datasets     a streaming dataset of JSON lines, shuffled in a buffer, tokenised by `map`; DataLoader with the
+                 collator of transformers
     torchdata    an iterable dataset that cuts lines with sentencepiece, shuffled in a buffer; StatefulDataLoader
 
 fairseq's side is written here, from a description of what fairseq does. It is spared what would only slow it: its
-workers live on through all epochs, rows are not sorted once more in a batch, and the loop that cuts batches is compiled.
-The two sides that read lines one by one have batches of as many rows as fairseq's have on the average, in the order in
-which they come: neither library makes batches of so many tokens of a stream. They make no input of a decoder.
+workers live on through all epochs, rows are not sorted once more in a batch, and the loop that cuts batches is
+compiled, as fairseq's is. The two sides that read lines one by one have batches of as many rows as fairseq's have on
+the average, in the order in which they come, since neither library makes batches of so many tokens of a stream. So they
+have more padding. They make no input of a decoder.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python experiments/bench/steps_sides.py SIDE FOLDER N_WORKERS SECONDS
 
-Prints JSON: `first`, the time of day of the first batch; wall and processor seconds (of all its processes) from then on,
-for as many whole epochs as take SECONDS or more; the cores that other processes kept busy meanwhile; and the batches,
-rows, tokens and places that were counted. What was computed ahead when the clock started is matched by what is ahead
-when it stops.
+Prints JSON: `first`, the time of day of the first batch; wall and processor seconds, of all its processes, from then
+on, for as many whole epochs as take SECONDS or more; the cores that other processes kept busy meanwhile; and the
+batches, rows, tokens and places that were counted. What is ahead when the clock starts is matched by what is ahead when
+it stops, within a window.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from steps_data import WINDOW, Counted, Data
 from stream import cpu_seconds
 
 PATIENCE = 120  # seconds, after which a side has failed
-AHEAD = 4  # steps that VOLT computes ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def volt_steps(
     source = Source("pairs", tuple(paths), names=names)
     stream = Stream([source], seed=1, n_workers=n_workers, cache=data.folder / "cache")
     samples = SampleFormat(dict.fromkeys(("src", "tgt"), str(data.folder / "joint.volt")), **form)
-    steps = Steps(stream, samples, ByTokens(max_tokens=data.max_tokens), window=WINDOW, ahead=AHEAD)
+    steps = Steps(stream, samples, ByTokens(max_tokens=data.max_tokens), window=WINDOW, ahead=True)
     return map(to_torch, steps)
 
 
@@ -100,6 +99,6 @@ if __name__ == "__main__":
     if len(sys.argv) != 5:
         sys.exit(__doc__)
     signal.alarm(PATIENCE)
-    print(json.dumps(measured(SIDES[sys.argv[1]], Data.of(Path(sys.argv[2])), int(sys.argv[3]), float(sys.argv[4]))))
-    sys.stdout.flush()
+    found = measured(SIDES[sys.argv[1]], Data.of(Path(sys.argv[2])), int(sys.argv[3]), float(sys.argv[4]))
+    print(json.dumps(found), flush=True)
     os._exit(0)  # loaders without end are not waited for
