@@ -98,7 +98,7 @@ def flow(job: Job, *, seconds: float) -> Flow:
             found = _count(process, seconds, start)
         finally:
             signal.alarm(0)
-            _end(process)
+            end(process)
         told.seek(0)
         error = told.read().decode(errors="replace").strip().rpartition("\n")[2]
     return found if found.seconds >= seconds else Flow(0, 0, 0, error=error or "it ended by itself")
@@ -131,8 +131,8 @@ def cpu_seconds(group: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and those that it started."""
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a session, and those that it started."""
     assert process.stdout
     process.stdout.close()
     with suppress(ProcessLookupError):

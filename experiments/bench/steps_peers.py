@@ -1,0 +1,245 @@
+"""Peers of `volt.batches.Steps`: their batches without end, as padded torch tensors, for steps.py.
+
+    fairseq      ids are mapped into memory; rows are sorted and cut into batches once, and batches are permuted anew in
+                 each epoch; DataLoader
+    datasets     a streaming dataset of JSON lines, shuffled in a buffer, tokenised by `map`; DataLoader with the
+                 collator of transformers
+    torchdata    an iterable dataset that cuts lines with sentencepiece, shuffled in a buffer; StatefulDataLoader
+
+fairseq's side is written here, from a description of what fairseq does. It is spared what would only slow it: its
+workers live on through all epochs, rows are not sorted once more in a batch, and the loop that cuts batches is
+compiled, as fairseq's is. The two sides that read lines one by one have batches of as many rows as fairseq's have on
+the average, in the order in which they come, since neither library makes batches of so many tokens of a stream. So they
+have more padding. They make no input of a decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from steps_data import EOS, PAD, WINDOW, Counted, Data
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+IGNORED = -100  # what transformers fills labels with
+MULTIPLE = 8  # rows of a batch, where there are so many
+DTYPES = {4: "<i4", 5: "<i8", 8: "<u2"}  # of indexed ids, by their code
+Ids = list[int]
+
+
+class IndexedIds:
+    """Sentences of ids in a file that is mapped into memory; each is a tensor of int64."""
+
+    def __init__(self, prefix: Path) -> None:
+        index = np.memmap(f"{prefix}.idx", mode="r")
+        n = int(index[18:26].view("<u8")[0])
+        self.dtype = np.dtype(DTYPES[int(index[17])])
+        self.sizes, self.starts = index[26 : 26 + 4 * n].view("<i4"), index[26 + 4 * n : 26 + 12 * n].view("<i8")
+        self.data = memoryview(np.memmap(f"{prefix}.bin", mode="r"))  # type: ignore[arg-type]
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        ids = np.frombuffer(self.data, self.dtype, count=self.sizes[i], offset=self.starts[i])
+        return torch.from_numpy(ids.astype(np.int64))
+
+
+class Pairs:
+    """Source and target of indexed ids."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source, self.target = IndexedIds(folder / "ids.src"), IndexedIds(folder / "ids.tgt")
+
+    def __len__(self) -> int:
+        return len(self.source.sizes)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        return {"id": i, "source": self.source[i], "target": self.target[i]}
+
+    def batches(self, max_tokens: int) -> list[list[int]]:
+        """Rows in random order, sorted by the target's length and then by the source's, and cut."""
+        source, target = np.array(self.source.sizes), np.array(self.target.sizes)
+        order = np.random.default_rng(1).permutation(len(source))
+        for sizes in (target, source):
+            order = order[np.argsort(sizes[order], kind="stable")]
+        ends = np.empty(len(order), np.int64)
+        n = cut(np.maximum(source, target)[order], max_tokens, ends)
+        return [rows.tolist() for rows in np.split(order, ends[: n - 1])]
+
+
+@numba.njit(cache=True)
+def cut(longest: NDArray[np.int32], max_tokens: int, ends: NDArray[np.int64]) -> int:
+    """Set where batches end, and return how many there are: rows are collected until one more would cost too much; then
+    a multiple of them goes out, or all where there are too few for one."""
+    start, n, most = 0, 0, 0
+    for row in range(len(longest)):
+        most = max(most, longest[row])
+        while row > start and most * (row + 1 - start) > max_tokens:
+            size = row - start
+            start += size - size % MULTIPLE if size >= MULTIPLE else size
+            ends[n] = start
+            n += 1
+            most = longest[start : row + 1].max()
+    ends[n] = len(longest)
+    return n + 1
+
+
+class Epochs:
+    """A batch sampler without end: the same batches in another order in each epoch."""
+
+    def __init__(self, batches: list[list[int]]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        draw = np.random.default_rng(1)
+        while True:
+            for number in draw.permutation(len(self.batches)):
+                yield self.batches[number]
+
+
+def fairseq_collate(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The arrays of a batch: source padded on the left, target on the right."""
+    sources, targets = [item["source"] for item in items], [item["target"] for item in items]
+    net_input = {
+        "src_tokens": filled(sources, left=True),
+        "src_lengths": torch.tensor(list(map(len, sources))),
+        "prev_output_tokens": filled(targets, eos_first=True),
+    }
+    told = {"id": torch.tensor([item["id"] for item in items]), "nsentences": len(items)}
+    return {**told, "ntokens": sum(map(len, targets)), "net_input": net_input, "target": filled(targets)}
+
+
+def filled(rows: Sequence[torch.Tensor], *, left: bool = False, eos_first: bool = False) -> torch.Tensor:
+    """Rows of one length, padded on the right or left; EOS of each moved to its front if asked."""
+    width = max(map(len, rows))
+    made = rows[0].new_full((len(rows), width), PAD)
+    for place, ids in enumerate(rows):
+        row = made[place, width - len(ids) :] if left else made[place, : len(ids)]
+        if eos_first:
+            row[0] = ids[-1]
+            row[1:] = ids[:-1]
+        else:
+            row.copy_(ids)
+    return made
+
+
+def fairseq(data: Data, n_workers: int) -> Iterator[Any]:
+    """Batches of indexed ids."""
+    pairs = Pairs(data.folder)
+    sampler: Any = Epochs(pairs.batches(data.max_tokens))
+    return iter(DataLoader(pairs, batch_sampler=sampler, collate_fn=fairseq_collate, **workers(n_workers)))  # type: ignore[arg-type]
+
+
+def count_fairseq(batch: Mapping[str, Any]) -> Counted:
+    """What a batch of fairseq's form holds; VOLT's has the same."""
+    given = batch["net_input"]
+    tokens = int(given["src_lengths"].sum()) + batch["ntokens"]
+    return Counted(batch["nsentences"], tokens, given["src_tokens"].numel() + batch["target"].numel())
+
+
+def workers(n: int) -> dict[str, Any]:
+    """A loader's options of so many processes."""
+    return {"num_workers": n, "multiprocessing_context": "fork" if n else None}
+
+
+def rows_of(data: Data) -> int:
+    """How many rows fairseq's batches have on the average."""
+    pairs = Pairs(data.folder)
+    return round(len(pairs) / len(pairs.batches(data.max_tokens)))
+
+
+def datasets(data: Data, n_workers: int) -> Iterator[Any]:
+    """Batches of a streaming dataset."""
+    from datasets import load_dataset
+    from tokenizers.processors import TemplateProcessing
+    from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast
+
+    roles = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(data.folder / "hf" / "tokenizer.json"), **roles)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", EOS)])
+
+    def tokenized(rows: Mapping[str, list[str]]) -> Any:
+        return tokenizer(rows["src"], text_target=rows["tgt"])
+
+    cache = str(data.folder / "datasets")
+    text = load_dataset("json", data_files=data.shards("jsonl"), split="train", streaming=True, cache_dir=cache)
+    ids = text.shuffle(seed=1, buffer_size=WINDOW).map(tokenized, batched=True, remove_columns=["src", "tgt"])
+    collate = DataCollatorForSeq2Seq(tokenizer, label_pad_token_id=IGNORED)
+    return iter(DataLoader(ids.repeat(None), batch_size=rows_of(data), collate_fn=collate, **workers(n_workers)))
+
+
+def count_datasets(batch: Mapping[str, torch.Tensor]) -> Counted:
+    """What a batch of the collator of transformers holds."""
+    mask, labels = batch["attention_mask"], batch["labels"]
+    return Counted(len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel())
+
+
+class Lines(IterableDataset[tuple[Ids, Ids]]):
+    """Lines of shards, shuffled in a buffer, as ids. Its state is how many have been given."""
+
+    def __init__(self, shards: Sequence[str], model: Path) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        self.processor, self.shards, self.n = SentencePieceProcessor(model_file=str(model)), shards, 0
+
+    def lines(self) -> Iterator[str]:
+        """Those of this worker's shards, without end."""
+        worker = get_worker_info()
+        for path in cycle(self.shards[worker.id :: worker.num_workers] if worker else self.shards):
+            with open(path, encoding="utf-8") as file:
+                yield from file
+
+    def shuffled(self) -> Iterator[str]:
+        """The same, each drawn from a buffer."""
+        worker, draw, buffer = get_worker_info(), np.random.default_rng(1), list[str]()
+        size = WINDOW // (worker.num_workers if worker else 1)
+        for line in self.lines():
+            if len(buffer) < size:
+                buffer.append(line)
+            else:
+                place = int(draw.random() * size)
+                given, buffer[place] = buffer[place], line
+                yield given
+
+    def __iter__(self) -> Iterator[tuple[Ids, Ids]]:
+        encode = self.processor.encode
+        for line in self.shuffled():
+            source, target = line.rstrip("\n").split("\t")
+            self.n += 1
+            yield encode(source, add_eos=True), encode(target, add_eos=True)
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it stands."""
+        return {"n": self.n}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from there; never called here."""
+        self.n = state["n"]
+
+
+def padded(items: Sequence[tuple[Ids, Ids]]) -> dict[str, torch.Tensor]:
+    """Source and target, padded on the right, and their lengths."""
+    found = dict[str, torch.Tensor]()
+    for name, side in zip(("src", "tgt"), zip(*items, strict=True), strict=True):
+        found[name] = pad_sequence([torch.tensor(ids) for ids in side], batch_first=True, padding_value=PAD)
+        found[f"{name}_lengths"] = torch.tensor(list(map(len, side)))
+    return found
+
+
+def torchdata(data: Data, n_workers: int) -> Iterator[Any]:
+    """Batches of an iterable dataset."""
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    lines = Lines(data.shards("tsv"), data.folder / "joint.model")
+    return iter(StatefulDataLoader(lines, batch_size=rows_of(data), collate_fn=padded, **workers(n_workers)))
+
+
+def count_torchdata(batch: Mapping[str, torch.Tensor]) -> Counted:
+    """What a batch of `padded` holds."""
+    tokens = int(batch["src_lengths"].sum()) + int(batch["tgt_lengths"].sum())
+    return Counted(len(batch["src"]), tokens, batch["src"].numel() + batch["tgt"].numel())
