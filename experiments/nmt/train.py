@@ -8,7 +8,7 @@
     stream.yaml → Stream → samples → batches → Steps → arrays    (volt.batches)
     arrays → Transformer → loss → losses.jsonl, checkpoint.pt    (this module, model.py, checkpoints.py)
 
-The same line starts a training and goes on with it, whatever ended it: the last step, Ctrl-C, SIGKILL, a power cut.
+The same line starts a training and goes on with it, whatever ended it: the last step, Ctrl-C, SIGKILL of the process.
 What was done behind the last checkpoint is done again. On a CPU the losses are those of an uninterrupted run, bit for
 bit, with any number of workers of the stream; resume_check.py shows it. They follow from the options that a checkpoint
 holds (`Recipe`), from --threads and from the number of ranks. Another number of ranks goes on as well: no line is used
@@ -29,7 +29,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic products on a GPU need
 
@@ -45,6 +45,7 @@ from volt.stream import from_environment
 from volt.vocabulary import Vocabulary
 
 CHECKPOINT, LOG = "checkpoint.pt", "losses.jsonl"
+LOGGED = ("step", "loss", "hex", "tokens", "padding", "lr")  # what follows from the options, and no seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,30 +169,39 @@ def training(
     with open_steps(run, **told, rank=rank, world=world, workers=workers) as steps:
         learner = Learner(recipe, len(Vocabulary.load(run / VOCABULARY)), device=place, world=world)
         torch.manual_seed(recipe.seed + 1 + rank)  # dropout differs between ranks
-        go_on(learner, steps, checkpoints.load(path, asdict(recipe)), rank)
-        if rank == 0:
-            checkpoints.keep_lines(run / LOG, steps.n)
-        if not path.exists():
+        if (stored := checkpoints.load(path, asdict(recipe))) is None:
             commit(path, learner, steps, rank)
-        with (run / (LOG if rank == 0 else f"{LOG}.{rank}")).open("a") as log:
-            arrays = iter(steps)
-            while steps.n < n_steps:
-                began = time.perf_counter()
-                if (given := next(arrays, None)) is None:
-                    break
-                waited = time.perf_counter() - began
-                told = learner.learn(given, steps.n)
-                print(json.dumps(told), file=log, flush=True)
+        else:
+            go_on(learner, steps, stored, rank)
+        with opened_log(run, steps.n, rank) as log:
+            for step in stepping(learner, steps, n_steps):
+                print(json.dumps({name: step[name] for name in LOGGED}), file=log, flush=True)
                 if steps.n % every == 0 or steps.n == n_steps:
-                    os.fsync(log.fileno())
                     commit(path, learner, steps, rank)
-                yield told | {"waited": waited, "seconds": time.perf_counter() - began}
+                yield step
 
 
-def go_on(learner: Learner, steps: Steps, stored: dict[str, Any] | None, rank: int) -> None:
-    """Stand where the checkpoint was written, if there is one."""
-    if stored is None:
-        return
+def stepping(learner: Learner, steps: Steps, n_steps: int) -> Iterator[dict[str, Any]]:
+    """Learn from step after step, to the end of the stream or of so many steps."""
+    arrays = iter(steps)
+    while steps.n < n_steps:
+        began, waited = time.perf_counter(), steps.totals.seconds
+        if (given := next(arrays, None)) is None:
+            return
+        waited = steps.totals.seconds - waited
+        told = learner.learn(given, steps.n)
+        yield told | {"waited": waited, "seconds": time.perf_counter() - began}
+
+
+def opened_log(run: Path, n: int, rank: int) -> TextIO:
+    """The log behind its first n lines; the first rank writes it."""
+    if rank == 0:
+        checkpoints.keep_lines(run / LOG, n)
+    return (run / LOG if rank == 0 else Path(os.devnull)).open("a")
+
+
+def go_on(learner: Learner, steps: Steps, stored: dict[str, Any], rank: int) -> None:
+    """Stand where the checkpoint was written."""
     learner.model.load_state_dict(stored["model"])
     learner.optimizer.load_state_dict(stored["optimizer"])
     steps.restore(stored["steps"])
