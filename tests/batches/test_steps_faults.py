@@ -118,13 +118,14 @@ def test_steps_ahead_or_long_ago_are_refused(tmp_path: Path) -> None:
     assert steps.state(at=89)["n"] == 89
 
 
+ENDS = {"a": 1, "b": None}
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "rank": (lambda folder: steps_of(folder, 20, rank=2, world=2), "rank"),
     "world": (lambda folder: steps_of(folder, 20, world=0), "world"),
     "window": (lambda folder: steps_of(folder, 20, window=0), "window"),
     "epoch": (
         lambda folder: Steps(
-            Stream([Source(name, (written(folder, 9, name=name),), epochs=end) for name, end in [("a", 1), ("b", None)]]),
+            Stream([Source(name, (written(folder, 9, name=name),), epochs=end) for name, end in ENDS.items()]),
             PAIRS, TOKEN_RULE, window="epoch",
         ),
         "several sources have none",

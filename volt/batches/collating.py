@@ -255,8 +255,10 @@ def _put(
     from volt.kernels.sample_rows import put_rows
 
     encoded: Encoded = samples[name]
-    _, firsts, is_last = samples.parts_of(rows)
-    firsts = np.where(firsts < 0, eos, firsts)
+    firsts, is_last = _NO_POSITIONS, _NO_MASK  # which matter to `before` alone
+    if len(before):
+        _, firsts, is_last = samples.parts_of(rows)
+        firsts = np.where(firsts < 0, eos, firsts)
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
     bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos, *flat)
     if bad >= 0:
