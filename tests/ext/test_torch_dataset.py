@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, settings
 from hypothesis import given as for_all
-from hypothesis import settings
 from hypothesis import strategies as st
 from loaders import PlayedLoader, all_bits, as_worker, torch
 from steps_of_streams import given, steps_of
@@ -82,6 +82,8 @@ def test_a_state_goes_on_with_any_workers(
 
 @FEW
 @for_all(st.tuples(workers, workers), st.tuples(worlds, worlds), st.integers(0, 12), st.integers(0, 3))
+@example((2, 2), (1, 2), 2, 3)
+@example((1, 0), (2, 3), 0, 2)
 def test_another_world_loses_and_repeats_nothing(
     folder: Path, n_workers: tuple[int, int], world: tuple[int, int], taken: int, since: int
 ) -> None:

@@ -25,7 +25,7 @@ from volt.ext.torch import StreamDataset
 stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore:.*(set_vital|worker processes in total)")
 N = 60  # lines of the stream
-SECONDS = 60  # that no test may take
+SECONDS = 240  # that no test may take
 
 
 @pytest.fixture(scope="module")
