@@ -83,6 +83,7 @@ def test_a_state_goes_on_with_any_workers(
 @FEW
 @for_all(st.tuples(workers, workers), st.tuples(worlds, worlds), st.integers(0, 12), st.integers(0, 3))
 @example((2, 2), (1, 2), 2, 3)
+@example((1, 2), (1, 2), 0, 1)
 @example((1, 0), (2, 3), 0, 2)
 def test_another_world_loses_and_repeats_nothing(
     folder: Path, n_workers: tuple[int, int], world: tuple[int, int], taken: int, since: int
