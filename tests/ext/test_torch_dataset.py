@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, settings
 from hypothesis import given as for_all
-from hypothesis import settings
 from hypothesis import strategies as st
-from loaders import PlayedLoader, all_bits, as_worker
+from loaders import PlayedLoader, all_bits, as_worker, torch
 from steps_of_streams import given, steps_of
 
 from volt.batches import to_torch
 from volt.errors import ConfigError, StreamError
 from volt.ext.torch import StreamDataset
 
-FEW = settings(deadline=None, max_examples=25)
+FEW = settings(deadline=None, max_examples=15)
 N = 60  # lines of the stream
 workers = st.integers(0, 3)
 worlds = st.integers(1, 3)
@@ -82,6 +82,9 @@ def test_a_state_goes_on_with_any_workers(
 
 @FEW
 @for_all(st.tuples(workers, workers), st.tuples(worlds, worlds), st.integers(0, 12), st.integers(0, 3))
+@example((2, 2), (1, 2), 2, 3)
+@example((1, 2), (1, 2), 0, 1)
+@example((1, 0), (2, 3), 0, 2)
 def test_another_world_loses_and_repeats_nothing(
     folder: Path, n_workers: tuple[int, int], world: tuple[int, int], taken: int, since: int
 ) -> None:
@@ -234,6 +237,21 @@ def test_ranks_are_those_of_the_launcher(folder: Path, monkeypatch: pytest.Monke
     for half in ({"rank": 0}, {"world": 2}):
         with pytest.raises(ConfigError, match="give both, or neither"):
             dataset_of(folder, **{"rank": None, "world": None, **half})
+
+
+def test_ranks_are_those_of_torch_distributed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch.distributed is initialised, it says which rank this is; if it says so later, that is refused."""
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("WORLD_SIZE", "6")
+    early = StreamDataset(partial(steps_of, folder, N))
+    given = StreamDataset(partial(steps_of, folder, N), rank=0, world=1)
+    for name, value in (("is_initialized", True), ("get_rank", 1), ("get_world_size", 3)):
+        monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
+    dataset = StreamDataset(partial(steps_of, folder, N))
+    assert (dataset.rank, dataset.world) == (1, 3)
+    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, 1 of 3 now; make the dataset after"):
+        iter(early)
+    assert ids_of([*given]) == Counter(range(N))
 
 
 @pytest.mark.parametrize("options", [{"epoch": 0}, {"epoch": 1.5}, {"rank": 2, "world": 2}])

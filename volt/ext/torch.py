@@ -18,8 +18,10 @@ How it goes on and resumes:
                     `batch["state"]` is a text that holds the state behind that batch, for `load_state_dict`.
                     The workers of an iteration end with it: say persistent_workers=True to have another iteration.
 
-Each worker reads and encodes all lines and lays out its own batches alone. What makes a stream faster is n_workers of
-the stream, which are threads; one or two workers of the loader take the work away from the process that trains.
+No workers is what a stream wants: it makes the next window in a thread, its n_workers are threads, and to lay out a
+batch takes the process that trains less time than to take its tensors from another process. Where a loader has workers
+nevertheless, each reads and encodes all lines and lays out its own batches alone, and n_workers of a stream whose
+transforms are Python code must be 0. Loaders with in_order=False give steps in an order that no state knows.
 
 >>> import tempfile
 >>> from pathlib import Path
@@ -30,7 +32,7 @@ the stream, which are threads; one or two workers of the loader take the work aw
 >>> _ = Path(folder.name, "lines.tsv").write_text("low\\n" * 6)
 >>> _ = Path(folder.name, "stream.yaml").write_text('''
 ... sources: {lines: {path: lines.tsv, epochs: 1}}
-... batches: {fields: {text: words.volt}, max_tokens: 6, multiple: 1}
+... batches: {fields: {text: words.volt}, max_tokens: 6, multiple: 1, pad: </s>}
 ... ''')
 >>> dataset = StreamDataset(Path(folder.name, "stream.yaml"))
 >>> batches = iter(DataLoader(dataset, batch_size=None))
@@ -78,7 +80,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         a `Steps`. It is opened by whoever reads the first step, in its own process; to be sent to workers that are
         spawned, a function must be one of a module.
     rank, world: which rank this is, of how many; by default what torch.distributed says, or the environment.
-    epoch: steps of an iteration; None for as many as there are.
+    epoch: steps of an iteration; None for as many as there are. With workers, an iteration that was stopped right
+        behind its last step resumes with an empty one.
     repeat: whether each iteration starts with the first step. By default it goes on where the last one ended.
     tell: whether each batch holds its `state`, a text: where the stream stands behind it.
     options: those of `Steps.from_config`, or of the function.
