@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def main(text: str) -> int:
     """Run what is asked for."""
     asked = json.loads(text)
     out = os.fdopen(os.dup(1), "w", buffering=1)
+    ensure_running()  # it outlives the ranks, and removes the shared memory that they leave
     os.dup2(2, 1)  # what libraries print is no result
     with tempfile.TemporaryDirectory(prefix="resume-") as folder:
         _offline(Path(folder))
@@ -75,9 +77,7 @@ def outcomes(loader: Loader, asked: dict[str, Any], folder: Path) -> Iterator[Ou
         for number in range(asked["first"], asked["first"] + asked["rounds"]):
             name = f"{asked['seed']}/{change}/{number}"
             workers = asked["workers"] if "workers" in loader.changes else [0]
-            made = draw_round(
-                name, change, n=asked["n"], kills=asked["kills"], worlds=asked["worlds"], workers=workers
-            )
+            made = draw_round(name, change, n=asked["n"], kills=asked["kills"], worlds=asked["worlds"], workers=workers)
             yield play(loader, made, data, folder / f"{change}-{number}", asked)._replace(round=name)
 
 

@@ -78,7 +78,7 @@ class Loader:
 
 LOADERS = {
     "volt": "loaders_volt:Steps",
-    "volt-loader": "loaders_volt:InDataLoader",
+    "volt-by-id": "loaders_volt:StepsById",
     "torchdata-map": "loaders_torchdata:MapStyle",
     "torchdata-iterable": "loaders_torchdata:Iterable",
     "torchdata-iterable-state": "loaders_torchdata:IterableWithState",

@@ -43,7 +43,7 @@ class Streaming(Loader):
     def prepare(self) -> None:
         """Import the library."""
         import datasets
-        import datasets.distributed  # noqa: F401
+        import datasets.distributed
 
         datasets.disable_progress_bars()
 

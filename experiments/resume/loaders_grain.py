@@ -64,9 +64,7 @@ class GrainLoader(Loader):
             shard_options=grain.ShardOptions(shard_index=place.rank, shard_count=place.world),
         )  # fmt: skip
         batch = grain.Batch(batch_size=place.batch, drop_remainder=False)
-        loader = grain.DataLoader(
-            data_source=source, sampler=sampler, operations=[batch], worker_count=place.workers
-        )
+        loader = grain.DataLoader(data_source=source, sampler=sampler, operations=[batch], worker_count=place.workers)
         return _Reading(iter(loader), state)
 
 

@@ -62,9 +62,7 @@ class Mosaic(Loader):
         os.environ |= {"LOCAL_WORLD_SIZE": str(place.world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
         meet(place)
         clean_stale_shared_memory()
-        data = StreamingDataset(
-            local=str(place.data), shuffle=True, shuffle_seed=place.seed, batch_size=place.batch
-        )
+        data = StreamingDataset(local=str(place.data), shuffle=True, shuffle_seed=place.seed, batch_size=place.batch)
         return _Reading(StreamingDataLoader(data, batch_size=place.batch, num_workers=place.workers), state)
 
 

@@ -1,9 +1,9 @@
 """torchdata's StatefulDataLoader over three datasets, as its tutorial and README show them.
 
-    MapStyle            a map-style dataset; StatefulDistributedSampler shuffles and gives each rank its share
-    Iterable            an iterable dataset without a state; a worker reads each (world · workers)-th shard, and what it
-                        has given is skipped at a resume
-    IterableWithState   the same with a state_dict of its own, the number of samples given
+MapStyle            a map-style dataset; StatefulDistributedSampler shuffles and gives each rank its share
+Iterable            an iterable dataset without a state; a worker reads each (world · workers)-th shard, and what it
+                    has given is skipped at a resume
+IterableWithState   the same with a state_dict of its own, the number of samples given
 """
 
 from __future__ import annotations
@@ -107,7 +107,6 @@ class _Torchdata(Loader):
     def prepare(self) -> None:
         """Import the loader."""
         import torch
-        import torchdata.stateful_dataloader.sampler
 
         torch.set_num_threads(1)
 

@@ -156,9 +156,7 @@ def _silence(path: Path) -> None:
         os.dup2(out, number)
 
 
-def _be_rank(
-    loader: Loader, place: Place, state: Any | None, folder: Path, every: int, line: socket.socket
-) -> None:
+def _be_rank(loader: Loader, place: Place, state: Any | None, folder: Path, every: int, line: socket.socket) -> None:
     """Hand out batches, and tell the parent after each; wait for its word, or for death."""
     given = 0
     try:

@@ -75,7 +75,15 @@ def _first_words(outcomes: Iterable[Outcome]) -> str:
 
 
 def _cut(text: str) -> str:
-    flat = " ".join(text.split()).replace("|", "¦")
+    """The beginning; of an error within torch's worker, which comes with a traceback, the end of that.
+
+    >>> _cut("KeyError: Caught KeyError in worker 1.\\nOriginal Traceback (most recent call last):\\n …\\nKeyError: 'x'")
+    "KeyError: 'x'"
+    """
+    lines = text.strip().splitlines()
+    if any(line.startswith("Original Traceback") for line in lines):
+        lines = lines[-1:]
+    flat = " ".join(" ".join(lines).split()).replace("|", "¦")
     return flat if len(flat) <= MOST else f"{flat[: MOST - 1]}…"
 
 
