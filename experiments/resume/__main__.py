@@ -8,8 +8,8 @@
 Every round, N numbered samples are read by ranks that are processes, in step, up to a step drawn by chance; each saves
 its state after every batch, or every few. SIGKILL ends them and their workers; then others go on from what was saved,
 with the same numbers of ranks and workers or others, to the end of the epoch. `rounds` says what counts as consumed,
-`ranks` how they die, and each `loaders_…` how a loader is used. The last column has the first words of a refusal: an
-error before a resumed loader gives its first batch. A later one counts as an error, and a rank that is silent as a hang.
+`ranks` how they die, and each `loaders_…` how a loader is used. An error before a resumed loader gives its first batch
+counts as a refusal, a later one as an error, a rank that is silent as a hang; the last column has their first words.
 
 Nothing is downloaded. The seed decides the rounds, but not the moment within a step at which SIGKILL comes. The numbers
 of samples and shards are multiples of all worlds and of their workers, so that no loader needs to fill up a share. The
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -37,6 +38,7 @@ ROOT = Path(__file__).parents[2]
 def main() -> int:
     """Run the rounds, and print the table; the exit status."""
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that campaigns are ended
     pythons = dict(pair.split("=", 1) for pair in options.python)
     rows, faults = list[Row](), 0
     for name in options.loaders:
@@ -59,7 +61,10 @@ def campaign(name: str, python: str, options: argparse.Namespace) -> tuple[dict[
     asked = json.dumps({"loader": name, **{key: getattr(options, key) for key in keys}})
     command = [python, "-m", "experiments.resume.campaign", asked]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=_errors(options), text=True) as child:
-        lines = list(_told(name, child, options))
+        try:
+            lines = list(_told(name, child, options))
+        finally:
+            child.terminate()
     if not lines:
         return {"told": name, "versions": "", "missing": f"ended with {child.returncode}; see --errors"}, []
     first, *others = lines

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from experiments.resume.rounds import NO_KILL, Outcome, Round, draw_round, tally
 def main(text: str) -> int:
     """Run what is asked for."""
     asked = json.loads(text)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that ranks are ended
     out = os.fdopen(os.dup(1), "w", buffering=1)
     ensure_running()  # it outlives the ranks, and removes the shared memory that they leave
     os.dup2(2, 1)  # what libraries print is no result
@@ -84,7 +86,8 @@ def outcomes(loader: Loader, asked: dict[str, Any], folder: Path) -> Iterator[Ou
 def play(loader: Loader, made: Round, data: Path, folder: Path, asked: dict[str, Any]) -> Outcome:
     """Let a round happen, and count."""
     play_one = play_leg_here if asked["fast"] else play_leg
-    consumed, states = list[int](), list[Any]([None])
+    consumed = list[int]()
+    states: Sequence[Any] = [None]
     try:
         for number, leg in enumerate(made.legs):
             place = folder / str(number)
@@ -95,9 +98,8 @@ def play(loader: Loader, made: Round, data: Path, folder: Path, asked: dict[str,
             ]
             given = given_states(loader, states, leg.world)
             played = play_one(loader, leg, places, given, every=made.every, limit=asked["limit"])
-            if played.states != [None] * leg.world or number == 0:
-                states = played.states or [None]
             consumed += played.consumed
+            states = played.states or states
         return Outcome(made.change, "counted", *tally(consumed, n=asked["n"]), told=_legs(made))
     except Trouble as trouble:
         return Outcome(made.change, trouble.kind, told=str(trouble))

@@ -23,11 +23,7 @@ def play_leg_here(
     at = None if leg.kill is None else leg.kill // every * every
     read = [_read(loader, place, state, at) for place, state in zip(places, states, strict=True)]
     consumed = [number for numbers, _ in read for number in numbers]
-    if at is None:
-        return Played(consumed, None)
-    if len({len(state) for _, state in read}) == 1 and at == 0:
-        return Played([], [None] * len(places))
-    return Played(consumed, [pickle.loads(state) for _, state in read])
+    return Played(consumed, [pickle.loads(state) for _, state in read] if at else ())
 
 
 def _read(loader: Loader, place: Place, state: Any | None, at: int | None) -> tuple[list[int], bytes]:

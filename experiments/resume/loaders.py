@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -79,6 +80,7 @@ class Loader:
 LOADERS = {
     "volt": "loaders_volt:Steps",
     "volt-by-id": "loaders_volt:StepsById",
+    "volt-by-token": "loaders_volt:StepsByToken",
     "torchdata-map": "loaders_torchdata:MapStyle",
     "torchdata-iterable": "loaders_torchdata:Iterable",
     "torchdata-iterable-state": "loaders_torchdata:IterableWithState",
@@ -104,7 +106,7 @@ def write_text(data: Path, *, n: int, shards: int) -> None:
     """Text files of almost equal length; line i of all, in the order of their names, is i."""
     data.mkdir(parents=True, exist_ok=True)
     bounds = [n * shard // shards for shard in range(shards + 1)]
-    for shard, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for shard, (first, last) in enumerate(pairwise(bounds)):
         (data / f"{shard:03}.txt").write_text("".join(f"{number}\n" for number in range(first, last)))
 
 

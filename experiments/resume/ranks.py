@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,10 +39,10 @@ class Trouble(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A leg that was played. consumed: samples of all ranks;  states: of each rank, from which to go on, if killed."""
+    """A leg that was played. consumed: samples of all ranks;  states: of each rank, to go on from, if one was saved."""
 
     consumed: list[int]
-    states: list[Any] | None
+    states: Sequence[Any] = ()
 
 
 def play_leg(
@@ -53,14 +53,14 @@ def play_leg(
     ranks: dict[int, socket.socket] = {}
     with _none_left(ranks):
         for place, state in zip(places, states, strict=True):
-            pid, line = _fork(loader, place, state, folder, every)
+            pid, line = _fork(loader, place, state, folder, every, ranks.values())
             ranks[pid] = line
         is_cut = _keep_step([*ranks.values()], leg, folder, limit, states[0] is not None)
     if not is_cut:
-        return Played(_consumed(folder, len(places), None), None)
+        return Played(_consumed(folder, len(places), None))
     at = _saved(folder, len(places))
     if at == 0:
-        return Played([], [None] * len(places))
+        return Played([])
     return Played(
         _consumed(folder, len(places), at),
         [pickle.loads(_state_path(folder, place.rank, at).read_bytes()) for place in places],
@@ -133,7 +133,10 @@ def _none_left(ranks: dict[int, socket.socket]) -> Iterator[None]:
 # within a rank
 
 
-def _fork(loader: Loader, place: Place, state: Any | None, folder: Path, every: int) -> tuple[int, socket.socket]:
+def _fork(
+    loader: Loader, place: Place, state: Any | None, folder: Path, every: int, others: Iterable[socket.socket]
+) -> tuple[int, socket.socket]:
+    """Start a rank. others: the parent's lines to earlier ranks, which are to end with the parent."""
     ours, theirs = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -142,7 +145,9 @@ def _fork(loader: Loader, place: Place, state: Any | None, folder: Path, every: 
         return pid, ours
     try:
         os.setpgid(0, 0)
-        ours.close()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for line in (ours, *others):
+            line.close()
         _silence(folder / f"output-{place.rank}.txt")
         _be_rank(loader, place, state, folder, every, theirs)
     finally:

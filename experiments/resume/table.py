@@ -77,7 +77,7 @@ def _first_words(outcomes: Iterable[Outcome]) -> str:
 def _cut(text: str) -> str:
     """The beginning; of an error within torch's worker, which comes with a traceback, the end of that.
 
-    >>> _cut("KeyError: Caught KeyError in worker 1.\\nOriginal Traceback (most recent call last):\\n …\\nKeyError: 'x'")
+    >>> _cut("KeyError: Caught KeyError in worker.\\nOriginal Traceback (most recent):\\n …\\nKeyError: 'x'")
     "KeyError: 'x'"
     """
     lines = text.strip().splitlines()
