@@ -4,6 +4,7 @@
     python -m experiments.resume --loaders volt --rounds 1000 --fast     a kill is a dropped object; many rounds
     python -m experiments.resume --loaders mosaic --python mosaic=OTHER/bin/python     from another environment
     python -m experiments.resume --loaders litdata --changes both --first 3 --rounds 1  one round again
+    python -m experiments.resume --loaders Exact Late Early --rounds 3   loaders with faults that are known: `planted`
 
 Every round, N numbered samples are read by ranks that are processes, in step, up to a step drawn by chance; each saves
 its state after every batch, or every few. SIGKILL ends them and their workers; then others go on from what was saved,
@@ -28,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments.resume.loaders import CHANGES, LOADERS
+from experiments.resume.loaders import CHANGES, LOADERS, PLANTED
 from experiments.resume.rounds import NO_KILL, WORKERS, WORLDS, Outcome
 from experiments.resume.table import Row, as_table, missing, rows_of
 
@@ -88,7 +89,14 @@ def _errors(options: argparse.Namespace) -> Any:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.resume", description="Killed and resumed loaders.")
     add, changes = parser.add_argument, (NO_KILL, *CHANGES)
-    add("--loaders", nargs="+", default=[*LOADERS], choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
+    add(
+        "--loaders",
+        nargs="+",
+        default=[*LOADERS],
+        choices=[*LOADERS, *PLANTED],
+        metavar="NAME",
+        help=", ".join(LOADERS),
+    )
     add("--rounds", type=int, default=8, metavar="N", help="of each loader and change (8)")
     add("--first", type=int, default=0, metavar="N", help="the number of the first round (0)")
     add("--seed", type=int, default=1, metavar="N", help="what happens follows from it (1)")

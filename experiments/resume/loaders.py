@@ -93,11 +93,12 @@ LOADERS = {
     "grain-loader": "loaders_grain:GrainLoader",
     "grain-dataset": "loaders_grain:GrainDataset",
 }
+PLANTED = ("Exact", "Late", "Early", "Refusing", "Failing", "Hanging")
 
 
 def driver(name: str) -> Loader:
-    """The driver of that name."""
-    module, _, kind = LOADERS[name].partition(":")
+    """The driver of that name, or one with a fault that is known."""
+    module, _, kind = (f"planted:{name}" if name in PLANTED else LOADERS[name]).partition(":")
     made: Loader = getattr(importlib.import_module(f"experiments.resume.{module}"), kind)()
     return made
 

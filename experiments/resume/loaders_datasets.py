@@ -7,7 +7,7 @@ some of the shards, and the loader saves the states of all workers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from experiments.resume.loaders import Loader, Place, Reading
 from experiments.resume.loaders_torchdata import StatefulReading, numbers_of
@@ -35,9 +35,9 @@ class _Alone:
 class Streaming(Loader):
     """The dataset alone, its order that of its shards."""
 
-    needs = ("datasets",)
+    needs: ClassVar[tuple[str, ...]] = ("datasets",)
     told = "datasets streaming, split_dataset_by_node"
-    changes = ("nothing", "world")
+    changes: ClassVar[tuple[str, ...]] = ("nothing", "world")
     buffer = 0
 
     def prepare(self) -> None:

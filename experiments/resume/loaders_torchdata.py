@@ -17,10 +17,10 @@ from experiments.resume.loaders import Loader, Place, Reading, read_text
 try:
     from torch.utils.data import Dataset, IterableDataset, get_worker_info
 except ImportError:  # the campaign tells it
-    Dataset = IterableDataset = object  # type: ignore[assignment,misc]
+    Dataset = IterableDataset = object
 
 
-class Numbers(Dataset):  # type: ignore[type-arg]
+class Numbers(Dataset):  # type: ignore[misc]
     """The samples by their position."""
 
     def __init__(self, data: Path) -> None:
@@ -33,7 +33,7 @@ class Numbers(Dataset):  # type: ignore[type-arg]
         return self.numbers[position]
 
 
-class Sharded(IterableDataset):  # type: ignore[type-arg]
+class Sharded(IterableDataset):  # type: ignore[misc]
     """The samples of the shards of one worker of one rank."""
 
     def __init__(self, place: Place) -> None:

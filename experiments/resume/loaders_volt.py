@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,9 @@ class Options:
     """What a round's steps are like. packed: whether rows hold several samples;  length: of packs that cut them."""
 
     sources: int
-    shuffle: str
+    shuffle: Any
     block_lines: int
-    window: int | str
+    window: Any
     packed: bool
     length: int
     noise: float
@@ -120,9 +121,15 @@ class Steps(Loader):
     judge: Judge = staticmethod(ended)
 
     def prepare(self) -> None:
-        """Import what steps are made of."""
-        import volt.batches.steps
-        import volt.stream  # noqa: F401
+        """Load the kernels, without a thread, so that ranks have them."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(Path(folder) / "data", n=24, shards=3)
+            for seed in range(4):
+                place = Place(Path(folder) / "data", Path(folder), rank=0, world=1, workers=0, batch=2, n=24, seed=seed)
+                options = replace(Options.drawn(seed), ahead=False)
+                steps = steps_of(place, options, self.rule(options, place.batch))
+                list(StepsReading(steps, None, self.judge))
+                steps.close()
 
     def write(self, data: Path, *, n: int, shards: int) -> None:
         """Each line holds the token of its sample several times."""

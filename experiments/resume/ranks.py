@@ -97,9 +97,9 @@ def _signs(lines: Sequence[socket.socket], limit: float) -> list[bytes]:
             if not events:
                 raise Trouble("hang", f"no step for {limit:g} s")
             for key, _ in events:
-                line: Any = key.fileobj
-                signs[line] = line.recv(1) or FAILED
-                ready.unregister(line)
+                told: Any = key.fileobj
+                signs[told] = told.recv(1) or FAILED
+                ready.unregister(told)
             if FAILED in signs.values():
                 return [FAILED]
     return [signs[line] for line in lines]

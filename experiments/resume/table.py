@@ -47,18 +47,20 @@ def rows_of(told: str, versions: str, outcomes: Iterable[Outcome]) -> Iterator[R
     for change, group in groupby(outcomes, key=lambda outcome: outcome.change):
         found = list(group)
         counted = [outcome for outcome in found if outcome.kind == "counted"]
-        kinds = [outcome.kind for outcome in found]
+        refused, errors, hangs = (
+            f"{sum(outcome.kind == kind for outcome in found):,}" for kind in ("refused", "error", "hang")
+        )
         yield Row(
             told, versions, change, f"{len(found):,}",
             f"{sum(outcome.lost == outcome.repeated == 0 for outcome in counted):,}",
             _mean([outcome.lost for outcome in counted]), _mean([outcome.repeated for outcome in counted]),
-            *(f"{kinds.count(kind):,}" for kind in ("refused", "error", "hang")), _first_words(found),
+            refused, errors, hangs, _first_words(found),
         )  # fmt: skip
 
 
 def missing(told: str, versions: str, why: str) -> Row:
     """The row of a loader that is not there."""
-    return Row(told, versions, "", *[""] * 7, f"not installed: {_cut(why)}")
+    return Row(told, versions, "", "0", "", "", "", "", "", "", f"not installed: {_cut(why)}")
 
 
 def _mean(counts: Sequence[int]) -> str:
