@@ -8,8 +8,8 @@ shuffled, how many lines a window has, and whether batches are rows by tokens or
     StepsById       the same, by the numbers of lines that come with the arrays
     StepsByToken    each token stands once in all lines, and is a sample; lines are cut into parts that fill packs
 
-A batch may have two rows or more. With one row each, ranks do not share the last rows of a stream that ends: fewer than
-there are ranks are in no step then, and `Steps.totals.n_left` tells it.
+A batch may have two rows or more. With one row each, the last rows of a stream that ends, fewer than there are ranks,
+are in no step, and `Steps.totals.n_left` tells it. The same happens if so few are left at a resume; it counts as lost.
 """
 
 from __future__ import annotations
