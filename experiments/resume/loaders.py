@@ -81,6 +81,8 @@ LOADERS = {
     "volt": "loaders_volt:Steps",
     "volt-by-id": "loaders_volt:StepsById",
     "volt-by-token": "loaders_volt:StepsByToken",
+    "volt-loader": "loaders_volt_torch:InDataLoader",
+    "volt-stateful-loader": "loaders_volt_torch:InStatefulLoader",
     "torchdata-map": "loaders_torchdata:MapStyle",
     "torchdata-iterable": "loaders_torchdata:Iterable",
     "torchdata-iterable-state": "loaders_torchdata:IterableWithState",
