@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from experiments.resume.loaders import Place, Reading
 from experiments.resume.loaders_volt import Options, Steps, ended, steps_of
@@ -57,7 +57,7 @@ class _Asked:
 class InDataLoader(Steps):
     """Within torch's own loader."""
 
-    needs = ("volt-vocab", "torch")
+    needs: ClassVar[tuple[str, ...]] = ("volt-vocab", "torch")
     told = "volt StreamDataset(tell=True) in DataLoader"
 
     def prepare(self) -> None:
@@ -88,7 +88,7 @@ class InDataLoader(Steps):
 class InStatefulLoader(InDataLoader):
     """Within torchdata's loader."""
 
-    needs = ("volt-vocab", "torchdata", "torch")
+    needs: ClassVar[tuple[str, ...]] = ("volt-vocab", "torchdata", "torch")
     told = "volt StreamDataset in StatefulDataLoader"
 
     def prepare(self) -> None:
