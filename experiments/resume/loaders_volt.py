@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def numbers(arrays: dict[str, Any]) -> list[int]:
 class Steps(Loader):
     """Steps in a rank; the workers are those of its stream."""
 
-    needs = ("volt-vocab", "numpy")
+    needs: ClassVar[tuple[str, ...]] = ("volt-vocab", "numpy")
     told = "volt Steps"
     state_of = "first"
     judge: Judge = staticmethod(ended)
