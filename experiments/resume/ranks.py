@@ -183,7 +183,7 @@ def _be_rank(loader: Loader, place: Place, state: Any | None, folder: Path, ever
 
 def _tell_fault(folder: Path, rank: int, given: int, error: BaseException) -> None:
     traceback.print_exc()
-    fault = {"given": given, "told": f"{type(error).__name__}: {error}"[:2000]}
+    fault = {"given": given, "told": f"{type(error).__name__}: {error}"[:20_000]}
     path = folder / f"fault-{rank}.json"
     path.with_suffix(".new").write_text(json.dumps(fault))
     path.with_suffix(".new").rename(path)
