@@ -8,8 +8,8 @@ shuffled, how many lines a window has, and whether batches are rows by tokens or
     StepsById       the same, by the numbers of lines that come with the arrays
     StepsByToken    each token stands once in all lines, and is a sample; lines are cut into parts that fill packs
 
-A batch may have two rows or more. With one row each, the last rows of a stream that ends, fewer than there are ranks,
-are in no step, and `Steps.totals.n_left` tells it. The same happens if so few are left at a resume; it counts as lost.
+The last rows of a stream that ends may be fewer than there are ranks. They are in no step, `Steps.totals.n_left` tells
+it, and the state still names them: the first rank then goes on from it as the only one, and gives them.
 """
 
 from __future__ import annotations
@@ -64,16 +64,25 @@ class Options:
 
 
 class StepsReading:
-    """Steps that are open. judge: arrays → the samples that count as read."""
+    """Steps that are open.
 
-    def __init__(self, steps: Any, state: Any | None, judge: Judge) -> None:
-        self.steps, self.judge = steps, judge
+    judge: arrays → the samples that count as read
+    alone: opens the steps of the only rank of one, for what is left at the end
+    """
+
+    def __init__(self, steps: Any, state: Any | None, judge: Judge, alone: Callable[[], Any] | None = None) -> None:
+        self.steps, self.judge, self.alone = steps, judge, alone
         if state is not None:
             steps.restore(json.loads(state))
 
     def __iter__(self) -> Iterator[list[int]]:
-        for arrays in self.steps:
-            yield self.judge(arrays)
+        yield from map(self.judge, self.steps)
+        if self.steps.rank == 0 and self.steps.totals.n_left and self.alone is not None:
+            state = self.steps.state()
+            self.steps.close()
+            self.steps = self.alone()
+            self.steps.restore(state)
+            yield from map(self.judge, self.steps)
 
     def state(self) -> str:
         """As text, which is how it would be stored."""
@@ -139,16 +148,17 @@ class Steps(Loader):
     def open(self, place: Place, state: Any | None) -> Reading:
         """Read in the rank's own process."""
         options = Options.drawn(place.seed)
-        return StepsReading(steps_of(place, options, self.rule(options, place.batch)), state, self.judge)
+        rule = self.rule(options, place.batch)
+        alone = replace(place, rank=0, world=1)
+        return StepsReading(steps_of(place, options, rule), state, self.judge, lambda: steps_of(alone, options, rule))
 
     def rule(self, options: Options, batch: int) -> Any:
         """How samples become steps."""
         from volt.batches import ByPacks, ByTokens
 
         if options.packed:
-            return ByPacks(length=4 * MOST_TOKENS, rows=max(2, batch // 8))
-        rows = max(2, batch)
-        return ByTokens(max_tokens=rows * (MOST_TOKENS + 1), max_sentences=rows, noise=options.noise)
+            return ByPacks(length=4 * MOST_TOKENS, rows=max(1, batch // 8))
+        return ByTokens(max_tokens=batch * (MOST_TOKENS + 1), max_sentences=batch, noise=options.noise)
 
 
 class StepsById(Steps):
@@ -176,7 +186,7 @@ class StepsByToken(Steps):
         """Packs shorter than some lines."""
         from volt.batches import ByPacks
 
-        return ByPacks(length=options.length, rows=max(2, batch // options.length), on_long="split")
+        return ByPacks(length=options.length, rows=max(1, batch // options.length), on_long="split")
 
 
 def steps_of(place: Place, options: Options, rule: Any) -> Any:

@@ -16,9 +16,10 @@ from experiments.resume.loaders_volt import Options, Steps, ended, steps_of
 
 
 def make_steps(place: Place, *, rank: int, world: int) -> Any:
-    """The steps of one rank, computed where they are read."""
+    """The steps of one rank, computed where they are read. Of two rows and more, so that none is left at the end."""
     options = Options.drawn(place.seed)
-    return steps_of(replace(place, rank=rank, world=world, workers=0), options, Steps().rule(options, place.batch))
+    rule = Steps().rule(options, max(place.batch, 16 if options.packed else 2))
+    return steps_of(replace(place, rank=rank, world=world, workers=0), options, rule)
 
 
 class _Told:
