@@ -65,7 +65,8 @@ def corpus(tmp_path: Path) -> Path:
 def prepared(corpus: Path, name: str, recipe=TINY) -> Path:
     """The folder of a run with its vocabulary and its stream."""
     run = corpus.parent / name
-    data.prepare(corpus, run, languages=("en", "de"), rule=recipe.vocabulary, seed=recipe.seed)
+    sizes = {"max_tokens": recipe.max_tokens, "window": recipe.window}
+    data.prepare(corpus, run, languages=("en", "de"), rule=recipe.vocabulary, seed=recipe.seed, **sizes)
     return run
 
 

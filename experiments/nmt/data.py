@@ -16,16 +16,26 @@ from volt.stream import Source, Stream
 
 VOCABULARY, CONFIGURATION = "joint.volt", "stream.yaml"
 STREAM = """\
-# Lines of raw text.
+# Lines of raw text, and the batches that are made of them.
 seed: {seed}
 errors: {{on_fault: skip}}  # a line of Multi30k holds a tab
 sources:
   train:
     pair: {{src: '{src}', tgt: '{tgt}'}}
+batches:
+  fields: {{src: {vocabulary}, tgt: {vocabulary}}}
+  max_length: 256
+  beyond: truncate
+  max_tokens: {max_tokens}
+  window: {window}
+  noise: 0.1
+  on_long: report
 """
 
 
-def prepare(data: Path, run: Path, *, languages: tuple[str, str], rule: str, seed: int) -> str:
+def prepare(
+    data: Path, run: Path, *, languages: tuple[str, str], rule: str, max_tokens: int, window: int, seed: int
+) -> str:
     """Search a vocabulary, write it and the configuration into the folder of the run; what the search says of it.
 
     rule: of `volt.search`, such as balanced, or a number of tokens
@@ -37,7 +47,8 @@ def prepare(data: Path, run: Path, *, languages: tuple[str, str], rule: str, see
     make_folder(run)
     result.vocabulary.save(run / VOCABULARY)
     quoted = (str(path.resolve()).replace("'", "''") for path in (src, tgt))
-    told = dict(zip(("src", "tgt"), quoted, strict=True), seed=seed)
+    told: dict[str, str | int] = dict(zip(("src", "tgt"), quoted, strict=True), vocabulary=VOCABULARY)
+    told |= {"max_tokens": max_tokens, "window": window, "seed": seed}
     with write_atomic(run / CONFIGURATION) as file:
         file.write(STREAM.format(**told).encode())
     return f"{len(result.vocabulary):,} ids; {result.pick.why}"
@@ -50,15 +61,6 @@ def file_of(data: Path, split: str, language: str) -> Path:
         told = ", ".join(path.name for path in found) or "no such file"
         raise ConfigError(f"{data}: {split}.{language}, plain or compressed: {told}; there must be one")
     return found[0]
-
-
-def open_steps(run: Path, *, max_tokens: int, window: int, rank: int = 0, world: int = 1, workers: int = 0) -> Steps:
-    """The steps of a training."""
-    stream = Stream.from_config(run / CONFIGURATION, n_workers=workers)
-    vocabulary = volt.Vocabulary.load(run / VOCABULARY)
-    samples = SampleFormat({"src": vocabulary, "tgt": vocabulary}, max_length=256, beyond="truncate")
-    batches = ByTokens(max_tokens=max_tokens, noise=0.1, on_long="report")
-    return Steps(stream, samples, batches, window=window, rank=rank, world=world)
 
 
 def ordered_steps(data: Path, run: Path, split: str, *, languages: tuple[str, str], max_tokens: int) -> Steps:

@@ -37,7 +37,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from experiments.nmt import checkpoints
-from experiments.nmt.data import VOCABULARY, open_steps, prepare
+from experiments.nmt.data import CONFIGURATION, VOCABULARY, prepare
 from experiments.nmt.model import Shape, Transformer, smoothed_loss
 from volt.batches import Steps, to_torch
 from volt.errors import VoltError
@@ -165,8 +165,7 @@ def training(
     workers: of the stream
     """
     place, path = torch.device(device), run / CHECKPOINT
-    told = {"max_tokens": recipe.max_tokens, "window": recipe.window}
-    with open_steps(run, **told, rank=rank, world=world, workers=workers) as steps:
+    with Steps.from_config(run / CONFIGURATION, rank=rank, world=world, n_workers=workers) as steps:
         learner = Learner(recipe, len(Vocabulary.load(run / VOCABULARY)), device=place, world=world)
         torch.manual_seed(recipe.seed + 1 + rank)  # dropout differs between ranks
         if (stored := checkpoints.load(path, asdict(recipe))) is None:
@@ -260,7 +259,7 @@ def train(given: argparse.Namespace, recipe: Recipe) -> None:
     if rank == 0 and not (given.out / CHECKPOINT).exists():
         told = prepare(
             given.data, given.out, languages=(recipe.source, recipe.target), rule=recipe.vocabulary,
-            seed=recipe.seed,
+            max_tokens=recipe.max_tokens, window=recipe.window, seed=recipe.seed,
         )  # fmt: skip
         print(told, file=sys.stderr, flush=True)
     if world > 1:

@@ -89,7 +89,7 @@ def translated(system: System, steps: Iterable[dict[str, Any]], *, device: torch
     roles = {"eos": vocabulary.ids[vocabulary.special.eos], "pad": vocabulary.ids[vocabulary.special.pad]}
     for arrays in steps:
         rows = {name: tensor.to(device) for name, tensor in tensors(arrays).items()}
-        most = 2 * rows["src_tokens"].shape[1] + 10
+        most = rows["src_tokens"].shape[1] * 3 // 2 + 10
         found = search(system.model, rows["src_tokens"], rows["src_mask"], beam=beam, most=most, **roles)
         lines |= zip(arrays["id"].tolist(), system.encoder.decode_batch(found), strict=True)
     return [lines[number] for number in sorted(lines)]
