@@ -96,6 +96,16 @@ def test_it_works_from_top_to_bottom(
             names = session(text, names)
 
 
+def test_what_needs_torch_runs(folder: Path) -> None:
+    """The examples for PyTorch, behind the commands that make their files."""
+    pytest.importorskip("torch")
+    assert status_of(["stream", "example", "batches", "-o", "steps"]) == 0
+    texts = [text for kind, text in BLOCKS if kind == "py"]
+    for text in texts:
+        exec(compile(text, "README", "exec"), {})
+    assert texts
+
+
 def session(text: str, names: dict[str, object]) -> dict[str, object]:
     """Run a Python session as a doctest that begins with some names; the names at its end."""
     test = doctest.DocTestParser().get_doctest(text, names, "README", str(README), 0)
