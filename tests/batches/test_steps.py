@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
-from steps_of_streams import PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
+from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
 from volt.stream import Sampling, Source, Stream
@@ -164,6 +164,16 @@ def test_packs_are_nearly_full(folder: Path) -> None:
     shares = [1 - step["ntokens"] / step["target"].size for step in steps]
     assert steps.totals.n_samples == 300
     assert np.mean(shares[:-2]) < 0.03
+
+
+@pytest.mark.parametrize("world", [1, 3])
+@pytest.mark.parametrize("window", [1, 7, 40])
+def test_rows_of_packs_are_as_many_as_asked_for(folder: Path, window: int, world: int) -> None:
+    """However small a window, samples wait until a step is whole; only the last steps of all may be smaller."""
+    steps = steps_of(folder, 300, packed=True, window=window, world=world)
+    shapes = [step["target"].shape for step in steps]
+    assert set(shapes[:-2]) == {(PACK_RULE.rows, PACK_RULE.length)}
+    assert len(steps.state()["stretches"]) <= 1 + 2 * world * PACK_RULE.rows
 
 
 def test_two_sources_and_a_filter(folder: Path) -> None:

@@ -39,7 +39,9 @@ class Layout:
         for pad in self.pad.values() if isinstance(self.pad, Mapping) else [self.pad]:
             if pad is not None:
                 arguments.whole(pad, "pad", low=0, high=MOST_ID)
-        arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1)
+        object.__setattr__(
+            self, "pad_to_multiple", arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1, high=1 << 16)
+        )
         arguments.choice(self.dtype, "dtype", ("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:

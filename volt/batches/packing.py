@@ -24,7 +24,7 @@ from volt.batches.lengths import Longs, cut, refuse_long, single, stable_order
 from volt.batches.options import check_place
 from volt.stream.reading.order import permutation
 
-_LONGEST = 1 << 24  # tokens of a pack: there are ten bytes for each, to find free space
+LONGEST = 1 << 24  # tokens of a pack: there are ten bytes for each, to find free space
 
 
 class Pack(NamedTuple):
@@ -122,7 +122,7 @@ def pack(
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]
     [[(0, 0, 4)], [(0, 4, 4)], [(0, 8, 1), (1, 0, 1)]]
     """
-    found, size = single(lengths), arguments.whole(size, "size", low=1, high=_LONGEST)
+    found, size = single(lengths), arguments.whole(size, "size", low=1, high=LONGEST)
     place = check_place(seed, epoch, window)
     is_long = (found > size) & (on_long != "split")
     (too_long,), (empty,), (kept,) = np.nonzero(is_long), np.nonzero(found == 0), np.nonzero((found > 0) & ~is_long)

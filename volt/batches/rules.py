@@ -22,9 +22,8 @@ from volt.batches.by_tokens import TokenBatches, token_batches
 from volt.batches.collating import collate, collate_packed
 from volt.batches.cutting import cut_samples
 from volt.batches.lengths import Longs
-from volt.batches.packing import Packs, pack
+from volt.batches.packing import LONGEST, Packs, pack
 from volt.batches.samples import Samples
-from volt.errors import ConfigError
 
 _MOST = 1 << 53  # tokens of a batch
 
@@ -89,8 +88,11 @@ class ByTokens:
     shuffle: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("max_tokens", "max_sentences", "multiple", "max_length", "min_length"):
+            _make_whole(self, name, high=_MOST)
         if self.buckets is not None:
             object.__setattr__(self, "buckets", tuple(arguments.wholes(self.buckets, "buckets")))
+        object.__setattr__(self, "noise", arguments.number(self.noise, "noise"))
         arguments.choice(self.on_long, "on_long", ("raise", "report"))
         token_batches([], **self._options)  # which checks them
 
@@ -152,9 +154,9 @@ class ByPacks:
     shuffle: bool = True
 
     def __post_init__(self) -> None:
-        pack([], self.length, on_long=self.on_long)  # which checks both
-        if arguments.whole(self.rows, "rows", low=1) * self.length > _MOST:
-            raise ConfigError(f"rows={self.rows} of length={self.length} are more than {_MOST:,} tokens; give fewer")
+        _make_whole(self, "length", high=LONGEST)
+        _make_whole(self, "rows", high=_MOST // self.length)
+        pack([], self.length, on_long=self.on_long)  # which checks on_long
 
     def prepared(self, samples: Samples) -> Samples:
         """Samples that are cut, if they are to be."""
@@ -165,7 +167,8 @@ class ByPacks:
     ) -> Planned:
         """The steps of a window: those of `ByTokens.planned`.
 
-        Where a window follows, only whole steps are made; what fills a row least is left for it.
+        Where a window follows, only whole steps are made, of `rows` rows for each rank, if any; what fills a row least
+        is left for it.
         """
         packs = pack(
             samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
@@ -186,7 +189,7 @@ class ByPacks:
         n = max(0, len(packs) - 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
         if not n:
-            return np.arange(len(packs) if len(packs) >= world else 0)
+            return np.empty(0, np.int64)
         filled = np.add.reduceat(packs.segments.sizes, starts)
         has_old = np.minimum.reduceat(packs.segments.rows, starts) < n_old
         return np.sort(np.lexsort((-filled, ~has_old))[:n])
@@ -201,6 +204,12 @@ class ByPacks:
         assert planned.packs is not None
         packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)
+
+
+def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
+    """Have an option that is given as a whole number, 1 or more, as an int."""
+    if (value := getattr(rule, name)) is not None:
+        object.__setattr__(rule, name, arguments.whole(value, name, low=1, high=high))
 
 
 def _first_steps(batches: TokenBatches, n_steps: int) -> TokenBatches:

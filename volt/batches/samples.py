@@ -176,6 +176,11 @@ class SampleFormat:
         found = dict[int, Numbering]()  # what is given twice is loaded once
         numberings = {name: found.setdefault(id(one), numbering_of(one, name)) for name, one in given.items()}
         object.__setattr__(self, "vocabularies", numberings)
+        for name in ("bos", "eos"):
+            if not isinstance(getattr(self, name), bool):
+                raise arguments.refusal(getattr(self, name), name, "give True or False")
+        if self.max_length is not None:
+            object.__setattr__(self, "max_length", arguments.whole(self.max_length, "max_length", low=1, high=MOST_ID))
         for name, choices in (("beyond", Beyond), ("unknown", Unknown)):
             arguments.choice(getattr(self, name), name, get_args(choices))
         if self.holds is not None:
@@ -191,7 +196,7 @@ class SampleFormat:
         if self.holds == "text" and self.vocabularies[name].encode is None:
             raise ConfigError(f"holds: a list of tokens cuts no text, so field {quoted(name)} must hold pieces or ids")
         n = sum(map(len, self._frame(name)))
-        if self.max_length is not None and arguments.whole(self.max_length, "max_length") <= n:
+        if self.max_length is not None and self.max_length <= n:
             found = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
             raise ConfigError(f"{found}; give {n + 1:,} or more")
 

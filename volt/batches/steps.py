@@ -17,6 +17,7 @@ and a state is the same for all.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -44,9 +45,10 @@ from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 
 WINDOW = 1 << 14
+_ACCEPTABLE = ("window",)
 _RECALLED = 16  # windows that `state(at=…)` can go back
 _PLACES = 10  # of samples that are too long
-_FRUITLESS = 64  # windows in a row without a step
+_FRUITLESS = 64  # windows in a row of which no sample fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,9 @@ class Steps:
     window: how many lines are read for the steps of a window; or "epoch", for those of an epoch of the source, or, of
         several sources, of a virtual epoch (`Stream.epoch_lines`), or all of them if they end
     layout: of the arrays
-    rank, world: which batch of each step is given, out of so many. The stream is then one of all lines. Where each rank
-        has a stream of its own lines, world is 1, and ranks need not have equally many steps.
+    rank, world: which batch of each step is given, out of so many, whose numbers of rows differ by one at most; each
+        is as wide as its own rows, or their bucket. The stream is then one of all lines. Where each rank has a stream
+        of its own lines, world is 1, and ranks need not have equally many steps.
     ahead: whether a thread makes the next window while this one is in use
 
     A step is what `collate` or `collate_packed` gives. Its `id` is the number of each line in the stream.
@@ -113,7 +116,7 @@ class Steps:
         self.rank, self.world = check_rank(rank, world)
         self._layout = (layout or Layout()).of(samples, packed=isinstance(batches, ByPacks))
         self._check(window)
-        self._windows = Windows(stream, samples, batches, size=window, world=self.world)
+        self._windows = Windows(stream, samples, batches, size=self._size, world=self.world)
         self._window: Window | None = None
         self._given, self._before = 0, 0  # steps of the window, and of those before it
         self._first = 0  # the number of the first window that is made
@@ -173,7 +176,9 @@ class Steps:
                 found = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
                 raise ConfigError(f"{found}; give a number of lines")
         else:
-            arguments.whole(window, "window", low=1, high=1 << 31)
+            if isinstance(window, str):
+                raise arguments.refusal(window, "window", "give a number of lines, or 'epoch'")
+            window = arguments.whole(window, "window", low=1, high=1 << 31)
         self._size: Size = window
 
     @property
@@ -188,7 +193,9 @@ class Steps:
         }
         own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
         samples = {name: getattr(self.format, name) for name in own}
-        return {"fields": fields, "samples": samples, self.rule.name: asdict(self.rule), "window": self._size}
+        told = {"fields": fields, "samples": samples, self.rule.name: asdict(self.rule), "window": self._size}
+        found: dict[str, Any] = json.loads(json.dumps(told))  # as a state holds it
+        return found
 
     def __repr__(self) -> str:
         rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
@@ -237,18 +244,25 @@ class Steps:
                     return replace(state, n=at, steps=at - (state.n - state.steps)).to_json()
         raise StreamError(f"step {at:,} is too long ago; ask for one of the last {_RECALLED} windows")
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Go on where a state was taken, whatever the rank, the number of ranks and of workers then and now.
 
         state: what `state` gave, here or in another process
+        accept: what may differ: "window" is all there is; the next window is of the size that is asked for here
 
         Where there are as many ranks, the steps are those that would have come; else what is left of the window is put
         into other steps. Raises StreamError if it is no state, or of steps or a stream that differ; what differs is
         named.
         """
-        told = StepsState.from_json(state)
-        if found := differences(told.configuration, self._start.configuration):
-            raise StreamError(f"the state belongs to other steps: {'; '.join(found)}; restore it there, or start anew")
+        told, here = StepsState.from_json(state), self._start.configuration
+        for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
+            arguments.choice(name, "accept", _ACCEPTABLE)
+        there = {**told.configuration, "window": here["window"]} if "window" in accept else told.configuration
+        if found := differences(there, here):
+            way = ", or accept it (accept=('window',))" if [one[:7] for one in found] == ["window:"] else ""
+            raise StreamError(
+                f"the state belongs to other steps: {'; '.join(found)}; restore it there, or start anew{way}"
+            )
         with self._lock:
             self._drop()
             before = self.state()
@@ -311,7 +325,7 @@ class Steps:
         """The window of the next step; None at the end."""
         if self._pid != os.getpid():
             raise StreamError("the steps were opened in another process; open them here, and restore their state")
-        fruitless = 0
+        waiting, fruitless = 0, 0
         while self._window is None or self._given == self._window.planned.n_steps:
             window = self._take()
             if window is None:
@@ -319,9 +333,10 @@ class Steps:
             self._before, self._given, self._window = self.n, 0, window
             self._recall.append(self._seen(window))
             self._note(window)
-            fruitless += 1
-            if not window.planned.n_steps and not window.is_last and fruitless == _FRUITLESS + 2 * self.world:
-                raise self._no_step(window)
+            fruitless = fruitless + 1 if len(window.planned.left) <= waiting else 0
+            waiting = len(window.planned.left)
+            if not window.planned.n_steps and not window.is_last and fruitless == _FRUITLESS:
+                raise self._no_step()
         return self._window
 
     def _take(self) -> Window | None:
@@ -372,13 +387,14 @@ class Steps:
             too_long=(*told.too_long, *shown), n_left=window.n_left,
         )  # fmt: skip
 
-    def _no_step(self, window: Window) -> StreamError:
+    def _no_step(self) -> StreamError:
         told, (name, limit) = self.totals, self.rule.limit
-        found = f"{_FRUITLESS + 2 * self.world} windows have given no step"
         where = f", the first at {told.first_too_long}" if told.too_long else ""
+        long, short = counted(told.n_too_long, "sample"), counted(told.n_too_short, "sample")
+        remedy = f"raise {name}" if told.n_too_long else "allow shorter ones"
         return StreamError(
-            f"{found}: {counted(told.n_too_long, 'sample')} too long ({name} is {limit:,}){where}; "
-            f"{counted(told.n_too_short, 'sample')} too short; raise {name}, or give larger windows"
+            f"{_FRUITLESS} windows in a row have no sample that fits: {long} too long ({name} is {limit:,}){where}; "
+            f"{short} too short; {remedy}"
         )
 
 

@@ -45,6 +45,10 @@ class Stretch:
     places: Longs
     wanted: Longs | None = None
 
+    def goes_on_with(self, other: Stretch) -> bool:
+        """Whether all its samples are wanted, and the lines of the other come next."""
+        return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
+
     def of(self, samples: Longs) -> Stretch:
         """The same where of its samples only these are wanted."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
@@ -80,9 +84,10 @@ class Window:
         """Some of its samples, by stretch, without stretches of which there is none. rows: in order"""
         cuts = np.searchsorted(rows, self.starts).tolist()
         pieces = [rows[start:end] for start, end in pairwise(cuts)]
+        bounds = pairwise(self.starts.tolist())
         return [
-            (stretch.of(piece - start), taken_samples(self.samples, piece))
-            for stretch, start, piece in zip(self.stretches, self.starts.tolist(), pieces, strict=False)
+            (stretch if len(piece) == end - start else stretch.of(piece - start), taken_samples(self.samples, piece))
+            for stretch, (start, end), piece in zip(self.stretches, bounds, pieces, strict=True)
             if len(piece)
         ]
 
@@ -147,7 +152,7 @@ class Windows:
         lines = self._read(self.size) if self.size != "epoch" else self._epoch()
         try:
             read = self._joined(lines, state)
-            return self._made(number, self.world, [*kept, read] if len(read[1]) or not kept else kept)
+            return self._made(number, self.world, _behind(kept, read))
         except BaseException:
             self.stream.restore(state)  # so that no line is lost where reading goes on
             raise
@@ -208,3 +213,16 @@ class Windows:
     @property
     def _none(self) -> Samples:
         return Samples.of({name: [] for name in self.format.vocabularies})
+
+
+def _behind(kept: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]) -> list[tuple[Stretch, Samples]]:
+    """What is kept, and what has been read behind it; as one stretch where nothing of the last has been given."""
+    if not kept:
+        return [read]
+    (last, samples), (stretch, new) = kept[-1], read
+    if not len(new):
+        return kept
+    if not last.goes_on_with(stretch):
+        return [*kept, read]
+    places = np.concatenate([last.places, stretch.places])
+    return [*kept[:-1], (Stretch(last.state, len(places), places), joined_samples([samples, new]))]

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from volt.errors import StreamError
+from volt.display import counted
+from volt.errors import StreamError, quoted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.faults import Policy, Tally
 from volt.stream.reading.open_source import OpenSource
@@ -199,8 +200,19 @@ class Flow:
             self._fields.update(block.fields)
         waits = 2 * self.sources[source].n_lines  # the first line of one epoch may pass, and the last of the next
         if tap.n_empty >= waits:
-            raise StreamError(f"source {tap.name!r}: no line of an epoch passes its transforms; loosen its filters")
+            raise self._nothing_passes(tap)
         return True
+
+    def _nothing_passes(self, tap: Tap) -> StreamError:
+        """What to raise where an epoch of a source gives no line."""
+        found = f"source {tap.name!r}: no line of an epoch passes its transforms"
+        if not self._tally.n_faults:
+            return StreamError(f"{found}; loosen its filters")
+        [(reason, n)] = Counter(self._tally.reasons).most_common(1)
+        n_read = f"{self._tally.n_faults:,} of {counted(self._tally.n_read, 'line')} that the stream has read are unfit"
+        return StreamError(
+            f"{found}; {n_read}, {n:,} of them for {quoted(reason)}; mend them, or the step that refuses them"
+        )
 
     def _end(self, source: int) -> None:
         """A source has no more lines: stop, or go on without it."""
