@@ -63,7 +63,14 @@ class Found(NamedTuple):
     """A match ends here."""
 
 
-Program: TypeAlias = list[Take | Look | Fork | Found]
+Instructions: TypeAlias = list[Take | Look | Fork | Found]
+
+
+class Program(NamedTuple):
+    """Instructions, and the place of the first."""
+
+    instructions: Instructions
+    start: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,13 +86,13 @@ class Automaton:
 
 
 def assemble(tree: Node, alphabet: Alphabet) -> Program:
-    """The program of a tree; it starts at its last instruction. Raises ConfigError if it is too long."""
-    program: Program = [Found()]
-    _assemble(tree, 0, program, alphabet)
-    return program
+    """The program of a tree. Raises ConfigError if it is too long."""
+    program: Instructions = [Found()]
+    start = _assemble(tree, 0, program, alphabet)
+    return Program(program, start)
 
 
-def _assemble(tree: Node, then: int, program: Program, alphabet: Alphabet) -> int:
+def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
     """Add the instructions of a tree, behind which the program goes on at `then`. Returns where they start."""
     if len(program) > MOST_INSTRUCTIONS:
         raise ConfigError(f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}")
@@ -103,7 +110,7 @@ def _assemble(tree: Node, then: int, program: Program, alphabet: Alphabet) -> in
     return _add(Take(columns, then), program)
 
 
-def _assemble_repeat(tree: Repeat, then: int, program: Program, alphabet: Alphabet) -> int:
+def _assemble_repeat(tree: Repeat, then: int, program: Instructions, alphabet: Alphabet) -> int:
     """A loop, or part behind part, where each may be the last; and the parts that must be, in front of it."""
     leaving = then
     if tree.possessive:
@@ -121,20 +128,20 @@ def _assemble_repeat(tree: Repeat, then: int, program: Program, alphabet: Alphab
     return then
 
 
-def _add(instruction: Take | Look | Fork, program: Program) -> int:
+def _add(instruction: Take | Look | Fork, program: Instructions) -> int:
     program.append(instruction)
     return len(program) - 1
 
 
 def determinize(program: Program, alphabet: Alphabet) -> Automaton:
     """Follow all ways through a program at once. Raises ConfigError if that needs too many states."""
-    groups = _column_groups(program, alphabet)
-    states: dict[tuple[int, ...], int] = {(): 0, (len(program) - 1,): 1}
+    groups = _column_groups(program.instructions, alphabet)
+    states: dict[tuple[int, ...], int] = {(): 0, (program.start,): 1}
     rows = list[list[int]]()
     for ways in (waiting := list(states)):
         row = [0] * (alphabet.n_classes + 1)
         for group in groups:
-            takes, found = _reach(ways, group[0], program)
+            takes, found = _reach(ways, group[0], program.instructions)
             for column in group:
                 next_ways = tuple(dict.fromkeys(take.then for take in takes if take.columns >> column & 1))
                 if next_ways not in states:
@@ -147,7 +154,7 @@ def determinize(program: Program, alphabet: Alphabet) -> Automaton:
     return _minimal(np.array(rows, np.int32), 1)
 
 
-def _column_groups(program: Program, alphabet: Alphabet) -> list[list[int]]:
+def _column_groups(program: Instructions, alphabet: Alphabet) -> list[list[int]]:
     """The columns, put together where no instruction that looks ahead can tell them apart."""
     looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -156,7 +163,7 @@ def _column_groups(program: Program, alphabet: Alphabet) -> list[list[int]]:
     return list(groups.values())
 
 
-def _reach(ways: List[int], column: int, program: Program) -> tuple[list[Take], bool]:
+def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Take], bool]:
     """Follow ways up to where a character is taken, knowing the next column.
 
     Returns what they take, the preferred one first, up to the first way that ends; and whether there is such a one.

@@ -50,10 +50,16 @@ def _parse_item(cursor: Cursor) -> CharacterSet:
     if not cursor.sees("-") or cursor.sees("-]", "--"):
         return _as_written(first, cursor)
     cursor.next()
-    last = _parse_escape(cursor)
-    if len(first.edges) != 2 or len(last.edges) != 2 or first.edges[0] > last.edges[0]:
+    low, high = _only(first), _only(_parse_escape(cursor))
+    if low is None or high is None or low > high:
         raise cursor.refusal("this is no range of characters", "write it from a lower to a higher one", start=place)
-    return _as_written(CharacterSet((first.edges[0], last.edges[1])), cursor)
+    return _as_written(CharacterSet.between(low, high), cursor)
+
+
+def _only(characters: CharacterSet) -> str | None:
+    """The one character of a set; None if it has more or none."""
+    first = chr(characters.edges[0]) if characters.edges else None
+    return first if first is not None and CharacterSet.of(first) == characters else None
 
 
 def _parse_inner(cursor: Cursor) -> CharacterSet:
