@@ -83,9 +83,8 @@ def _before(data: IntArray, start: int, p: int, tables: SplitTables) -> tuple[An
 
 
 @inlined
-def _match_end(data: IntArray, p: int, end: int, row: Any, tables: SplitTables) -> int:
-    """Where the match that starts at p ends; p if there is none."""
-    found = p
+def _match_end(data: IntArray, found: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
+    """Where a match ends, of which the characters up to p are read; `found` if there is none."""
     while row > 0:
         kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
         move = tables.moves[row + kind]
@@ -96,9 +95,8 @@ def _match_end(data: IntArray, p: int, end: int, row: Any, tables: SplitTables) 
 
 
 @inlined
-def _match_start(data: IntArray, start: int, p: int, row: Any, tables: SplitTables) -> int:
-    """Where the match that ends at p starts, as found by reading backwards; p if there is none."""
-    found = p
+def _match_start(data: IntArray, start: int, p: int, found: int, row: Any, tables: SplitTables) -> int:
+    """Where a match starts, of which the characters from p on are read; `found` if there is none."""
     while row > 0:
         kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
         move = tables.moves[row + kind]
@@ -113,9 +111,10 @@ def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, 
     """Note the ends of the words of a span behind the n noted. Returns how many are noted then."""
     p = start
     while p < end:
-        found = _match_end(data, p, end, row, tables)
+        kind, after = _kind_at(data, p, end, tables)
+        found = _match_end(data, p, after, end, tables.moves[row + kind] >> 1, tables)
         if found == p:
-            p = _kind_at(data, p, end, tables)[1]
+            p = after
             continue
         if start < p:
             ends[n], n = p, n + 1
@@ -131,9 +130,10 @@ def _split_from_end(data: IntArray, start: int, end: int, row: Any, tables: Spli
     """The same, from the end of the span to its start."""
     first, p = n, end
     while p > start:
-        found = _match_start(data, start, p, row, tables)
+        kind, before = _before(data, start, p, tables)
+        found = _match_start(data, start, before, p, tables.moves[row + kind] >> 1, tables)
         if found == p:
-            p = _before(data, start, p, tables)[1]
+            p = before
             continue
         if p < end:
             ends[n], n = end, n + 1
