@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from types import ModuleType
 
 import pytest
@@ -23,13 +23,39 @@ ALPHABET = [
 ]
 CONTRACTED = ["'s", "'LL", "'Ve", " 'd", "'ſ", "\r\n", "  \n ", "12345", "don't", "HTMLParser"]
 texts = st.lists(st.sampled_from(ALPHABET + CONTRACTED), max_size=24).map("".join)
-any_texts = texts | st.text(st.characters(codec="utf-8", max_codepoint=0xFFFF, exclude_categories=["Cn", "Cs"]), max_size=12)
+any_texts = texts | st.text(
+    st.characters(codec="utf-8", max_codepoint=0xFFFF, exclude_categories=["Cn", "Cs"]), max_size=12
+)
 
-_LITERALS = st.sampled_from(["a", "b", "A", "'", "s", "é", "0", "漢", " ", r"\.", r"\n", r"\r", r"\t", r"\x41", r"\u0301"])
+_LITERALS = st.sampled_from(
+    ["a", "b", "A", "'", "s", "é", "0", "漢", " ", r"\.", r"\n", r"\r", r"\t", r"\x41", r"\u0301"]
+)
 _CLASSES = st.sampled_from(
-    [r"\s", r"\S", r"\d", r"\D", r"\p{L}", r"\p{N}", r"\p{Lu}", r"\p{M}", r"\P{L}", r"\pL", r"\p{^L}", ".", r"[^\s\p{L}\p{N}]",
-     r"[^\r\n\p{L}\p{N}]", r"[\r\n]", "[a-c]", "[^a]", r"[\p{Ll}\p{Lo}\p{M}]", "[0-9]", r"[一-龥\u3040-ヿ]", r"[!\-.\]\[]", "[]a-]"]
-)  # fmt: skip
+    [
+        r"\s",
+        r"\S",
+        r"\d",
+        r"\D",
+        r"\p{L}",
+        r"\p{N}",
+        r"\p{Lu}",
+        r"\p{M}",
+        r"\P{L}",
+        r"\pL",
+        r"\p{^L}",
+        ".",
+        r"[^\s\p{L}\p{N}]",
+        r"[^\r\n\p{L}\p{N}]",
+        r"[\r\n]",
+        "[a-c]",
+        "[^a]",
+        r"[\p{Ll}\p{Lo}\p{M}]",
+        "[0-9]",
+        r"[一-龥\u3040-ヿ]",
+        r"[!\-.\]\[]",
+        "[]a-]",
+    ]
+)
 _HOW_OFTEN = st.sampled_from(["", "", "?", "*", "+", "{2}", "{1,2}", "{1,3}", "{2,}", "{0,2}"])
 _AT_LEAST_ONCE = st.sampled_from(["", "", "+", "{2}", "{1,2}", "{1,3}", "{2,}"])
 _AHEAD = st.sampled_from(["", "", "", r"(?!\S)", r"(?=\s)", "(?!a|b)", "(?:$)", r"\z", r"(?=\p{L}|$)", "(?!$)"])
@@ -53,7 +79,12 @@ def _sequences(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
 @st.composite
 def _groups(draw: st.DrawFn, sequences: st.SearchStrategy[str]) -> str:
     inside = "|".join(draw(st.lists(sequences, min_size=1, max_size=3)))
-    return draw(st.sampled_from(["(?:", "(", "(?i:"])) + inside + ")" + draw(st.sampled_from(["", "", "+", "*", "{2}", "{1,2}"]))
+    return (
+        draw(st.sampled_from(["(?:", "(", "(?i:"]))
+        + inside
+        + ")"
+        + draw(st.sampled_from(["", "", "+", "*", "{2}", "{1,2}"]))
+    )
 
 
 patterns = st.lists(_sequences(_groups(_sequences(_taking(_AT_LEAST_ONCE)))), min_size=1, max_size=4).map("|".join)
@@ -62,7 +93,7 @@ patterns = st.lists(_sequences(_groups(_sequences(_taking(_AT_LEAST_ONCE)))), mi
 def cut(matches: Iterable[tuple[int, int]], text: str) -> list[str]:
     """The matches, and what lies between them."""
     bounds = [0, *(bound for match in matches for bound in match), len(text)]
-    return [text[start:end] for start, end in zip(bounds, bounds[1:], strict=False) if start < end]
+    return [text[start:end] for start, end in pairwise(bounds) if start < end]
 
 
 def oracle(pattern: str) -> Matcher:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,9 +14,31 @@ from volt.kernels.pattern_cutting import SplitTables, behind_replaced, cut_texts
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
 from volt.text.patterns.alphabet import class_at
 
-PIECES = [b"a", b" ", b"\n", b"7", b"\xc3\xa9", b"\xe6\xbc\xa2", b"\xf0\x9f\x99\x82", b"\xcc\x81",
-          b"\x80", b"\xbf", b"\xc0", b"\xc1", b"\xc3", b"\xe0\x9f", b"\xe0\xa0", b"\xed\xa0\x80", b"\xef\xbf", b"\xf0\x8f",
-          b"\xf0\x90\x80", b"\xf4\x8f\xbf", b"\xf4\x90", b"\xf5", b"\xff"]  # fmt: skip
+PIECES = [
+    b"a",
+    b" ",
+    b"\n",
+    b"7",
+    b"\xc3\xa9",
+    b"\xe6\xbc\xa2",
+    b"\xf0\x9f\x99\x82",
+    b"\xcc\x81",
+    b"\x80",
+    b"\xbf",
+    b"\xc0",
+    b"\xc1",
+    b"\xc3",
+    b"\xe0\x9f",
+    b"\xe0\xa0",
+    b"\xed\xa0\x80",
+    b"\xef\xbf",
+    b"\xf0\x8f",
+    b"\xf0\x90\x80",
+    b"\xf4\x8f\xbf",
+    b"\xf4\x90",
+    b"\xf5",
+    b"\xff",
+]
 any_bytes = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=12).map(b"".join)
 SPLITTERS = [
     named_splitter("gpt2"),
@@ -23,9 +47,16 @@ SPLITTERS = [
     Splitter.of(Split(r"\ufffd+|[a-z]\ufffd?", from_end=True)),
 ]
 HOSTILE = {
-    "spaces": " " * 500 + "x", "line ends and spaces": ("\n" + " " * 50) * 10 + "x", "capitals": "A" * 500, "marks": "é\u0301" * 250,
-    "quotes": "'r" * 250, "signs": "/!" * 250, "digits": "1" * 500, "returns": "\r\n \n" * 125, "all": "a A\u01051 !\n\t'" * 60,
-}  # fmt: skip
+    "spaces": " " * 500 + "x",
+    "line ends and spaces": ("\n" + " " * 50) * 10 + "x",
+    "capitals": "A" * 500,
+    "marks": "é\u0301" * 250,
+    "quotes": "'r" * 250,
+    "signs": "/!" * 250,
+    "digits": "1" * 500,
+    "returns": "\r\n \n" * 125,
+    "all": "a A\u01051 !\n\t'" * 60,
+}
 
 
 def replaced(data: bytes) -> tuple[str, list[int]]:
@@ -65,11 +96,15 @@ def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
     bounds, looks = [0, len(text)] if text else [0], 0
     for start, from_end in zip(tables.starts.tolist(), tables.from_end.tolist(), strict=True):
         made = [0]
-        for begin, end in zip(bounds, bounds[1:], strict=False):
+        for begin, end in pairwise(bounds):
             found, n = naive_span(kinds[begin:end][:: -1 if from_end else 1], start, tables)
             looks += n
             size = end - begin
-            made += [begin + size - place for place in [*found[-2::-1], 0]] if from_end else [begin + place for place in found]
+            made += (
+                [begin + size - place for place in [*found[-2::-1], 0]]
+                if from_end
+                else [begin + place for place in found]
+            )
         bounds = made
     return bounds[1:], looks
 

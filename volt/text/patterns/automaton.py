@@ -1,10 +1,10 @@
 """The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
 
-A backtracking engine tries ways through the pattern, the preferred one first, and takes the first that leads to a match.
-The automaton follows all ways at once and keeps them in that order: a state is a list of places in the program, the
-preferred one first (Pike's threads, made into states as in the construction of subsets). Where a way of the list has
-come to the end of the pattern, the ways behind it are dropped, for a match is found that is preferred to theirs; those
-before it go on and may still find another. So the last match noted is the one that is chosen.
+A backtracking engine tries the ways through a pattern, the preferred one first, and takes the first that leads to a
+match. The automaton follows all ways at once and keeps them in that order: a state is a list of places in the
+program, the preferred one first (Pike's threads, made into states as in the construction of subsets). Where a way of
+the list has come to the end of the pattern, the ways behind it are dropped, for a match is found that is preferred to
+theirs; those before it go on and may still find another. So the last match noted is the one that is chosen.
 
     program     Take a set, and go on; Look ahead at a set, and go on; Fork, to one of several places; Found
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
@@ -95,7 +95,9 @@ def assemble(tree: Node, alphabet: Alphabet) -> Program:
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
     """Add the instructions of a tree, behind which the program goes on at `then`. Returns where they start."""
     if len(program) > MOST_INSTRUCTIONS:
-        raise ConfigError(f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}")
+        raise ConfigError(
+            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}"
+        )
     if isinstance(tree, Sequence):
         for part in reversed(tree.parts):
             then = _assemble(part, then, program, alphabet)

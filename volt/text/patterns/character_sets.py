@@ -67,7 +67,8 @@ class CharacterSet:
         >>> CharacterSet.between("a", "c").holds(np.array([96, 97, 100])).tolist()
         [False, True, False]
         """
-        return np.searchsorted(np.array(self.edges, np.int64), codes, side="right") % 2 == 1
+        n_edges = np.searchsorted(np.array(self.edges, np.int64), codes, side="right")
+        return np.asarray(n_edges % 2 == 1)
 
     def __contains__(self, character: str) -> bool:
         return bool(self.holds(np.array(ord(character))))

@@ -1,4 +1,4 @@
-"""Whether the loop's effort grows with the length of a text and not faster, whatever the text: found from the automaton.
+"""Whether the loop's effort grows with the length of a text and not faster, whatever the text.
 
 A search notes a match and reads on as long as a longer one is possible. If none comes, it has overrun: what it read
 behind the match is read again by the next search. One overrun does no harm, however long it is. Many searches that
@@ -6,7 +6,7 @@ overrun the same stretch do: a*b|a looks to the end of "aaa…" for its b from e
 
 If searches without number can overrun one stretch, then two of them go on together for as long as one likes, each
 without a match and about to fail. There are finitely many pairs of states, so such two go round in a circle of pairs.
-Where there is no such circle, the effort is linear. (Where there is one, it may still be: the test is on the safe side.)
+Where there is no such circle, the effort is linear. Where there is one, it may still be: the test is on the safe side.
 
 >>> from volt.text.patterns.splitter import Split, Splitter
 >>> Splitter.of(Split("a*b|a")).is_linear, Splitter.of(Split("a+b?|b")).is_linear

@@ -6,16 +6,16 @@
     c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
     (?=c)  (?!c)  $  \\z                what comes next: a character, none of these, the end of the text
 
-Refused by name are lazy quantifiers, back-references, look-behind, look-ahead over more than one character, atomic groups,
-and whatever engines read differently. "$" is the end of the text, also behind a last line end. "{2,3}+" is possessive, as
-tiktoken's engine has it; Oniguruma repeats the whole instead.
+Refused by name are lazy quantifiers, back-references, look-behind, look-ahead over more than one character, atomic
+groups, and whatever engines read differently. "$" is the end of the text, and not a place before a last line end.
+"{2,3}+" is possessive, as tiktoken's engine has it; Oniguruma repeats the whole instead.
 
 >>> parse(r"a|b").parts[1]
 Take(characters=CharacterSet(edges=(98, 99)))
->>> parse(r"\\s+?")
+>>> parse("ab*+|(?>c)")
 Traceback (most recent call last):
     ...
-volt.errors.ConfigError: pattern '\\\\s+?', character 3: '+?' is a lazy quantifier, which takes as little as it can; take out the ?, or write a class that stops where the match should end
+volt.errors.ConfigError: pattern 'ab*+|(?>c)', character 6: an atomic group; write a possessive quantifier, as in [a-z]++
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ONE_AHEAD = "look ahead at one character, as in (?!\\S), or cut in two splits"
 _REFUSED_GROUPS = {
     "(?<=": ("look-behind", "cut in two splits, or put what stands before into the match"),
     "(?<!": ("look-behind", "cut in two splits, or put what stands before into the match"),
-    "(?>": ("an atomic group", "write a possessive quantifier behind a class, as in [a-z]++"),
+    "(?>": ("an atomic group", "write a possessive quantifier, as in [a-z]++"),
     "(?#": ("a comment", "take it out"),
     "(?P": ("a named group", "write (?:...)"),
     "(?<": ("a named group", "write (?:...)"),

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class Splitter:
         """
         data = check_text(text).encode()
         starts = np.append(0, self.ends(data)).tolist()
-        return [data[start:end].decode() for start, end in zip(starts, starts[1:], strict=False)]
+        return [data[start:end].decode() for start, end in pairwise(starts)]
 
     def ends(self, data: bytes) -> NDArray[np.int64]:
         """Where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD.
@@ -134,7 +135,8 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
     return SplitTables(pages, classes, np.concatenate(moves), width - 1, np.array(starts, np.int64), from_end)
 
 
-def _placed(moves: NDArray[np.int32], width: int, offset: int) -> NDArray[Any]:
+def _placed(moves: NDArray[np.int32], width: int, offset: int) -> NDArray[np.int32]:
     """Moves whose rows are named by where they start in the table of all; row 0 is that of no way in each automaton."""
     rows = np.where(moves > 1, (moves >> 1) * width + offset, 0)
-    return (2 * rows + (moves & 1)).astype(np.int32).reshape(-1)
+    named: NDArray[np.int32] = (2 * rows + (moves & 1)).astype(np.int32).reshape(-1)
+    return named
