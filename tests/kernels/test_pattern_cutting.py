@@ -109,7 +109,7 @@ def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
     return bounds[1:], looks
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(texts=st.lists(any_bytes | any_texts.map(str.encode), max_size=4), number=st.integers(0, len(SPLITTERS) - 1))
 def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> None:
     """Also bytes that are not UTF-8: they count as Python's U+FFFD. Each text is cut by itself."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from volt.errors import ConfigError
 from volt.text.patterns import Split, Splitter
 from volt.text.patterns.alphabet import Alphabet, class_at
-from volt.text.patterns.character_sets import CharacterSet, matched
+from volt.text.patterns.character_sets import _ALIKE, CharacterSet, matched
 from volt.text.patterns.classes import parse_character, parse_class
 from volt.text.patterns.cursor import Cursor
 
@@ -111,14 +111,14 @@ def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
     assert (a == b) == (one == other)
 
 
-@pytest.mark.parametrize("name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}"])
+@pytest.mark.parametrize("name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}", r"\p{Age=6.0}", r"\w"])
 def test_properties_hold_what_the_engine_matches(name: str) -> None:
     """Also where only the first of a range of characters was asked about: every 13th character is, and every bound."""
     codes = [
         *range(0, 0x110000, 13),
         *(code + i for code in range(0, 0x110000, 0x10000) for i in (0, 1, 0xFFFD, 0xFFFE)),
     ]
-    codes += [0x3400, 0x4DB5, 0x4DB6, 0x4E00, 0x9FA5, 0x9FA6, 0x2A6D6, 0x2A6D7, 0xD7FF, 0xE000]
+    codes += [bound + i for start, end in _ALIKE for bound in (start, end) for i in (-1, 0, 1)]
     codes = [code for code in codes if not 0xD800 <= code < 0xE000]
     found = matched(name).holds(pl.Series(codes).to_numpy())
     assert found.tolist() == pl.Series(map(chr, codes)).str.contains(f"^(?s:{name})$").to_list()

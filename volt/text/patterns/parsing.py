@@ -12,10 +12,10 @@ groups, and whatever engines read differently. "$" is the end of the text, and n
 
 >>> parse(r"a|b").parts[1]
 Take(characters=CharacterSet(edges=(98, 99)))
->>> parse("ab*+|(?>c)")
+>>> parse("b*+|(?>c)")
 Traceback (most recent call last):
     ...
-volt.errors.ConfigError: pattern 'ab*+|(?>c)', character 6: an atomic group; write a possessive quantifier, as in [a-z]++
+volt.errors.ConfigError: pattern 'b*+|(?>c)', character 5: an atomic group; write a possessive quantifier, as in [a-z]++
 """
 
 from __future__ import annotations
