@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from patterns import any_texts
+from patterns import any_texts, patterns
 
+from volt.errors import ConfigError
 from volt.kernels.pattern_cutting import SplitTables, behind_replaced, cut_texts
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
 from volt.text.patterns.alphabet import class_at
@@ -125,6 +126,7 @@ def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> No
     assert n_words.tolist() == [len(found) for found in expected]
 
 
+@settings(max_examples=50)
 @given(data=any_bytes)
 def test_one_replacement_stands_for_as_many_bytes_as_in_python(data: bytes) -> None:
     """Wherever Python's decoder puts U+FFFD for bytes, the loop goes on behind the same bytes."""
@@ -152,6 +154,26 @@ def test_patterns_that_read_on_in_vain_are_not_called_linear(pattern: str) -> No
     assert not splitter.is_linear
 
 
+@settings(max_examples=20)
+@given(
+    pattern=patterns, word=st.text("aAb 0.'\n\té漢", min_size=1, max_size=3), head=st.sampled_from(["", "\n", "a", " "])
+)
+@example(pattern=r"a\s*\n|a|\s+b|\s{2}", word=" ", head="a")
+def test_what_is_called_linear_is_linear(pattern: str, word: str, head: str) -> None:
+    """Where a text is twice as long, it takes about twice the looks, not four times.
+
+    Patterns that are refused are not tried, nor those with many states, of which there are too many pairs.
+    """
+    try:
+        splitter = Splitter.of(Split(pattern))
+    except ConfigError:
+        return
+    if splitter.n_states <= 50 and splitter.is_linear:
+        few, many = (naive_cut(head + word * n, splitter.tables)[1] for n in (30, 60))
+        assert many <= 2.5 * few + 20
+
+
+@settings(max_examples=50)
 @given(data=any_bytes)
 def test_the_splitter_gives_the_ends_of_the_loop(data: bytes) -> None:
     """In bytes, rising to the end of the data, with no word empty."""

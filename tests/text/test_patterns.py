@@ -30,15 +30,15 @@ _backtracker = cache(backtracker)
 
 
 def _splitter(pattern: str) -> Splitter:
-    """The splitter of one pattern; a pattern that could match the empty text is not tried."""
+    """The splitter of one pattern; one that could match the empty text, or has too many states, is not tried."""
     try:
         return Splitter.of(Split(pattern))
     except ConfigError as error:
-        assume("empty" not in str(error))
+        assume("empty" not in str(error) and "states" not in str(error))
         raise
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
 @example(pattern=r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", texts=["\n   \n  x \n"])
 @example(pattern="a*b", texts=["aaab", "b", "aa"])
@@ -50,7 +50,7 @@ def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str
         assert splitter.split(text) == cut(find(text), text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
 def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[str]) -> None:
     """The match is the first that is found when all ways through the tree are tried, the preferred one first."""
@@ -59,7 +59,7 @@ def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[
         assert splitter.split(text) == cut(find(text), text)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(text=any_texts)
 def test_named_patterns_cut_as_the_regex_module_does(text: str) -> None:
     """Every sequence of splits cuts as `regex` does, split after split."""
@@ -76,6 +76,7 @@ def test_named_patterns_cut_hostile_texts(name: str) -> None:
         assert words == split_by(name, _backtracker, text[:120]) or len(text) > 120, kind
 
 
+@settings(max_examples=40)
 @given(text=any_texts)
 def test_no_character_is_lost(text: str) -> None:
     """The words together are the text, and none is empty."""
@@ -85,12 +86,14 @@ def test_no_character_is_lost(text: str) -> None:
         assert all(words)
 
 
+@settings(max_examples=40)
 @given(text=any_texts)
 def test_both_spellings_of_openai_cut_alike(text: str) -> None:
     """GPT-2's pattern and its possessive spelling, which tiktoken has, give the same words."""
     assert named_splitter("gpt2").split(text) == named_splitter("r50k").split(text)
 
 
+@settings(max_examples=40)
 @given(text=any_texts)
 def test_words_are_those_of_tokenizers(text: str) -> None:
     """The library that reads tokenizer.json cuts alike by the patterns of such files (its engine is Oniguruma)."""

@@ -30,7 +30,7 @@ _PAGE_BITS, _IN_PAGE = 8, 0xFF
 class SplitTables(NamedTuple):
     """A sequence of splits.
 
-    pages: (4352,) uint16, the page of each block of 256 characters; the first page is that of the first block
+    pages: (4352,) int32, where the page of each block of 256 characters starts in `classes`; the first one starts at 0
     classes: (n_pages · 256,) uint8, the class of each character of a page
     moves: (n_rows · (n_classes + 1),) int32, rows of moves as above; a row is named by where it starts
     end: the column of the end of a span, behind those of the classes
@@ -54,7 +54,7 @@ def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any
     code, after = character(data, p, end)
     if code < 0:
         code, after = REPLACEMENT, behind_replaced(data, p, end)
-    return tables.classes[(tables.pages[code >> _PAGE_BITS] << _PAGE_BITS) | (code & _IN_PAGE)], after
+    return tables.classes[tables.pages[code >> _PAGE_BITS] + (code & _IN_PAGE)], after
 
 
 @borrowing

@@ -73,18 +73,18 @@ class Alphabet:
         inside = np.packbits(characters.holds(self.examples), bitorder="little")
         return int.from_bytes(inside.tobytes(), "little")
 
-    def pages(self, renamed: NDArray[np.uint8]) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+    def pages(self, renamed: NDArray[np.uint8]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         """The class of every character in two steps: the page of its block of 256, and the class in that page.
 
         renamed: (n_classes,) uint8, what each class is called there
-        Returns the page of each block, (4352,), and the classes of each page, (n_pages · 256,). The first page is that
-        of the characters up to U+00FF.
+        Returns where the page of each block starts, (4352,), and the classes of all pages, (n_pages · 256,). The first
+        page is that of the characters up to U+00FF. Blocks that are alike share a page.
         """
         sizes = np.diff(self.starts, append=N_CHARACTERS)
         blocks = np.repeat(renamed[self.classes], sizes).reshape(-1, PAGE)
         numbers: dict[bytes, int] = {}
         pages = [numbers.setdefault(block.tobytes(), len(numbers)) for block in blocks]
-        return np.array(pages, np.uint16), np.frombuffer(b"".join(numbers), np.uint8)
+        return np.array(pages, np.int32) * PAGE, np.frombuffer(b"".join(numbers), np.uint8)
 
 
 def class_at(code: int, pages: NDArray[Any], classes: NDArray[Any]) -> int:
@@ -95,4 +95,4 @@ def class_at(code: int, pages: NDArray[Any], classes: NDArray[Any]) -> int:
     >>> class_at(ord("b"), *tables) == class_at(ord("c"), *tables) != class_at(ord("\u4e00"), *tables)
     True
     """
-    return int(classes[int(pages[code // PAGE]) * PAGE + code % PAGE])
+    return int(classes[pages[code // PAGE] + code % PAGE])
