@@ -119,6 +119,21 @@ def test_a_lone_surrogate_is_no_text() -> None:
         named_splitter("gpt2").split("a\ud800")
 
 
+def test_a_class_that_nothing_is_in_matches_nothing() -> None:
+    """The whole text is one word then, in whatever split."""
+    assert Splitter.of(Split(r"[^\s\S]+"), Split("b+"), Split("[^\\s\\S]", from_end=True)).split("abc") == [
+        "a",
+        "b",
+        "c",
+    ]
+
+
+def test_a_splitter_has_a_split() -> None:
+    """None at all is refused."""
+    with pytest.raises(ConfigError, match="no split is given; give at least one"):
+        Splitter.of()
+
+
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     """The message names them all."""
     with pytest.raises(ConfigError, match="'gpt5'; choose from gpt2, r50k, cl100k"):

@@ -14,8 +14,10 @@ theirs; those before it go on and may still find another. So the last match note
 What comes next decides which ways may look ahead, so a match is noted when the next character is known. That is all the
 looking ahead there is. Possessive c*+ becomes c* behind which no c may stand.
 
->>> alphabet = Alphabet.of(sets_of(parse("a+(?!b)")))
->>> automaton = determinize(assemble(parse("a+(?!b)"), alphabet), alphabet)
+>>> from volt.text.patterns.parsing import parse
+>>> tree = parse("a+(?!b)")
+>>> alphabet = Alphabet.of(sets_of(tree))
+>>> automaton = determinize(assemble(tree, alphabet), alphabet)
 >>> automaton.moves.shape, automaton.start
 ((3, 4), 1)
 """
@@ -32,8 +34,7 @@ from numpy.typing import NDArray
 from volt.errors import ConfigError
 from volt.text.patterns.alphabet import Alphabet
 from volt.text.patterns.grammar import Ahead, Choice, Node, Repeat, Sequence
-from volt.text.patterns.parsing import parse as parse
-from volt.text.patterns.parsing import sets_of as sets_of
+from volt.text.patterns.parsing import sets_of
 
 MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
 _TOO_LARGE = "repeat fewer times, or cut in several splits"

@@ -28,7 +28,7 @@ Pair = tuple[int, int]  # the states of an earlier search and of a later one, at
 def is_linear(automaton: Automaton) -> bool:
     """Whether no two searches can overrun the same stretch, however long it is.
 
-    Finding out takes time with the square of the number of states: 1 ms for published patterns.
+    Finding out takes time with the square of the number of states, less than 1 ms for published patterns.
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)

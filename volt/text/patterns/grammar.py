@@ -6,7 +6,7 @@
     Choice     the first part that leads to a match
     Repeat     a part several times, as often as leads to a match
 
->>> Sequence((Take(ANYTHING), Ahead(NOTHING, at_end=True))).can_be_empty  # .\\z
+>>> Sequence((Take(CharacterSet.of("a")), Ahead(CharacterSet(), at_end=True))).can_be_empty  # a$
 False
 """
 
@@ -15,8 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from volt.text.patterns.character_sets import ANYTHING as ANYTHING
-from volt.text.patterns.character_sets import NOTHING as NOTHING
 from volt.text.patterns.character_sets import CharacterSet
 
 

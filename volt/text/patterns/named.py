@@ -6,7 +6,7 @@
     o200k            openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4o, gpt-oss, also Llama 4
     llama3           meta-llama/llama3, llama/tokenizer.py
     qwen2            Qwen/Qwen2-7B, tokenizer.json; also Qwen 2.5 and Qwen 3
-    qwen3.5          Qwen/Qwen3.5-27B, tokenizer.json: marks belong to words
+    qwen3.5          Qwen/Qwen3.5-0.8B, tokenizer.json: marks belong to words
     tekken           mistralai/Mistral-Nemo-Base-2407, tokenizer.json; also Nemotron 3
     deepseek3        deepseek-ai/DeepSeek-V3, tokenizer.json: a sequence of three splits; also R1
     kimi2            moonshotai/Kimi-K2-Instruct, tokenization_kimi.py: Han characters are words of their own

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
 from volt.errors import ConfigError, quoted
 from volt.text.normalizer import check_text
 from volt.text.patterns.alphabet import Alphabet
@@ -36,10 +37,15 @@ class Split:
 
     pattern: a regular expression, see volt.text.patterns.parsing
     from_end: whether a span is read from its end to its start; the pattern is then one of the text read backwards
+
+    Raises ConfigError if the pattern is no text. Splitter.of finds out whether it can be cut by.
     """
 
     pattern: str
     from_end: bool = False
+
+    def __post_init__(self) -> None:
+        arguments.text(self.pattern, "pattern")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,11 +65,14 @@ class Splitter:
     def of(*splits: Split) -> Splitter:
         """The splitter of these splits, compiled once in a process.
 
-        Raises ConfigError if a pattern is not supported, could match the empty text, or is too large.
+        Raises ConfigError if there is none, or if a pattern is not supported, could match the empty text, or is too
+        large.
 
         >>> Splitter.of(Split("a+")) is Splitter.of(Split("a+"))
         True
         """
+        if not splits:
+            raise ConfigError("no split is given; give at least one, such as Split(r'\\s+')")
         return _compiled(splits)
 
     @property
@@ -115,7 +124,7 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
 
 
 def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet) -> SplitTables:
-    """All automata in one table. Classes that none of them tells apart become one."""
+    """All automata in one table, one below the other. Classes that none of them tells apart become one."""
     from volt.kernels.pattern_cutting import SplitTables
 
     told, first, renamed = np.unique(
@@ -127,12 +136,11 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
     moves = [
         _placed(automaton.moves[:, columns], width, offset) for automaton, offset in zip(automata, offsets, strict=True)
     ]
-    starts = [
-        automaton.start and offset + automaton.start * width
-        for automaton, offset in zip(automata, offsets.tolist(), strict=True)
-    ]
+    starts = np.array([automaton.start for automaton in automata], np.int64)  # 0 where no text can match
     from_end = np.array([split.from_end for split in splits], np.uint8)
-    return SplitTables(pages, classes, np.concatenate(moves), width - 1, np.array(starts, np.int64), from_end)
+    return SplitTables(
+        pages, classes, np.concatenate(moves), width - 1, (starts > 0) * (starts * width + offsets), from_end
+    )
 
 
 def _placed(moves: NDArray[np.int32], width: int, offset: int) -> NDArray[np.int32]:
