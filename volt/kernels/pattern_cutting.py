@@ -186,6 +186,27 @@ def cut_span(
     return n + n_words
 
 
+@borrowing
+def find_matches(
+    data: IntArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
+) -> int:  # fmt: skip
+    """Note where the matches of the first split in a text start and end. It does not read from the end.
+
+    starts, ends: (…,) int64, with room for as many as the text has bytes
+    Returns how many there are.
+    """
+    n, p, row = 0, start, np.uint64(tables.starts[0])
+    while p < end:
+        kind, after = _kind_at(data, p, end, tables)
+        found = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
+        if found == p:
+            p = after
+            continue
+        starts[n], ends[n], n = p, found, n + 1
+        p = found
+    return n
+
+
 @releasing
 def cut_texts(
     data: IntArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray

@@ -192,3 +192,16 @@ def sets_of(node: Node) -> list[CharacterSet]:
     if isinstance(node, Take | Ahead):
         return [node.characters]
     return [found for part in (node.parts if not isinstance(node, Repeat) else (node.part,)) for found in sets_of(part)]
+
+
+def has_possessive(node: Node) -> bool:
+    """Whether a repetition in a tree is possessive.
+
+    >>> has_possessive(parse("(?:a+b++)?")), has_possessive(parse("a+b"))
+    (True, False)
+    """
+    if isinstance(node, Take | Ahead):
+        return False
+    if isinstance(node, Repeat):
+        return node.possessive or has_possessive(node.part)
+    return any(map(has_possessive, node.parts))
