@@ -53,7 +53,7 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
         return _OF_GPT2[is_bytes]
     if pattern not in NAMED and _WORD.fullmatch(pattern):
         raise ConfigError(f"no pattern is called {pattern!r}; choose from {', '.join(NAMED)}, or give a regex")
-    name = BYTES * is_bytes + _spelled(NAMED.get(pattern, (Split(pattern),)))
+    name = BYTES * is_bytes + name_of(NAMED.get(pattern, (Split(pattern),)))
     cutter_of(name)
     return name
 
@@ -77,6 +77,18 @@ def splits_of(name: str) -> tuple[Split, ...]:
             f"pre-tokenizer {quoted(name, 200)}: behind {_SEVERAL} a JSON list of patterns belongs, such as "
             f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", "\\\\p{{L}}+"]'
         ) from None
+
+
+def name_of(splits: tuple[Split, ...]) -> str:
+    """The name that splits are saved by, where characters are merged: the inverse of `splits_of`.
+
+    >>> name_of(splits_of("split:a+"))
+    'split:a+'
+    """
+    if len(splits) == 1 and not splits[0].from_end:
+        return _ONE + splits[0].pattern
+    rows = [{"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern for one in splits]
+    return _SEVERAL + json.dumps(rows, ensure_ascii=False)
 
 
 @lru_cache(maxsize=64)
@@ -108,10 +120,3 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
     if has_possessive(parse(pattern)) or not splitter.is_linear:  # a++ is (a+)+ there
         return None
     return WordCutter.of(splitter, matches_only=True)
-
-
-def _spelled(splits: tuple[Split, ...]) -> str:
-    if len(splits) == 1 and not splits[0].from_end:
-        return _ONE + splits[0].pattern
-    rows = [{"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern for one in splits]
-    return _SEVERAL + json.dumps(rows, ensure_ascii=False)
