@@ -194,7 +194,9 @@ class CountOptions:
     ] = ""
     level: Annotated[
         Literal["characters", "bytes"],
-        typer.Option(metavar="WHAT", help="What is merged: characters, or bytes, which are cut as in GPT-2 or by --pattern."),
+        typer.Option(
+            metavar="WHAT", help="What is merged: characters, or bytes, which are cut as in GPT-2 or by --pattern."
+        ),
     ] = "characters"
     fields: Annotated[
         str, typer.Option(metavar="N,N", help="Columns of tab-separated text, counted from 1: 2 or 1,2.")

@@ -1,4 +1,4 @@
-"""Laws of pre-tokenisers that hold their pattern: their words, their names, and the regexes that the loop takes over."""
+"""Laws of pre-tokenisers that hold their pattern: words, names, and the regexes that the loop takes over."""
 
 from __future__ import annotations
 

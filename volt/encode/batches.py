@@ -144,9 +144,10 @@ class BatchEncoder:
 
     def _joined(self, chunk: Chunk) -> Chunk:
         """The chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
-        marks = {"separator": chunk.separator, "strips_return": chunk.strips_return}
-        joined = joined_lines(self.tables.vocabulary, bytes(chunk.text), **marks)
-        return Chunk(memoryview(joined), NO_BYTE_OF_TEXT, chunk.first, numbers=chunk.numbers)
+        joined = joined_lines(
+            self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
+        )
+        return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first, numbers=chunk.numbers)
 
     def _encode_pending(self, table: UnitCache) -> None:
         """Encode the units that the compiled loop has left to Python."""

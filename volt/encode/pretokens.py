@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from volt.forks import about_to_use_polars
 from volt.text.normalizer import check_text
 from volt.vocabulary import Vocabulary
@@ -36,26 +33,24 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
 
 
-def joined_lines(
-    vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False
-) -> bytes | NDArray[np.uint8]:
+def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
     """The same for the lines of UTF-8 text, with the byte 0xFF behind each.
 
     separator: the byte behind each line; the last line may lack it
     strips_return: whether a "\\r" at the end of a line is no part of it
     Raises UnicodeDecodeError if a line is not UTF-8.
 
-    >>> joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\\n\\nc", separator=10)
+    >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\\n\\nc", separator=10))
     b'a b\\xff\\xffc\\xff'
     """
     cutter, mark = vocabulary.pretokenizer.cutter, bytes([separator])
     if cutter is not None and vocabulary.normalizer.name == "none" and not vocabulary.special.user:
         text.replace(mark, b"\n").decode()
-        return cutter.cut_lines(text, separator=separator, strips_return=strips_return)
+        return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
     lines = text.split(mark)
     lines = lines if lines[-1] else lines[:-1]
     texts = [(line.removesuffix(b"\r") if strips_return else line).decode() for line in lines]
-    return b"".join(words.encode() + b"\xff" for words in joined_words(vocabulary, texts))
+    return memoryview(b"".join(words.encode() + b"\xff" for words in joined_words(vocabulary, texts)))
 
 
 def _pretokens(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:

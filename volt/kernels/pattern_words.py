@@ -36,7 +36,7 @@ def _is_hidden(data: IntArray, start: int, end: int) -> bool:
     """Whether a word is one character from U+10F000 to U+10FFFD."""
     if end - start != 4 or data[start] != 0xF4 or data[start + 1] != 0x8F:
         return False
-    return data[start + 2] < 0xBF or data[start + 3] < 0xBE
+    return bool(data[start + 2] < 0xBF or data[start + 3] < 0xBE)
 
 
 @borrowing

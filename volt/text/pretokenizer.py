@@ -1,6 +1,7 @@
 """Normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
 
-A cut is a Polars expression or a compiled loop (`cutter`), the same for a column of a corpus and a single string. A pre-tokeniser either drops the white space between words or keeps it (`keeps_spaces`). If it drops it,
+A cut is a Polars expression or a compiled loop (`cutter`), the same for a column of a corpus and a single string.
+A pre-tokeniser either drops the white space between words or keeps it (`keeps_spaces`). If it drops it,
 words are joined again with one space. If it keeps it, "▁" stands for a space inside the pre-tokens; decoding joins
 these, turns each "▁" into a space, and drops the dummy "▁" that `dummy_prefix` pre-tokenisers put before a line.
 

@@ -150,8 +150,8 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         )
     if any(split.from_end for split in cut.splits):
         raise VocabularyError(
-            f"{path}: the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot; count "
-            "with a pattern that does not, such as digits3"
+            f"{path}: the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot; "
+            "count with a pattern that does not, such as digits3"
         )
     if cut.has_own_pattern:
         _refuse_regex(vocabulary, path)
@@ -174,7 +174,8 @@ def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
             Regex(pattern)
         except Exception as error:  # it raises nothing narrower
             raise VocabularyError(
-                f"{path}: tokenizers cannot read the regex {pattern!r} ({error}); count with one that Oniguruma reads too"
+                f"{path}: tokenizers cannot read the regex {pattern!r} ({error}); count with one that "
+                "Oniguruma reads too"
             ) from None
 
 
