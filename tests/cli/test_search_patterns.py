@@ -29,9 +29,9 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     (tmp_path / "c.txt").write_text(TEXT)
     run("search", "c.txt", "-q", "-o", "v.volt", "--pattern", "cl100k", "--level", "bytes")
-    told = run("export", "-m", "v.volt", "--to", "huggingface", "-o", "hf", "--check", "c.txt")
+    told = run("export", "-m", "v.volt", "--to", "huggingface", "-o", "hf", "--closed", "--check", "c.txt")
     assert "20 of 20 lines" in (told.stdout + told.stderr).decode()
-    refused = run("export", "-m", "v.volt", "--to", "tiktoken", "-o", "v.tiktoken", status=1)
+    refused = run("export", "-m", "v.volt", "--to", "tiktoken", "-o", "v.tiktoken", "--closed", status=1)
     assert "holds no pattern and stands for GPT-2's" in refused.stderr.decode()
 
 
