@@ -179,7 +179,8 @@ class PreTokenizer:
         """
         if self.name == "whitespace":
             return expr.str.extract_all(_WHITESPACE)
-        if (cutter := self.cutter) is not None:
+        if is_declared(self.name):  # of a regex, the engine of Polars makes lists of words 1.2 times as fast
+            cutter = cutter_of(self.name)
             return expr.map_batches(cutter.cut_series, return_dtype=_list_of_words(), is_elementwise=True)
         if self.is_bytes:
             return _extract_bytes(expr)
