@@ -20,6 +20,7 @@ from volt_cli.inputs import is_number, readable_candidates, readable_config, rea
 if TYPE_CHECKING:
     from volt.choose.scaling import LanguageModel
     from volt.choose.size_steps import Parameters
+    from volt.text.pretokenizer import PreTokenizer
 
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
 
@@ -28,6 +29,7 @@ MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
 MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
+PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
 RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
@@ -182,9 +184,19 @@ class CountOptions:
             help="whitespace, unicode, gpt2, metaspace or regex:PATTERN.",
         ),
     ] = "whitespace"
+    pattern: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|REGEX",
+            autocompletion=starting(PATTERNS),
+            help="Cut as a published tokenizer does, such as cl100k or llama3, or by a regex of your own.",
+        ),
+    ] = ""
     level: Annotated[
         Literal["characters", "bytes"],
-        typer.Option(metavar="WHAT", help="What is merged: characters, or bytes, which are cut as in GPT-2."),
+        typer.Option(
+            metavar="WHAT", help="What is merged: characters, or bytes, which are cut as in GPT-2 or by --pattern."
+        ),
     ] = "characters"
     fields: Annotated[
         str, typer.Option(metavar="N,N", help="Columns of tab-separated text, counted from 1: 2 or 1,2.")
@@ -194,6 +206,20 @@ class CountOptions:
     encoding_errors: EncodingErrors = "strict"
     max_line: MaxLine = MAX_LINE
     min_count: Annotated[int, typer.Option(metavar="N", help="Leave out words that occur less often.")] = 1
+
+    def cut(self) -> PreTokenizer:
+        """How text is cut into words. Raises ConfigError if what is asked for contradicts itself."""
+        from volt.text.pretokenizer import PreTokenizer
+
+        if self.pattern:
+            if self.pretokenizer != "whitespace":
+                raise ConfigError("--pattern and --pretokenizer both say how text is cut; leave out one")
+            return PreTokenizer.of_pattern(self.pattern, level=self.level)
+        if self.level == "characters":
+            return PreTokenizer(self.pretokenizer)
+        if self.pretokenizer not in ("whitespace", "gpt2", "bytes"):
+            raise ConfigError("--level bytes cuts with GPT-2's pattern; leave --pretokenizer out, or give --pattern")
+        return PreTokenizer("bytes")
 
     @property
     def is_table(self) -> bool:

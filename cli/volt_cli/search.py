@@ -212,21 +212,11 @@ def _report_each(
             say_written(targets[name], f"{result.vocabulary.size:,} tokens")
 
 
-def _at_level(level: str, pretokenizer: str) -> str:
-    """The pre-tokeniser that a level asks for. Raises ConfigError if the two contradict each other."""
-    if level == "characters":
-        return pretokenizer
-    if pretokenizer not in ("whitespace", "gpt2", "bytes"):
-        raise ConfigError("--level bytes cuts with GPT-2's pattern; leave --pretokenizer out")
-    return "bytes"
-
-
 def _check_coverage(learning: CandidateOptions, counting: CountOptions) -> None:
     """Raise ConfigError if the share is out of range, or if nothing is learned to leave characters out of."""
     from volt.count.coverage import checked_share
 
-    is_bytes = _at_level(counting.level, counting.pretokenizer) == "bytes"
-    if checked_share(learning.coverage, is_bytes=is_bytes) < 1 and learning.file:
+    if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
         raise ConfigError("--coverage is for learning, and merges of a file bring their own characters; leave out one")
 
 
@@ -268,7 +258,7 @@ def _count(
 
     with phases.phase("count", unit="B") as advance:
         return count_words(
-            files, normalizer=asked.normalizer, pretokenizer=_at_level(asked.level, asked.pretokenizer),
+            files, normalizer=asked.normalizer, pretokenizer=asked.cut(),
             fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
             max_line=parse_max_line(asked.max_line),

@@ -175,7 +175,7 @@ class _Job:
     def units(self, word: pl.Expr) -> pl.Expr:
         """A word of a table → the pre-tokens that it stands for."""
         word = self.normal(word)
-        if self.pretokenizer.name in ("whitespace", "bytes"):
+        if self.pretokenizer.name == "whitespace" or self.pretokenizer.is_bytes:
             return self.pretokenizer.extract(word)
         return pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import joined_words, split_lines
+from volt.encode.pretokens import joined_lines, split_lines
 from volt.encode.rendering import Rendering
 from volt.encode.unit_cache import Lines, UnitCache
 from volt.encode.unit_encoder import unit_encoder_of, uses_classes
@@ -144,10 +144,9 @@ class BatchEncoder:
 
     def _joined(self, chunk: Chunk) -> Chunk:
         """The chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
-        lines = bytes(chunk.text).split(bytes([chunk.separator]))
-        lines = lines if lines[-1] else lines[:-1]
-        texts = [(line.removesuffix(b"\r") if chunk.strips_return else line).decode() for line in lines]
-        joined = b"".join(words.encode() + b"\xff" for words in joined_words(self.tables.vocabulary, texts))
+        joined = joined_lines(
+            self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
+        )
         return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first, numbers=chunk.numbers)
 
     def _encode_pending(self, table: UnitCache) -> None:

@@ -28,13 +28,42 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     >>> joined_words(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
     ['a b', '']
     """
+    if (cutter := vocabulary.pretokenizer.cutter) is not None:
+        return cutter.cut_texts(_normal(vocabulary, lines).to_list())
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
+
+
+def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
+    """The same for the lines of UTF-8 text, with the byte 0xFF behind each.
+
+    separator: the byte behind each line; the last line may lack it
+    strips_return: whether a "\\r" at the end of a line is no part of it
+    Raises UnicodeDecodeError if a line is not UTF-8.
+
+    >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\\n\\nc", separator=10))
+    b'a b\\xff\\xffc\\xff'
+    """
+    cutter, mark = vocabulary.pretokenizer.cutter, bytes([separator])
+    if cutter is not None and vocabulary.normalizer.name == "none" and not vocabulary.special.user:
+        text.replace(mark, b"\n").decode()
+        return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
+    lines = text.split(mark)
+    lines = lines if lines[-1] else lines[:-1]
+    texts = [(line.removesuffix(b"\r") if strips_return else line).decode() for line in lines]
+    return memoryview(b"".join(words.encode() + b"\xff" for words in joined_words(vocabulary, texts)))
 
 
 def _pretokens(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     import polars as pl
 
+    words = vocabulary.pretokenizer.extract(pl.col("text"))
+    return _normal(vocabulary, lines).to_frame().select(words).to_series()
+
+
+def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
+    """Column text: the lines with user tokens hidden, normalised."""
+    import polars as pl
+
     about_to_use_polars()
     texts = pl.DataFrame({"text": lines}, schema={"text": pl.String})
-    normal = vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))
-    return texts.select(vocabulary.pretokenizer.extract(normal)).to_series()
+    return texts.select(vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))).to_series()

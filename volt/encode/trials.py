@@ -71,7 +71,7 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
         return False
     if vocabulary.normalizer.name != "none" and any(user in text for user in special.user):
         return False  # other characters may become these, behind the back of the user token
-    if cut.is_bytes:
+    if cut.name == "bytes":
         return marker == "none"
     if marker != "none" and cut.name in ("unicode", "gpt2") and (not text.strip() or text.startswith("'")):
         return False  # its word may hold nothing that is unknown
@@ -101,7 +101,7 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
     beside = ("", *neighbours(vocabulary))
     yield partial(_alone, vocabulary)
     yield from (partial(_between, vocabulary, left, right) for left, right in islice(product(beside, beside), 1, None))
-    if vocabulary.pretokenizer.name.startswith("regex:"):
+    if vocabulary.pretokenizer.has_own_pattern and not vocabulary.pretokenizer.is_bytes:
         atoms = [atom for atom in vocabulary.atoms if len(atom) == 1][:_MOST_ATOMS]
         pairs = ((left, right) for atom in atoms for left, right in (("", atom), (atom, "")))
         yield from (partial(_between, vocabulary, left, right) for left, right in pairs)

@@ -71,7 +71,7 @@ def _cut(vocabulary: Vocabulary) -> int:
     from volt.kernels import cutting
 
     name = vocabulary.pretokenizer.name
-    if name.startswith("regex:"):
+    if vocabulary.pretokenizer.has_own_pattern:
         return cutting.WORD  # units are normalised pre-tokens
     if vocabulary.normalizer.name != "none" or vocabulary.special.user:
         return cutting.NEVER

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from volt.errors import VocabularyError, missing
+from volt.errors import VocabularyError, missing, quoted
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_bytes
 from volt.formats.byte_merges import other_pattern
@@ -153,6 +153,11 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         raise VocabularyError(
             f"{path}: tiktoken works on bytes, but this vocabulary on the pre-tokenizer {cut.name!r} with the marker "
             f"{vocabulary.marker!r}; count with pretokenizer='bytes'"
+        )
+    if cut.name != "bytes":
+        raise VocabularyError(
+            f"{path}: a .tiktoken file holds no pattern and stands for GPT-2's, but words are cut by "
+            f"{quoted(cut.name, 200)}; export to huggingface, which carries it, or count with pretokenizer='bytes'"
         )
     if scaffolding:
         raise VocabularyError(

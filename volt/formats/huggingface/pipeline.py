@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from volt.formats.huggingface.oniguruma import spelled
 from volt.text import gpt2
 from volt.text.markers import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -102,7 +103,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
             *prepend,
             replace_step(" ", f" {PREFIX}"),
         ]
-    if name.startswith("regex:"):
+    if scheme.cut.has_own_pattern and not scheme.cut.is_bytes:
         return steps + [replace_step(PREFIX, " ")] * scheme.cut.keeps_spaces
     if name == "gpt2" or scheme.cut.dummy_prefix:
         prepends = scheme.cut.dummy_prefix and (scheme.takes_users_as_words or not scheme.users)
@@ -137,8 +138,12 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
     first: list[Json] = [metaspace_step("first", split=False)] * bool(scheme.users)
     users = [split_step(scheme.user_pattern, "Isolated")] * scheme.takes_users_as_words
+    splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
     if scheme.cut.is_bytes:
-        return [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]
+        level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": not splits}
+        return [*splits, level]
+    if splits:
+        return [*splits, metaspace_step("never", split=False)]
     if name == "whitespace":
         return [split_step(" " if scheme.marker == "prefix" else f"[{_SPACES}]+", "Removed"), *users]
     if name == "metaspace":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,11 +19,15 @@ from typing import Any
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.files.whole import read_text
+from volt.formats.huggingface.oniguruma import original
 from volt.formats.huggingface.pipeline import Json, Scheme, normalizers, pre_tokenizers, replace_step, sequence
 from volt.text import gpt2
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
+from volt.text.patterns.declared import name_of
+from volt.text.patterns.splitter import Split
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -222,11 +227,21 @@ def is_written(data: Json, scheme: Scheme) -> bool:
 
 
 def _patterns(cut: Any) -> Iterator[str]:
-    """The regex pre-tokenisers that a pre_tokenizer section may have come from."""
+    """The pre-tokenisers with a pattern of their own that a pre_tokenizer section may have come from."""
+    yield from _splits(_flat(cut, "pretokenizers")[:-1])
     for step in _flat(cut, "pretokenizers"):
         pattern = step.get("pattern")
         if step.get("type") == "Split" and step.get("invert") and isinstance(pattern, dict) and "Regex" in pattern:
             yield f"regex:{pattern['Regex']}"
+
+
+def _splits(steps: Sequence[Json]) -> Iterator[str]:
+    """The pre-tokeniser whose splits these steps are, if they are, and VOLT knows their grammar."""
+    patterns = [step["pattern"].get("Regex") for step in steps if isinstance(step.get("pattern"), dict)]
+    if steps and len(patterns) == len(steps) and all(isinstance(pattern, str) for pattern in patterns):
+        name = name_of(tuple(Split(original(pattern)) for pattern in patterns))
+        with suppress(ConfigError):
+            yield PreTokenizer(name).name
 
 
 def _flat(section: Any, name: str) -> list[Json]:

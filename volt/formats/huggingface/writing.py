@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import ConfigError, VocabularyError, quoted
 from volt.files.atomic import make_folder, write_atomic
 from volt.formats.huggingface.losses import losses, remade, remade_note
+from volt.formats.huggingface.oniguruma import spelled
 from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface.reading import (
     CONFIG,
@@ -147,7 +148,12 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
             f"{path}: merges use {lost[0]!r}, which is no token ({len(lost):,} characters in all), and this format "
             "merges tokens only; add these characters to the tokens, or remove their merges"
         )
-    if cut.name.startswith("regex:"):
+    if any(split.from_end for split in cut.splits):
+        raise VocabularyError(
+            f"{path}: the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot; "
+            "count with a pattern that does not, such as digits3"
+        )
+    if cut.has_own_pattern:
         _refuse_regex(vocabulary, path)
     if marker != "none" and (cut.is_bytes or (marker == "prefix" and cut.keeps_spaces)):
         raise VocabularyError(
@@ -162,13 +168,15 @@ def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
         from tokenizers import Regex
     except ImportError:
         return
-    try:
-        Regex(vocabulary.pretokenizer.pattern)
-    except Exception as error:  # it raises nothing narrower
-        raise VocabularyError(
-            f"{path}: tokenizers cannot read the regex {vocabulary.pretokenizer.pattern!r} ({error}); count with one "
-            "that Oniguruma reads too"
-        ) from None
+    cut = vocabulary.pretokenizer
+    for pattern in [spelled(split.pattern) for split in cut.splits] or [cut.pattern]:
+        try:
+            Regex(pattern)
+        except Exception as error:  # it raises nothing narrower
+            raise VocabularyError(
+                f"{path}: tokenizers cannot read the regex {pattern!r} ({error}); count with one that "
+                "Oniguruma reads too"
+            ) from None
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -196,7 +204,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
     """How words may be cut differently."""
-    if scheme.pretokenizer.startswith("regex:"):
+    if scheme.cut.has_own_pattern:
         yield (
             "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "
             "as '¼': check your text with volt.formats.check."
@@ -231,7 +239,7 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
             f"User tokens, such as {example}, cut the words that they touch: the part behind one starts with '▁', "
             "and no lone '▁' piece precedes one that starts a word, as it does in VOLT."
         )
-    elif not scheme.cut.is_bytes and not scheme.cut.dummy_prefix:
+    elif not scheme.cut.is_bytes and not scheme.cut.dummy_prefix and not scheme.cut.splits:
         yield (
             f"Text is cut at user tokens, such as {example}, before it is cut into words, where VOLT cuts it into "
             "words with the tokens in it: white space or symbols beside one may fall into other pieces."

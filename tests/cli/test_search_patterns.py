@@ -1,0 +1,49 @@
+"""Laws of `volt search --pattern`: it counts, learns and saves by a published pattern or an own one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import Run
+
+import volt
+from volt.text.pretokenizer import PreTokenizer
+
+TEXT = "It's 12345 o'clock,\tIT'S late!\n" * 20
+
+
+@pytest.mark.parametrize("level", ["characters", "bytes"])
+@pytest.mark.parametrize("pattern", ["gpt2", "deepseek3", r" ?\w+|\W"])
+def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, level: str) -> None:
+    """It is found on words of that pattern, saved with it, and gives every text back."""
+    (tmp_path / "c.txt").write_text(TEXT)
+    run("search", "c.txt", "-q", "-o", "v.volt", "--pattern", pattern, "--level", level)
+    assert volt.Vocabulary.load(tmp_path / "v.volt").pretokenizer == PreTokenizer.of_pattern(pattern, level=level)
+    encoded = run("encode", "-m", "v.volt", "c.txt").stdout
+    assert run("decode", "-m", "v.volt", stdin=encoded).stdout.decode() == TEXT
+
+
+def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
+    """--check finds tokenizers cutting by the same pattern; a format without patterns is refused."""
+    pytest.importorskip("tokenizers")
+    (tmp_path / "c.txt").write_text(TEXT)
+    run("search", "c.txt", "-q", "-o", "v.volt", "--pattern", "cl100k", "--level", "bytes")
+    told = run("export", "-m", "v.volt", "--to", "huggingface", "-o", "hf", "--closed", "--check", "c.txt")
+    assert "20 of 20 lines" in (told.stdout + told.stderr).decode()
+    refused = run("export", "-m", "v.volt", "--to", "tiktoken", "-o", "v.tiktoken", "--closed", status=1)
+    assert "holds no pattern and stands for GPT-2's" in refused.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pattern", "cl100"], "no pattern is called 'cl100'; choose from gpt2"),
+        (["--pattern", "(?<=a)b"], "look-behind"),
+        (["--pattern", "gpt2", "--pretokenizer", "unicode"], "--pattern and --pretokenizer both say how text is cut"),
+        (["--level", "bytes", "--pretokenizer", "unicode"], "leave --pretokenizer out, or give --pattern"),
+    ],
+)
+def test_a_bad_pattern_ends_in_one_message(run: Run, options: list[str], message: str) -> None:
+    """What was found, and what to do."""
+    assert message in " ".join(run("search", "corpus.txt", "-q", *options, status=2).stderr.decode().split())

@@ -1,0 +1,174 @@
+"""What a pattern may be written with, what its classes hold, and what is refused by name."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volt.errors import ConfigError
+from volt.text.patterns import Split, Splitter
+from volt.text.patterns.alphabet import Alphabet, class_at
+from volt.text.patterns.character_sets import _ALIKE, CharacterSet, matched
+from volt.text.patterns.classes import parse_character, parse_class
+from volt.text.patterns.cursor import Cursor
+
+SOME = [0, 1, 96, 97, 98, 99, 100, 122, 0xD7FF, 0xE000, 0x3400, 0x4DB5, 0x10FFFE, 0x10FFFF]
+sets = st.lists(st.tuples(st.sampled_from(SOME), st.sampled_from(SOME)).map(sorted), max_size=4).map(
+    lambda bounds: {code for low, high in bounds for code in SOME if low <= code <= high}
+)
+CLASSES = {
+    "[a-c]": "abc",
+    r"[^\x00-ac-\x{10FFFF}]": "b",
+    "[]a]": "]a",
+    "[^]a]": None,
+    "[a-]": "a-",
+    "[-a]": "-a",
+    r"[\]\-\[^]": "]-[^",
+    r"\n": "\n",
+    r"\u4E00": "一",
+    r"\x{1F642}": "🙂",
+    r"\U0001F642": "🙂",
+    r"\.": ".",
+    "[a-d&&[^b]]": "acd",
+    "[a-c&&b-d]": "bc",
+    "[^a&&b]": None,
+    "[[a-b]d]": "abd",
+    "[&a]": "&a",
+    r"\t": "\t",
+}
+REFUSED = {
+    "a+?": r"'\+\?' is a lazy quantifier",
+    r"(a)\1": "a back-reference",
+    "(?<=a)b": "look-behind",
+    "(?<!a)b": "look-behind",
+    r"a(?!bc)": "looks ahead at more than one character",
+    r"a(?=b+)": "looks ahead at more than one character",
+    "(?>a)": "an atomic group",
+    "(?:ab)++": "a possessive quantifier behind more than one character",
+    "(?m)a": "flags other",
+    "(?P<x>a)": "a named group",
+    "(?<x>a)": "a named group",
+    "(?#x)a": "a comment",
+    "(*SKIP)a": "a verb of backtracking",
+    "^a": "an anchor at a start",
+    r"\Aa": "an anchor at a start",
+    r"a\b": "a word boundary",
+    r"a\Z": "last line end",
+    r"\Xa": "few engines know",
+    r"\ha": r"\\h, which has no meaning here",
+    "(?:a*)*": "repeats what may be empty",
+    "(?:a|b?){2}": "repeats what may be empty",
+    "(?!a)*b": "repeats what may be empty",
+    "a**": "a quantifier of a quantifier",
+    "*a": "a quantifier behind nothing",
+    "a|+": "a quantifier behind nothing",
+    "a{2,1}": "repeats in no way",
+    "a{0}": "repeats in no way",
+    "a{1,1001}": "repeats in no way",
+    "a{x}": "begins no quantifier",
+    "(a": r"has no \)",
+    "a)": r"closes no group",
+    "[a": "this class has no end",
+    "[]": "this class has no end",
+    "a\\": "ends too early",
+    "[z-a]": "no range",
+    r"[a-\s]": "no range",
+    "[a--b]": "engines read differently",
+    "[a~~b]": "engines read differently",
+    "[[:alpha:]]": "engines read differently",
+    r"\p{Klingon}": "no property 'Klingon'",
+    r"\p": "no property behind",
+    r"\uD800": r"U\+D800 is no character",
+    "(" * 60 + "a" + ")" * 60: "more than 50 groups",
+    "[" * 60: "more than 50 classes",
+}
+TOO_LARGE = {
+    "(?:a{900}){900}": "more than 5,000 parts",
+    "(?:a|b)*a(?:a|b){14}c|" + "a" * 3: "more than 2,000 states",
+    "|".join(chr(0x4E00 + i) for i in range(300)): "more classes of characters|300 classes of characters|301 classes",
+    "a*": "could match the empty text",
+    "a|": "could match the empty text",
+    r"(?!\S)": "could match the empty text",
+}
+
+
+def as_set(codes: set[int]) -> CharacterSet:
+    """The same, made one by one."""
+    found = CharacterSet()
+    for code in codes:
+        found |= CharacterSet.of(chr(code))
+    return found
+
+
+@settings(max_examples=40)
+@given(one=sets, other=sets)
+def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
+    """Union, intersection and complement hold what Python's sets hold; equal sets are equal."""
+    a, b = as_set(one), as_set(other)
+    for found, expected in ((a | b, one | other), (a & b, one & other), (~a, set(SOME) - one), (~~a, one)):
+        assert {code for code in SOME if chr(code) in found} == expected
+    assert (a == b) == (one == other)
+
+
+@pytest.mark.parametrize("name", [r"\p{Lo}", r"\s", r"\p{N}", r"\p{Cn}", r"\p{Han}", r"\p{Co}", r"\p{Age=6.0}", r"\w"])
+def test_properties_hold_what_the_engine_matches(name: str) -> None:
+    """Also where only the first of a range of characters was asked about: every 13th character is, and every bound."""
+    codes = [
+        *range(0, 0x110000, 13),
+        *(code + i for code in range(0, 0x110000, 0x10000) for i in (0, 1, 0xFFFD, 0xFFFE)),
+    ]
+    codes += [bound + i for start, end in _ALIKE for bound in (start, end) for i in (-1, 0, 1)]
+    codes = [code for code in codes if not 0xD800 <= code < 0xE000]
+    found = matched(name).holds(pl.Series(codes).to_numpy())
+    assert found.tolist() == pl.Series(map(chr, codes)).str.contains(f"^(?s:{name})$").to_list()
+
+
+@pytest.mark.parametrize("written", CLASSES)
+def test_classes_hold_what_they_name(written: str) -> None:
+    """A class, or an escape, holds these characters and no others."""
+    cursor, expected = Cursor(written), CLASSES[written]
+    found = parse_class(cursor) if written.startswith("[") else parse_character(cursor)
+    assert cursor.is_at_end
+    if expected is None:
+        expected = "".join(chr(code) for code in range(256) if chr(code) not in "]a")
+        found &= CharacterSet.between("\x00", "\xff")
+        if "&&" in written:
+            expected = "".join(map(chr, range(256)))
+    assert found == as_set(set(map(ord, expected)))
+
+
+def test_case_is_ignored_inside_its_group_only() -> None:
+    """A class is folded before it is negated, and ranges are folded as a whole."""
+    splitter = Splitter.of(Split("x(?i:[a-c]|[^k\\P{L}]|é)x"))
+    matches = ["xAx", "xÉx", "xZx"]
+    for text in [*matches, "xKx", "x\u212ax", "XaX"]:
+        assert (splitter.split(text + "!") == [text, "!"]) == (text in matches)
+
+
+@settings(max_examples=40)
+@given(one=sets, other=sets)
+def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other: set[int]) -> None:
+    """Characters are of one class if and only if they are in the same sets, and a set is the integer of its classes."""
+    alphabet = Alphabet.of([as_set(one), as_set(other)])
+    assert alphabet.n_classes == len({(code in one, code in other) for code in SOME + [code + 1 for code in SOME[:-1]]})
+    names = pl.arange(alphabet.n_classes, dtype=pl.UInt8, eager=True).to_numpy()
+    tables = alphabet.pages(names)
+    for codes in (one, other):
+        columns = alphabet.columns(as_set(codes))
+        assert {code for code in SOME if columns >> class_at(code, *tables) & 1} == codes
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_what_is_not_supported_is_refused_by_name(pattern: str) -> None:
+    """The message quotes the pattern, says where and what it is, and what to do."""
+    with pytest.raises(ConfigError, match=f"^pattern '.*, character [0-9]+: .*{REFUSED[pattern]}.*; "):
+        Splitter.of(Split(pattern))
+
+
+@pytest.mark.parametrize("pattern", TOO_LARGE, ids=range(len(TOO_LARGE)))
+def test_what_cannot_be_cut_by_is_refused(pattern: str) -> None:
+    """Patterns that grow too large, or that could match nothing at all."""
+    with pytest.raises(ConfigError, match=TOO_LARGE[pattern]):
+        Splitter.of(Split(pattern))

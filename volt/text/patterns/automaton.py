@@ -1,0 +1,202 @@
+"""The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
+
+A backtracking engine tries the ways through a pattern, the preferred one first, and takes the first that leads to a
+match. The automaton follows all ways at once and keeps them in that order: a state is a list of places in the
+program, the preferred one first (Pike's threads, made into states as in the construction of subsets). Where a way of
+the list has come to the end of the pattern, the ways behind it are dropped, for a match is found that is preferred to
+theirs; those before it go on and may still find another. So the last match noted is the one that is chosen.
+
+    program     Take a set, and go on; Look ahead at a set, and go on; Fork, to one of several places; Found
+    moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
+                    2 · (the next state) + (1 if a match ends before that character)
+                State 0 is that of no way at all.
+
+What comes next decides which ways may look ahead, so a match is noted when the next character is known. That is all the
+looking ahead there is. Possessive c*+ becomes c* behind which no c may stand.
+
+>>> from volt.text.patterns.parsing import parse
+>>> tree = parse("a+(?!b)")
+>>> alphabet = Alphabet.of(sets_of(tree))
+>>> automaton = determinize(assemble(tree, alphabet), alphabet)
+>>> automaton.moves.shape, automaton.start
+((3, 4), 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as List
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError
+from volt.text.patterns.alphabet import Alphabet
+from volt.text.patterns.grammar import Ahead, Choice, Node, Repeat, Sequence
+from volt.text.patterns.parsing import sets_of
+
+MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
+_TOO_LARGE = "repeat fewer times, or cut in several splits"
+
+
+class Take(NamedTuple):
+    """Go on behind a character of these columns."""
+
+    columns: int
+    then: int
+
+
+class Look(NamedTuple):
+    """Go on if what comes next is of these columns."""
+
+    columns: int
+    then: int
+
+
+class Fork(NamedTuple):
+    """Go on at each of these places, preferably at the first."""
+
+    places: tuple[int, ...]
+
+
+class Found(NamedTuple):
+    """A match ends here."""
+
+
+Instructions: TypeAlias = list[Take | Look | Fork | Found]
+
+
+class Program(NamedTuple):
+    """Instructions, and the place of the first."""
+
+    instructions: Instructions
+    start: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Automaton:
+    """What finds the match that begins at a place.
+
+    moves: (n_states, n_columns) int32, see above
+    start: the state before the first character
+    """
+
+    moves: NDArray[np.int32]
+    start: int
+
+
+def assemble(tree: Node, alphabet: Alphabet) -> Program:
+    """The program of a tree. Raises ConfigError if it is too long."""
+    program: Instructions = [Found()]
+    start = _assemble(tree, 0, program, alphabet)
+    return Program(program, start)
+
+
+def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
+    """Add the instructions of a tree, behind which the program goes on at `then`. Returns where they start."""
+    if len(program) > MOST_INSTRUCTIONS:
+        raise ConfigError(
+            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}"
+        )
+    if isinstance(tree, Sequence):
+        for part in reversed(tree.parts):
+            then = _assemble(part, then, program, alphabet)
+        return then
+    if isinstance(tree, Choice):
+        return _add(Fork(tuple(_assemble(part, then, program, alphabet) for part in tree.parts)), program)
+    if isinstance(tree, Repeat):
+        return _assemble_repeat(tree, then, program, alphabet)
+    columns = alphabet.columns(tree.characters)
+    if isinstance(tree, Ahead):
+        return _add(Look(columns | alphabet.end * tree.at_end, then), program)
+    return _add(Take(columns, then), program)
+
+
+def _assemble_repeat(tree: Repeat, then: int, program: Instructions, alphabet: Alphabet) -> int:
+    """A loop, or part behind part, where each may be the last; and the parts that must be, in front of it."""
+    leaving = then
+    if tree.possessive:
+        (repeated,) = sets_of(tree.part)
+        leaving = _assemble(Ahead(~repeated, at_end=True), then, program, alphabet)
+    if tree.most is None:
+        loop = _add(Fork(()), program)
+        program[loop] = Fork((_assemble(tree.part, loop, program, alphabet), leaving))
+        then = loop
+    else:
+        for _ in range(tree.most - tree.least):
+            then = _add(Fork((_assemble(tree.part, then, program, alphabet), leaving)), program)
+    for _ in range(tree.least):
+        then = _assemble(tree.part, then, program, alphabet)
+    return then
+
+
+def _add(instruction: Take | Look | Fork, program: Instructions) -> int:
+    program.append(instruction)
+    return len(program) - 1
+
+
+def determinize(program: Program, alphabet: Alphabet) -> Automaton:
+    """Follow all ways through a program at once. Raises ConfigError if that needs too many states."""
+    groups = _column_groups(program.instructions, alphabet)
+    states: dict[tuple[int, ...], int] = {(): 0, (program.start,): 1}
+    rows = list[list[int]]()
+    for ways in (waiting := list(states)):
+        row = [0] * (alphabet.n_classes + 1)
+        for group in groups:
+            takes, found = _reach(ways, group[0], program.instructions)
+            for column in group:
+                next_ways = tuple(dict.fromkeys(take.then for take in takes if take.columns >> column & 1))
+                if next_ways not in states:
+                    states[next_ways] = len(states)
+                    waiting.append(next_ways)
+                row[column] = 2 * states[next_ways] + found
+        rows.append(row)
+        if len(states) > MOST_STATES:
+            raise ConfigError(f"a pattern needs more than {MOST_STATES:,} states; {_TOO_LARGE}")
+    return _minimal(np.array(rows, np.int32), 1)
+
+
+def _column_groups(program: Instructions, alphabet: Alphabet) -> list[list[int]]:
+    """The columns, put together where no instruction that looks ahead can tell them apart."""
+    looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for column in range(alphabet.n_classes + 1):
+        groups.setdefault(tuple(columns >> column & 1 for columns in looks), []).append(column)
+    return list(groups.values())
+
+
+def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Take], bool]:
+    """Follow ways up to where a character is taken, knowing the next column.
+
+    Returns what they take, the preferred one first, up to the first way that ends; and whether there is such a one.
+    """
+    takes, met, waiting = list[Take](), set[int](), list(reversed(ways))
+    while waiting:
+        place = waiting.pop()
+        if place in met:
+            continue
+        met.add(place)
+        instruction = program[place]
+        if isinstance(instruction, Found):
+            return takes, True
+        if isinstance(instruction, Take):
+            takes.append(instruction)
+        elif isinstance(instruction, Fork):
+            waiting.extend(reversed(instruction.places))
+        elif instruction.columns >> column & 1:
+            waiting.append(instruction.then)
+    return takes, False
+
+
+def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
+    """Put states together that nothing tells apart (Moore's algorithm): part them until parting changes nothing."""
+    names, n_names = np.zeros(len(moves), np.int64), 0
+    while True:
+        told = 2 * names[moves >> 1] + (moves & 1)
+        _, examples, names = np.unique(told, axis=0, return_index=True, return_inverse=True)
+        names = names.reshape(-1)  # numpy 2.0 gives them a second axis
+        if len(examples) == n_names:
+            kept = moves[examples]
+            return Automaton((2 * names[kept >> 1] + (kept & 1)).astype(np.int32), int(names[start]))
+        n_names = len(examples)
