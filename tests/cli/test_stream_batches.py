@@ -210,3 +210,11 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
     found = refused(volt_stream, "b.yaml", status=1)
     assert ":2 (line 1 of the stream): the id 99 in field 'text' is none of its vocabulary, which has 0 to 7" in found
     assert "name the vocabulary that made it" in found
+
+
+@pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
+def test_an_example_says_the_command_that_shows_it(volt_stream: Run, name: str, command: str) -> None:
+    """`volt stream batches` where the configuration is of batches; the command runs."""
+    told = volt_stream("example", name, "-o", "x").stderr.decode()
+    assert f"next: volt stream {command} x/stream.yaml" in told
+    volt_stream(*told.rstrip().split("volt stream ")[-1].split())
