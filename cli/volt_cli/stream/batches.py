@@ -188,8 +188,9 @@ class _Run:
         self._n_read = self._steps.stream.n
 
     def _now(self) -> Paced:
-        mine = {"seconds": time.perf_counter() - self._asked, "first_wait": self._first_wait}
-        return Paced(replace(self._progress.report(), **mine), self._n_windows)
+        seconds = time.perf_counter() - self._asked
+        report = replace(self._progress.report(), seconds=seconds, first_wait=self._first_wait)
+        return Paced(report, self._n_windows)
 
     def _found(self) -> Found:
         whole, read = self._now(), self._steps.stream.summary()
