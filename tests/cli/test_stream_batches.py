@@ -15,7 +15,7 @@ from streams import write_lines
 from volt import Vocabulary
 from volt.batches.progress import Report
 from volt.batches.steps import Steps, Totals
-from volt_cli.stream.batches import Found, _parts
+from volt_cli.stream.batches_shown import Found, Paced, Row, summary_parts
 
 CONFIG = """\
 seed: 3
@@ -80,10 +80,11 @@ def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
     found = told(volt_stream, "-n", 10, "--every", 4)
     assert [one["step"] for one in found["every"]] == [4, 8]
     assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
-    shown = volt_stream("batches", "b.yaml", *SET, "-n", 10, "--every", 5, "-q").stdout.decode()
+    shown = volt_stream("batches", "b.yaml", *SET, "-n", 10, "--every", 5).stdout.decode()
     words = [line.split() for line in shown.split("\n")]
-    assert words[0] == ["source", "lines", "read", "epochs", "steps", "per", "epoch"]
-    assert [line[0] for line in words[3:5]] == ["5", "10"]
+    assert words[0] == ["step", "sentences", "tokens", "padding", "longest", "tokens/s"]
+    assert [line[0] for line in words[1:3]] == ["5", "10"]
+    assert words[3] == ["source", "lines", "read", "epochs", "steps", "per", "epoch"]
     assert f"{found['tokens']:,} without padding" in shown
 
 
@@ -106,11 +107,13 @@ def test_the_report_fits_a_terminal(width: int) -> None:
     """No line is wider, with large numbers and long places."""
     report = Report(
         step=10**9, rank=7, world=128, sentences=10**9, tokens=10**11, padding=0.1234, longest=9_999,
-        tokens_per_second=1e9, first_wait=12.3,
+        seconds=1e2, first_wait=12.3,
     )  # fmt: skip
     totals = Totals(n_steps=10**9, n_too_long=11, too_long=("train.de-en.tsv:17 (line 1 of the stream)",), n_left=3)
-    found = Found(report, (report, report), totals, {"backtranslated": (10**9, 123.45, 1e6)})
-    shown = printed([*_parts(found)], width)
+    at, reasons = Paced(report, 10**6), {"a transform's own reason": 10**9, "columns": 3}
+    sources = {"backtranslated": (10**9, 123.45, 1e6)}
+    found = Found(at, (at, at), 10**9, totals, sources, n_read=10**10, n_faults=10**9 + 3, reasons=reasons)
+    shown = printed([Row(at, 10**9, is_first=True), Row(at, 10**9), *summary_parts(found)], width)
     assert too_wide(shown, width) == []
     assert "12.34 %" in shown
     assert "10 more" in shown
@@ -210,3 +213,11 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
     found = refused(volt_stream, "b.yaml", status=1)
     assert ":2 (line 1 of the stream): the id 99 in field 'text' is none of its vocabulary, which has 0 to 7" in found
     assert "name the vocabulary that made it" in found
+
+
+@pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
+def test_an_example_says_the_command_that_shows_it(volt_stream: Run, name: str, command: str) -> None:
+    """`volt stream batches` where the configuration is of batches; the command runs."""
+    told = volt_stream("example", name, "-o", "x").stderr.decode()
+    assert f"next: volt stream {command} x/stream.yaml" in told
+    volt_stream(*told.rstrip().split("volt stream ")[-1].split())

@@ -196,6 +196,17 @@ def test_damage_is_told_when_a_source_is_opened(tmp_path: Path, kind: str) -> No
         assert list(stream) == _text(LINES[:2])
 
 
+@pytest.mark.parametrize("name", ["a", "a.bin"])
+def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
+    """Where one of the two is there, by whatever name they are given, in a pair, too."""
+    write_pair(tmp_path / "a", LINES, "u16")
+    write_lines(tmp_path / "b.txt", ["x"] * len(LINES))
+    (tmp_path / "a.idx").unlink()
+    (tmp_path / "s.yaml").write_text(f"sources: {{s: {{pair: {{src: {name}, tgt: b.txt}}}}}}\n")
+    with pytest.raises(StreamError, match=r"a\.bin: no .*a\.idx says where its sentences are; restore it"):
+        Stream.from_config(tmp_path / "s.yaml", cache=tmp_path / "cache")
+
+
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
 def test_files_that_change_while_a_stream_runs_are_told(tmp_path: Path, ending: str) -> None:
     """Whichever of the two files changes, reading says so, even where size and time are as they were."""

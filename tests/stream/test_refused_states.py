@@ -109,3 +109,12 @@ def test_a_state_of_another_version_is_refused(make: Make) -> None:
     for version in (state["version"] + 1, None):
         with pytest.raises(StreamError, match=f"a state of 'volt.stream', version {version}, cannot be continued"):
             make().restore({**state, "version": version})
+
+
+def test_a_state_of_steps_is_told_as_such(make: Make, tmp_path: Path) -> None:
+    """With the file's name, and what goes on from it."""
+    path = tmp_path / "s.json"
+    path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
+    told = r"s\.json: the state is one of steps, .*`volt stream batches`, Steps\.restore, or StreamDataset"
+    with pytest.raises(StreamError, match=told):
+        make().restore(load_state(path))

@@ -15,14 +15,14 @@ Every rank counts, and rank 0 tells. What a file gets is a line of JSON for each
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TextIO, TypeVar
 
 from volt import arguments
+from volt.batches.totals import StepCounts, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, reason, shown_path
 
@@ -187,18 +187,18 @@ class Progress(Generic[T]):
     def report(self) -> Report:
         """What has been given so far. Rates are those since the last report."""
         now, before = self._now(), self._told
-        seconds = max(now.seconds - before.seconds, 1e-9)
+        seconds, counts = max(now.seconds - before.seconds, 1e-9), now.counts
         totals = getattr(self._steps.steps, "totals", None)
         return Report(
-            self._steps.n, *self._rank, now.seconds, now.sentences, now.tokens,
-            1 - now.tokens / now.laid_out if now.laid_out else 0.0, now.longest,
-            (now.tokens - before.tokens) / seconds, min(1.0, (now.waited - before.waited) / seconds), self._first_wait,
+            self._steps.n, *self._rank, now.seconds, counts.sentences, counts.tokens, counts.padding_share,
+            counts.longest, (counts.tokens - before.counts.tokens) / seconds,
+            min(1.0, (now.waited - before.waited) / seconds), self._first_wait,
             int(getattr(totals, "n_too_long", 0)), int(getattr(totals, "n_too_short", 0)),
         )  # fmt: skip
 
     def _now(self) -> _Sums:
         seconds = time.perf_counter() - self._first if self._first else 0.0
-        return _Sums(**{**asdict(self._sums), "seconds": seconds})
+        return replace(self._sums, seconds=seconds)
 
     def _tell(self) -> None:
         if self._rank[0] == 0 and self._to is not None:
@@ -208,27 +208,16 @@ class Progress(Generic[T]):
 
 @dataclass(slots=True)
 class _Sums:
-    """What has been given so far. laid_out: places in the arrays"""
+    """What has been given so far. n: how many steps"""
 
     n: int = 0
     seconds: float = 0.0
     waited: float = 0.0
-    sentences: int = 0
-    tokens: int = 0
-    laid_out: int = 0
-    longest: int = 0
+    counts: StepCounts = field(default_factory=StepCounts)
 
     def add(self, step: Any) -> None:
         """Count a step."""
-        if not isinstance(step, Mapping) or "ntokens" not in step:
-            raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
-        sides = [(step["target"], int(step["ntokens"]))]
-        if "prev_output_tokens" in step["net_input"]:  # there are two fields
-            sides.append((step["net_input"]["src_tokens"], int(step["net_input"]["src_lengths"].sum())))
-        self.n, self.sentences = self.n + 1, self.sentences + int(step["nsentences"])
-        self.tokens += sum(n_ids for _, n_ids in sides)
-        self.laid_out += sum(math.prod(array.shape) for array, _ in sides)
-        self.longest = max([self.longest, *(array.shape[1] for array, _ in sides)])
+        self.counts, self.n = self.counts.with_those_of(counts_of(step)), self.n + 1
 
 
 def _place(to: Any) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,16 +16,16 @@ import typer
 from volt.display import counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
+from volt_cli.ending import Ended
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers
 from volt_cli.places import check_places, is_stdout
+from volt_cli.stream.batches_shown import Found, Paced, Row, summary_parts
 from volt_cli.stream.choosing import TaskChoice
 from volt_cli.stream.opening import say_warnings, told_to_trust
+from volt_cli.stream.outlet import Signals
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from volt.batches.progress import Report
-    from volt.batches.steps import Steps, Totals
+    from volt.batches.steps import Steps
 
 _MOST_STATE = 1 << 28  # bytes of a file
 
@@ -40,43 +42,13 @@ class BatchState:
     resume: Annotated[bool, typer.Option("--resume", help="Go on from --state, if it is there.")] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the steps of a run came to.
-
-    report: of all of them;  every: one for each so many steps
-    totals: what the steps say of themselves
-    sources: name → lines and epochs that have been read, and steps per epoch
-    """
-
-    report: Report
-    every: tuple[Report, ...]
-    totals: Totals
-    sources: Mapping[str, tuple[int, float, float]]
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values; what a trainer would have waited is not known."""
-        sources = {
-            name: {"lines": lines, "epochs": epochs, "steps_per_epoch": round(steps, 1)}
-            for name, (lines, epochs, steps) in self.sources.items()
-        }
-        return {
-            **_without_wait(self.report), "steps": self.totals.n_steps, "too_long_at": list(self.totals.too_long),
-            "left": self.totals.n_left, "sources": sources, "every": [_without_wait(one) for one in self.every],
-        }  # fmt: skip
-
-
-def _without_wait(report: Report) -> dict[str, Any]:
-    return {key: value for key, value in report.to_json().items() if key != "waited"}
-
-
 def batches(
     config: Config,
     choice: TaskChoice,
     states: BatchState,
     steps: Annotated[int, typer.Option("-n", "--steps", metavar="N", min=1, help="How many steps to run.")] = 100,
     every: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Also report after every so many steps.")
+        int | None, typer.Option(metavar="N", min=1, help="Also print a row after every so many steps.")
     ] = None,
     world: Annotated[int, typer.Option(metavar="N", min=1, help="As if so many processes trained.")] = 1,
     rank: Annotated[int, typer.Option(metavar="N", min=0, help="Which of them this is.")] = 0,
@@ -90,35 +62,67 @@ def batches(
 
     What they are is told by `batches` in the configuration. Run this to choose max_tokens and window: larger windows
     leave less padding, and the first batch comes later.
+
+    The speed is that of the steps alone, with no window read ahead: tokens of the run by the seconds since its first
+    step was asked for. It is told from the second window on, as the steps of one window come all at once. With
+    --resume, lines read, epochs and unfit lines count over all runs, and all else in this one.
+
+    SIGINT and SIGTERM end the run behind a step: what it came to is shown, and the state is saved.
     """
     _check(config, states)
     with loading():
         from volt.batches.from_config import read_steps
         from volt.batches.steps import Steps
 
-    phases = Phases(quiet=quiet)
+    phases, shows_rows = Phases(quiet=quiet), every is not None and not (as_json or quiet)
     prepare_kernels(phases, "stream", "encode", "batches", "samples")
     options: dict[str, Any] = {"seed": seed, "n_workers": workers, "user_code": trust, **choice.options}
-    start = time.perf_counter()
+    began = time.perf_counter()
     with told_to_trust():
         parts = read_steps(config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None})
-    with parts.stream as stream:
+    with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
         if not quiet:
             say_warnings(stream)
         running = Steps(
-            stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank, world=world
-        )
+            stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank, world=world,
+            ahead=False,
+        )  # fmt: skip
+        asked = time.perf_counter()
         _restore(running, states)
-        with running:
-            found = _run(running, steps, every, phases, start)
-        _save(running, states)
+        signals.running = True
+        rows = _Rows(running.n + steps) if shows_rows else None
+        run = _Run(
+            running, steps, every=every, signals=signals, began=began, asked=asked, told=rows or (lambda row: None)
+        )
+        found = run.go(Phases(quiet=quiet or shows_rows))  # a bar is for a terminal that shows nothing else
+        _save(running, states, found.whole.report.step)
+        _tell(found, as_json=as_json, quiet=quiet)
+    if signals.stop:
+        said = f"stopped by {signal.Signals(signals.stop).name} after step {found.whole.report.step:,}"
+        say(said + f"; the state is in {shown_path(states.state)}" * (states.state is not None))
+        raise typer.Exit(128 + signals.stop)
+    if found.n_steps < steps and not quiet:
+        say(f"the stream ended after {counted(found.n_steps, 'step')}")
+
+
+class _Rows:
+    """Shows each row when it is there. last: the last step that there may be"""
+
+    def __init__(self, last: int) -> None:
+        self._last, self._is_first = last, True
+
+    def __call__(self, row: Paced) -> None:
+        show(Row(row, self._last, self._is_first))
+        sys.stdout.flush()
+        self._is_first = False
+
+
+def _tell(found: Found, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(found.to_json())
-    else:
-        show(*_parts(found))
-    if found.totals.n_steps < steps and not quiet:
-        say(f"the stream ended after {counted(found.totals.n_steps, 'step')}")
+    elif not quiet:
+        show(*summary_parts(found))
 
 
 def _check(config: Path, states: BatchState) -> None:
@@ -134,96 +138,71 @@ def _check(config: Path, states: BatchState) -> None:
         check_writable(states.state)
 
 
-def _run(steps: Steps, n: int, every: int | None, phases: Phases, start: float) -> Found:
-    """Run steps. start: when opening them began, on the clock `time.perf_counter`"""
-    from volt.batches.progress import Progress
+class _Run:
+    """Some steps, counted while nobody trains.
 
-    reports, first_wait = list[Any](), 0.0
-    progress = Progress(steps, every=every or n, to=reports.append, rank=0, world=1)
-    with phases.phase("run steps", total=n, unit="steps") as advance:
-        for number, _ in enumerate(progress, 1):
-            first_wait = first_wait or time.perf_counter() - start
-            advance(number)
-            if number == n:
-                break
-    steps.close()
-    mine: dict[str, Any] = {"rank": steps.rank, "world": steps.world, "first_wait": first_wait}
-    told = tuple(replace(one, **mine) for one in reports) if every else ()
-    total = progress.report()
-    speed = total.tokens / total.seconds if total.seconds else 0.0
-    whole = replace(total, **mine, tokens_per_second=speed)
-    return Found(whole, told, steps.totals, _sources(steps, whole.sentences))
-
-
-def _sources(steps: Steps, n_sentences: int) -> dict[str, tuple[int, float, float]]:
-    """Of each source the lines and epochs that were read, and about how many steps an epoch has.
-
-    Lines are read for a whole window, so more of them than steps have used.
+    steps: which read no window ahead, so that the stream stands at the end of the window in use
+    began: when opening them began;  asked: when the first step, or the state before it, was asked for
+    told: what gets each row
     """
-    found = steps.stream.summary()
-    given = max(1, n_sentences) * steps.world / max(1, steps.totals.n_steps)  # sentences of a step, of all ranks
-    return {
-        name: (one.lines, one.epochs, found.n / given / one.epochs if one.epochs else 0.0)
-        for name, one in found.sources.items()
-    }
 
+    def __init__(
+        self, steps: Steps, n: int, *, every: int | None, signals: Signals, began: float, asked: float,
+        told: Callable[[Paced], object],
+    ) -> None:  # fmt: skip
+        from volt.batches.progress import Progress
 
-# what is shown
+        self._steps, self._n, self._every, self._signals = steps, n, every, signals
+        self._began, self._asked, self._told = began, asked, told
+        self._progress = Progress(steps, rank=steps.rank, world=steps.world)
+        self._first, self._first_wait, self._n_windows, self._n_read = steps.n, 0.0, 0, -1
+        self._rows = list[Paced]()
 
+    def go(self, phases: Phases) -> Found:
+        """Run the steps to their number, their end or a signal."""
+        with phases.phase("run steps", total=self._n, unit="steps") as advance:
+            try:
+                for number in self._each():
+                    advance(number)
+            except (KeyboardInterrupt, Ended):
+                pass  # steps go on, or are saved, where they stand
+        self._steps.close()
+        return self._found()
 
-def _parts(found: Found) -> Iterator[RenderableType]:
-    """The sources, the reports on the way, and what all comes to."""
-    from volt.text.layout import Entry, Grid
+    def _each(self) -> Iterator[int]:
+        """The number of each step in this run."""
+        steps = iter(self._progress)
+        for number in range(1, self._n + 1):
+            with self._signals.computing():
+                if next(steps, None) is None:
+                    return
+            self._note()
+            if self._every and number % self._every == 0:
+                self._rows.append(now := self._now())
+                self._told(now)
+            yield number
 
-    heads = ("source", "lines read", "epochs", "steps per epoch")
-    rows = [
-        (name, f"{lines:,}", f"{epochs:,.2f}", f"about {steps:,.0f}" if steps else "")
-        for name, (lines, epochs, steps) in found.sources.items()
-    ]
-    yield Grid(heads, rows, numbers=range(1, len(heads)))
-    if found.every:
-        yield Grid(
-            ("step", "sentences", "tokens", "padding", "longest", "tokens/s"),
-            [_row(one) for one in found.every],
-            numbers=range(6),
+    def _note(self) -> None:
+        self._first_wait = self._first_wait or time.perf_counter() - self._began
+        self._n_windows += self._steps.stream.n != self._n_read
+        self._n_read = self._steps.stream.n
+
+    def _now(self) -> Paced:
+        seconds = time.perf_counter() - self._asked
+        report = replace(self._progress.report(), seconds=seconds, first_wait=self._first_wait)
+        return Paced(report, self._n_windows)
+
+    def _found(self) -> Found:
+        whole, read = self._now(), self._steps.stream.summary()
+        n_steps = whole.report.step - self._first
+        size = whole.report.sentences * self._steps.world / max(1, n_steps)  # of a step, of all ranks
+        sources = {
+            name: (one.lines, one.epochs, read.n / size / one.epochs if one.epochs and size else 0.0)
+            for name, one in read.sources.items()
+        }
+        return Found(
+            whole, tuple(self._rows), n_steps, self._steps.totals, sources, read.n_read, read.n_faults, read.reasons
         )
-    for label, told in _told(found.report, found.totals):
-        yield Entry(f"{label:14}", told.split(" "), label_style="")
-
-
-def _row(report: Report) -> tuple[str, ...]:
-    counts = f"{report.step:,}", f"{report.sentences:,}", f"{report.tokens:,}"
-    return (
-        *counts,
-        f"{report.padding:.2%}".replace("%", " %"),
-        f"{report.longest:,}",
-        f"{report.tokens_per_second:,.0f}",
-    )
-
-
-def _told(report: Report, totals: Totals) -> Iterator[tuple[str, str]]:
-    """Labels and what stands behind them."""
-    n = max(1, totals.n_steps)
-    rank = f" of rank {report.rank}, one of {report.world}" * (report.world > 1)
-    yield "steps", f"{totals.n_steps:,}{rank}, up to step {report.step:,}"
-    yield "sentences", f"{report.sentences:,}, or {report.sentences / n:,.1f} a step"
-    yield "tokens", f"{report.tokens:,} without padding, or {report.tokens / n:,.1f} a step"
-    yield "padding", f"{report.padding:.2%} of all that is laid out".replace("%", " %", 1)
-    yield "longest", counted(report.longest, "id")
-    yield "first batch", f"after {report.first_wait:,.2f} s"
-    yield (
-        "speed here",
-        f"{report.tokens_per_second:,.0f} tokens/s, {totals.n_steps / max(report.seconds, 1e-9):,.1f} steps/s",
-    )
-    if totals.n_too_long:
-        yield "too long", counted(totals.n_too_long, "line")
-        yield from (("", place) for place in totals.too_long)
-        if totals.n_too_long > len(totals.too_long):
-            yield "", f"and {totals.n_too_long - len(totals.too_long):,} more"
-    if totals.n_too_short:
-        yield "too short", counted(totals.n_too_short, "line")
-    if totals.n_left:
-        yield "left", f"{counted(totals.n_left, 'line')} at the end, too few for a batch for each rank"
 
 
 # the state
@@ -253,9 +232,10 @@ def _parsed(data: bytes) -> Mapping[str, Any]:
     return stored
 
 
-def _save(steps: Steps, states: BatchState) -> None:
+def _save(steps: Steps, states: BatchState, at: int) -> None:
+    """Write the state, whole or not at all. at: the last step that was counted"""
     from volt.files.atomic import write_atomic
 
     if states.state is not None:
         with write_atomic(states.state) as file:
-            file.write((json.dumps(steps.state()) + "\n").encode())
+            file.write((json.dumps(steps.state(at=at)) + "\n").encode())

@@ -230,7 +230,7 @@ def example(
         raise ConfigError("-o -: an example is several files, and stdout takes one; name a folder")
     paths = write_recipe(name, out or Path(name))
     say(f"wrote {', '.join(map(str, paths))}")
-    say(f"next: volt stream run {paths[0]} --limit 10")
+    say(f"next: {RECIPES[name].next.format(paths[0])}")
 
 
 commands.add(app, "run", run, within="stream")

@@ -26,10 +26,12 @@ class Recipe:
 
     about: what it shows, in one line.
     files: what its folder holds, by name: a text, or a function that makes the bytes.
+    next: the command that shows it at work, with {} for the path of its configuration.
     """
 
     about: str
     files: Mapping[str, str | Callable[[], bytes]]
+    next: str = "volt stream run {} --limit 10"
 
 
 _MIXING = """\
@@ -255,6 +257,7 @@ RECIPES = {
     "batches": Recipe(
         "the steps of a trainer: batches of so many tokens",
         {"stream.yaml": _BATCHES, "parallel.tsv.gz": data.parallel, "vocab.volt": data.vocabulary},
+        next="volt stream batches {}",
     ),
     "offline": Recipe("a training file instead of a stream", {"stream.yaml": _OFFLINE, **_BOTH}),
 }

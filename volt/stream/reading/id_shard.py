@@ -86,10 +86,12 @@ def are_ids(path: str) -> bool:
 def bin_of(path: str) -> str:
     """The .bin that a path means: that of an .idx, and that of a prefix if there is no such file; else the path itself.
 
+    A prefix is what one of the two files has, so that it can be said that the other is missing.
+
     >>> bin_of("train.de-en.de.idx"), bin_of("train.tsv")
     ('train.de-en.de.bin', 'train.tsv')
     """
-    is_prefix = not os.path.lexists(path) and os.path.isfile(path + IDX)
+    is_prefix = not os.path.lexists(path) and any(os.path.isfile(path + ending) for ending in (IDX, BIN))
     return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
 
 

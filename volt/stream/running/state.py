@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FORMAT = "volt.stream"
 VERSION = 3
+_OF_STEPS = "volt.steps"  # what steps above streams write (volt.batches.steps_state)
 _OUTDATED = {
     1: "a state of version 1 was taken when fields counted from 0, and they count from 1 now",
     2: "a state of version 2 was taken when ranks shared blocks, and they share lines now, which come in another order",
@@ -181,6 +182,11 @@ def _check_version(stored: Mapping[str, Any]) -> None:
         if name not in stored:
             raise refusal(f"the state has no {name!r}")
     kind, version = stored["format"], stored["version"]
+    if kind == _OF_STEPS:
+        raise StreamError(
+            "the state is one of steps, and this is a stream of lines; go on from it with `volt stream batches`, "
+            "Steps.restore, or StreamDataset.load_state_dict"
+        )
     if kind == FORMAT and version in (1, 2) and type(version) is int:
         raise StreamError(f"the configuration differs: {_OUTDATED[version]}; start the stream anew")
     if kind != FORMAT or version != VERSION or type(version) is not int:
