@@ -14,7 +14,8 @@ from streams import write_lines
 
 from volt import Vocabulary
 from volt.batches.progress import Report
-from volt.batches.steps import Steps, Totals
+from volt.batches.steps import Steps
+from volt.batches.totals import Totals
 from volt_cli.stream.batches_shown import Found, Paced, Row, summary_parts
 
 CONFIG = """\

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from volt.batches.samples import Samples as Samples
     from volt.batches.samples import joined_samples as joined_samples
     from volt.batches.steps import Steps as Steps
-    from volt.batches.steps import Totals as Totals
+    from volt.batches.totals import Totals as Totals
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -84,6 +84,7 @@ __getattr__, __dir__, __all__ = lazy(
         "progress": ("Counted", "Progress", "Report"),
         "rules": ("ByPacks", "ByTokens"),
         "samples": ("SampleFormat", "Samples", "joined_samples"),
-        "steps": ("Steps", "Totals"),
+        "steps": ("Steps",),
+        "totals": ("Totals",),
     },
 )

@@ -17,14 +17,13 @@ and a state is the same for all.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -33,7 +32,8 @@ from volt import arguments
 from volt.batches.layout import Layout
 from volt.batches.rules import ByPacks, ByTokens
 from volt.batches.samples import SampleFormat
-from volt.batches.steps_state import StepsState
+from volt.batches.steps_state import StepsState, configuration_of
+from volt.batches.totals import Totals, counts_of
 from volt.batches.windows import Size, Stretch, Window, Windows
 from volt.display import counted
 from volt.errors import ConfigError, StreamError, VoltError
@@ -49,43 +49,6 @@ _ACCEPTABLE = ("window",)
 _RECALLED = 16  # windows that `state(at=…)` can go back
 _PLACES = 10  # of samples that are too long
 _FRUITLESS = 64  # windows in a row of which no sample fits
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What a rank has been given since it was opened or restored.
-
-    n_steps, n_samples: how many steps, and samples in its batches
-    n_tokens: ids, of all fields
-    n_laid_out: ids and padding
-    seconds: how long its trainer has waited for them
-    n_too_long, n_too_short: samples, of all ranks, that are in no batch
-    too_long: where the lines of the first ten that are too long are
-    n_left: samples at the end of the stream that are too few for a batch for each rank
-
-    >>> Totals(n_tokens=75, n_laid_out=100).padding_share
-    0.25
-    """
-
-    n_steps: int = 0
-    n_samples: int = 0
-    n_tokens: int = 0
-    n_laid_out: int = 0
-    seconds: float = 0.0
-    n_too_long: int = 0
-    n_too_short: int = 0
-    too_long: tuple[str, ...] = ()
-    n_left: int = 0
-
-    @property
-    def first_too_long(self) -> str:
-        """Where the line of the first that is too long is; empty if there is none."""
-        return self.too_long[0] if self.too_long else ""
-
-    @property
-    def padding_share(self) -> float:
-        """The share of padding in what was laid out; 0.0 before the first step."""
-        return 1 - self.n_tokens / self.n_laid_out if self.n_laid_out else 0.0
 
 
 class Steps:
@@ -122,7 +85,8 @@ class Steps:
         self._first = 0  # the number of the first window that is made
         self._next: Future[Window | None] | None = None
         self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
-        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), self.configuration)
+        told = configuration_of(samples, batches, self._size)
+        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), told)
         self._recall = deque[StepsState]([self._start], maxlen=_RECALLED)
         self.totals = Totals()
 
@@ -180,22 +144,6 @@ class Steps:
                 raise arguments.refusal(window, "window", "give a number of lines, or 'epoch'")
             window = arguments.whole(window, "window", low=1, high=1 << 31)
         self._size: Size = window
-
-    @property
-    def configuration(self) -> dict[str, Any]:
-        """Fingerprints and options, by name, of all that steps depend on beside the stream."""
-        fields = {
-            f"field {place} ({name})": {
-                "vocabulary": numbering.fingerprint,
-                "prefix": [*self.format.prefix.get(name, ())],
-            }
-            for place, (name, numbering) in enumerate(self.format.vocabularies.items(), start=1)
-        }
-        own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
-        samples = {name: getattr(self.format, name) for name in own}
-        told = {"fields": fields, "samples": samples, self.rule.name: asdict(self.rule), "window": self._size}
-        found: dict[str, Any] = json.loads(json.dumps(told))  # as a state holds it
-        return found
 
     def __repr__(self) -> str:
         rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
@@ -367,14 +315,11 @@ class Steps:
         return self.rule.arrays(window.planned, window.samples, number, self._layout)
 
     def _count(self, arrays: Mapping[str, Any], seconds: float) -> None:
-        target, source = arrays["target"], arrays["net_input"]["src_tokens"]
-        has_source = "prev_output_tokens" in arrays["net_input"]
-        n_tokens = arrays["ntokens"] + (int(arrays["net_input"]["src_lengths"].sum()) if has_source else 0)
-        told = self.totals
+        told, counts = self.totals, counts_of(arrays)
         self.totals = replace(
-            told, n_steps=told.n_steps + 1, n_samples=told.n_samples + arrays["nsentences"],
-            n_tokens=told.n_tokens + n_tokens, seconds=told.seconds + seconds,
-            n_laid_out=told.n_laid_out + target.size + (source.size if has_source else 0),
+            told, n_steps=told.n_steps + 1, n_samples=told.n_samples + counts.sentences,
+            n_tokens=told.n_tokens + counts.tokens, n_laid_out=told.n_laid_out + counts.laid_out,
+            seconds=told.seconds + seconds,
         )  # fmt: skip
 
     def _note(self, window: Window) -> None:

@@ -16,14 +16,16 @@ import json
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from volt import arguments
 from volt.batches.lengths import Longs
-from volt.batches.windows import Stretch
+from volt.batches.rules import ByPacks, ByTokens
+from volt.batches.samples import SampleFormat
+from volt.batches.windows import Size, Stretch
 from volt.stream.running import state_values as values
 from volt.stream.running.state import checksum
 from volt.stream.running.state_values import refusal
@@ -100,6 +102,22 @@ class StepsState:
         if not found.stretches:
             raise refusal("the state has no stretches")
         return found
+
+
+def configuration_of(samples: SampleFormat, rule: ByTokens | ByPacks, window: Size) -> dict[str, Any]:
+    """Fingerprints and options, by name, of all that steps depend on beside the stream, as JSON values.
+
+    >>> configuration_of(SampleFormat({"text": ["</s>", "lo"]}), ByTokens(max_tokens=64), 9)["window"]
+    9
+    """
+    fields = {
+        f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
+        for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)
+    }
+    own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
+    told = {name: getattr(samples, name) for name in own}
+    found: dict[str, Any] = {"fields": fields, "samples": told, rule.name: asdict(rule), "window": window}
+    return dict(json.loads(json.dumps(found)))
 
 
 def _stretch(stored: object, at: str) -> Stretch:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from volt import arguments
@@ -68,3 +69,40 @@ def _sides(step: Mapping[str, Any]) -> list[tuple[Any, int]]:
     if "prev_output_tokens" not in inputs:  # there is one field
         return [target]
     return [target, (inputs["src_tokens"], int(inputs["src_lengths"].sum()))]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a rank has been given since it was opened or restored.
+
+    n_steps, n_samples: how many steps, and samples in its batches
+    n_tokens: ids, of all fields
+    n_laid_out: ids and padding
+    seconds: how long its trainer has waited for them
+    n_too_long, n_too_short: samples, of all ranks, that are in no batch
+    too_long: where the lines of the first ten that are too long are
+    n_left: samples at the end of the stream that are too few for a batch for each rank
+
+    >>> Totals(n_tokens=75, n_laid_out=100).padding_share
+    0.25
+    """
+
+    n_steps: int = 0
+    n_samples: int = 0
+    n_tokens: int = 0
+    n_laid_out: int = 0
+    seconds: float = 0.0
+    n_too_long: int = 0
+    n_too_short: int = 0
+    too_long: tuple[str, ...] = ()
+    n_left: int = 0
+
+    @property
+    def first_too_long(self) -> str:
+        """Where the line of the first that is too long is; empty if there is none."""
+        return self.too_long[0] if self.too_long else ""
+
+    @property
+    def padding_share(self) -> float:
+        """The share of padding in what was laid out; 0.0 before the first step."""
+        return 1 - self.n_tokens / self.n_laid_out if self.n_laid_out else 0.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from volt.batches.progress import Report
-    from volt.batches.steps import Totals
+    from volt.batches.totals import Totals
 
 _HEADS = ("step", "sentences", "tokens", "padding", "longest", "tokens/s")
 _WIDTHS = (4, 10, 12, 7, 7, 9)  # at least
