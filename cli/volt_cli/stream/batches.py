@@ -155,7 +155,8 @@ class _Run:
         self._steps, self._n, self._every, self._signals = steps, n, every, signals
         self._began, self._asked, self._told = began, asked, told
         self._progress = Progress(steps, rank=steps.rank, world=steps.world)
-        self._first, self._first_wait, self._n_windows, self._n_read = steps.n, 0.0, 0, -1
+        self._first, self._first_wait, self._n_windows = steps.n, 0.0, 0
+        self._read = steps.stream.summary()  # a stream that is closed, or interrupted, no longer knows parts of epochs
         self._rows = list[Paced]()
 
     def go(self, phases: Phases) -> Found:
@@ -175,6 +176,7 @@ class _Run:
         for number in range(1, self._n + 1):
             with self._signals.computing():
                 if next(steps, None) is None:
+                    self._read = self._steps.stream.summary()
                     return
             self._note()
             if self._every and number % self._every == 0:
@@ -184,8 +186,8 @@ class _Run:
 
     def _note(self) -> None:
         self._first_wait = self._first_wait or time.perf_counter() - self._began
-        self._n_windows += self._steps.stream.n != self._n_read
-        self._n_read = self._steps.stream.n
+        if self._steps.stream.n != self._read.n or not self._n_windows:
+            self._n_windows, self._read = self._n_windows + 1, self._steps.stream.summary()
 
     def _now(self) -> Paced:
         seconds = time.perf_counter() - self._asked
@@ -193,7 +195,7 @@ class _Run:
         return Paced(report, self._n_windows)
 
     def _found(self) -> Found:
-        whole, read = self._now(), self._steps.stream.summary()
+        whole, read = self._now(), self._read
         n_steps = whole.report.step - self._first
         size = whole.report.sentences * self._steps.world / max(1, n_steps)  # of a step, of all ranks
         sources = {
