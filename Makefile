@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test campaigns coverage mutants audit faults faults-load bench report notebooks paper trimming clean
+.PHONY: check lint format demo test torch campaigns coverage mutants audit faults faults-load bench report notebooks paper trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -50,6 +50,9 @@ faults-load: $(READY)  ## 20 minutes of a stream with eight sources and a slow c
 
 trimming: $(READY)  ## which merges are worth keeping: the transport and its rivals on the corpora in VOLT_DATA; 10 minutes
 	PYTHONPATH=.:cli $(BIN)/python -m experiments.trimming -o experiments/trimming/TABLE.md
+
+torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of experiments/nmt, which are skipped without it
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' 'torchdata>=0.11'
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py
