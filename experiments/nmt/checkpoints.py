@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -47,7 +46,9 @@ def read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     try:
         found: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
         missing = _PARTS - found.keys()
-    except (RuntimeError, EOFError, UnpicklingError, AttributeError, ValueError, KeyError) as error:
+    except PermissionError:
+        raise
+    except Exception as error:  # other bytes raise whatever their unpickling comes upon
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"{path}: no whole checkpoint ({reason}); {_REMEDY}") from None
     if missing:

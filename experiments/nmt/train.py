@@ -199,10 +199,9 @@ def stepping(learner: Learner, steps: Steps, n_steps: int) -> Iterator[dict[str,
 
 def opened_log(run: Path, n: int, rank: int) -> TextIO:
     """The log behind its first n lines; the first rank writes it."""
-    if rank == 0:
-        if lost := checkpoints.keep_lines(run / LOG, n):
-            told = f"{lost:,} of the {n:,} steps before the checkpoint are missing, and stay so"
-            print(f"note: {run / LOG}: {told}", file=sys.stderr, flush=True)
+    if rank == 0 and (lost := checkpoints.keep_lines(run / LOG, n)):
+        told = f"{lost:,} of the {n:,} steps before the checkpoint are missing, and stay so"
+        print(f"note: {run / LOG}: {told}", file=sys.stderr, flush=True)
     return (run / LOG if rank == 0 else Path(os.devnull)).open("a")
 
 
@@ -277,13 +276,14 @@ def train(given: argparse.Namespace, recipe: Recipe) -> None:
         given.out, recipe, n_steps=given.steps, every=given.every, device=device, workers=given.workers, rank=rank,
         world=world,
     )  # fmt: skip
-    recent, n_done = list[dict[str, Any]](), 0
-    for n_done, step in enumerate(steps, 1):
+    recent, has_learned = list[dict[str, Any]](), False
+    for step in steps:
         recent.append(step)
+        has_learned = True
         if rank == 0 and (step["step"] % given.every == 0 or step["step"] == given.steps):
             print(report(recent), file=sys.stderr, flush=True)
             recent.clear()
-    if rank == 0 and not n_done:
+    if rank == 0 and not has_learned:
         print(
             f"nothing left to do: {given.out} has had {given.steps:,} steps, or its lines have ended", file=sys.stderr
         )

@@ -5,7 +5,8 @@
 
 Trainer would resume by reading all batches again that it has had. Say ignore_data_skip=True instead, and keep the state
 of the stream in each checkpoint: here a batch tells the state behind it, the trainer notes that of the batch it has
-trained on, and writes it into the checkpoint before the model, so none is without it. The steps of a resumed run are those that would have come.
+trained on, and writes it into the checkpoint before the model, so no model is without it. The steps of a resumed run
+are those that would have come.
 
 Trainer needs accelerate as well: pip install transformers accelerate. The rate of learning is constant, since another
 schedule follows from --steps, and a run that is continued with more steps would not be the one that had them at first.

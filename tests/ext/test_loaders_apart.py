@@ -107,6 +107,7 @@ def run(law: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_state_at_the_end_of_an_iteration_goes_on_with_the_next(tmp_path: Path) -> None:
     """With any number of workers, persistent or not; a stream that has ended gives no more, and nothing comes twice."""
     assert run(LAW, tmp_path) == "held"

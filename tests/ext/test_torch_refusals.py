@@ -1,4 +1,4 @@
-"""What `StreamDataset` refuses at once, by name: loaders that collate, options, makers of steps, and states of others."""
+"""What `StreamDataset` refuses, by name: loaders that collate, options, makers of steps, and states of others."""
 
 from __future__ import annotations
 

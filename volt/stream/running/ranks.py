@@ -25,7 +25,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
 
     environment: the variables; by default those of this process
 
-    The first launcher counts of which a variable is set. Half a pair is refused, since each process would read all lines.
+    The first launcher counts of which a variable is set. Half a pair is refused: each process would read all lines.
     Slurm sets one of its own in scripts and shells that are no task: SLURM_NTASKS alone, or SLURM_PROCID=0 alone, says
     nothing.
 
