@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import import_module
 from itertools import islice, product
 from pathlib import Path
@@ -160,6 +160,71 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
     for row, best in enumerate(found):
         wanted = max(said, key=lambda pieces, row=row: mean(row, pieces))
         assert tuple(best) == tuple(piece for piece in wanted if piece != EOS)
+
+
+@pytest.mark.parametrize(
+    ("command", "faulty", "said"),
+    [
+        ("train", ["--every", "0"], "argument --every: 0: give a whole number, 1 or more"),
+        ("train", ["--steps", "-3"], "argument --steps: -3: give a whole number, 1 or more"),
+        ("train", ["--heads", "3", "--width", "16"], "argument --heads: 3 heads, width 16: give an even width"),
+        ("train", ["--device", "cuda:99"], "argument --device: cuda:99: torch finds no such device here; give cpu"),
+        ("train", ["--device", "abacus"], "argument --device: abacus: no device; give cpu or cuda"),
+        ("train", ["--dropout", "1"], "argument --dropout: 1: give a number from 0 to below 1"),
+        ("translate", ["--beam", "0"], "argument --beam: 0: give a whole number, 1 or more"),
+        ("translate", ["--device", "cuda:99"], "argument --device: cuda:99: torch finds no such device"),
+    ],
+)
+def test_options_out_of_range_are_refused_before_anything_is_written(
+    corpus: Path, capsys: pytest.CaptureFixture[str], command: str, faulty: list[str], said: str
+) -> None:
+    """One line names the option, and no folder is made."""
+    run = corpus.parent / "run"
+    own = {"train": ["--out", str(run), "--steps", "2"], "translate": ["--run", str(run)]}[command]
+    with pytest.raises(SystemExit):
+        {"train": train, "translate": translate}[command].main(["--data", str(corpus), *own, *faulty])
+    assert said in capsys.readouterr().err
+    assert not run.exists()
+
+
+def test_a_model_that_fails_leaves_no_checkpoint(corpus: Path) -> None:
+    """The next call, with options that are right, starts afresh."""
+    run = prepared(corpus, "run")
+    with pytest.raises(RuntimeError):
+        next(train.training(run, replace(TINY, heads=3), n_steps=1))
+    assert not (run / train.CHECKPOINT).exists()
+    assert len(list(train.training(run, TINY, n_steps=1))) == 1
+
+
+def test_a_checkpoint_that_is_cut_short_is_told(corpus: Path) -> None:
+    """With its path and what to do, for training and translating; the log is left as it was."""
+    run = prepared(corpus, "run")
+    list(train.training(run, TINY, n_steps=1))
+    path, before = run / train.CHECKPOINT, logged(run)
+    whole = path.read_bytes()
+    for part in (b"", whole[:100], whole[: len(whole) // 2], b"text"):
+        path.write_bytes(part)
+        with pytest.raises(ConfigError, match=r"checkpoint.pt: no whole checkpoint \(.*\); put a copy of it there, or"):
+            next(train.training(run, TINY, n_steps=2))
+        with pytest.raises(ConfigError, match=r"checkpoint.pt: no whole checkpoint"):
+            translate.System.load(run, torch.device("cpu"))
+    torch.save({"options": {}}, path)
+    with pytest.raises(ConfigError, match=r"a checkpoint without chances, model, optimizer, steps; put"):
+        next(train.training(run, TINY, n_steps=2))
+    assert logged(run) == before
+
+
+def test_what_a_run_finds_is_said(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log that has been removed is noted, and a run that has nothing left to do says so."""
+    run = prepared(corpus, "run")
+    list(train.training(run, TINY, n_steps=2))
+    (run / train.LOG).unlink()
+    assert [step["step"] for step in train.training(run, TINY, n_steps=3)] == [3]
+    assert "losses.jsonl: 2 of the 2 steps before the checkpoint are missing" in capsys.readouterr().err
+    options = {name: str(value) for name, value in asdict(TINY).items()}
+    told = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    train.main(["--data", str(corpus), "--out", str(run), "--steps", "3", "--threads", "1", *told])
+    assert "nothing left to do: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", MODULES)

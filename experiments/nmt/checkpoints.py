@@ -22,6 +22,9 @@ import torch
 from volt.errors import ConfigError
 from volt.files.atomic import write_atomic
 
+_PARTS = {"options", "steps", "chances", "model", "optimizer"}
+_REMEDY = "put a copy of it there, or remove it to train from the beginning"
+
 
 def save(path: Path, **parts: Any) -> None:
     """Write a checkpoint, whole or not at all."""
@@ -33,8 +36,23 @@ def load(path: Path, options: Mapping[str, Any]) -> dict[str, Any] | None:
     """The checkpoint, or None where there is none yet. Raises ConfigError if it is of other options."""
     if not path.exists():
         return None
-    found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    found = read(path)
     check(found["options"], options, str(path))
+    return found
+
+
+def read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
+    """What a file of a checkpoint holds. Raises ConfigError if it is cut short, or no checkpoint."""
+    try:
+        found: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        missing = _PARTS - found.keys()
+    except PermissionError:
+        raise
+    except Exception as error:  # other bytes raise whatever their unpickling comes upon
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"{path}: no whole checkpoint ({reason}); {_REMEDY}") from None
+    if missing:
+        raise ConfigError(f"{path}: a checkpoint without {', '.join(sorted(missing))}; {_REMEDY}")
     return found
 
 
@@ -59,8 +77,12 @@ def restore_chance(stored: Mapping[str, torch.Tensor], device: torch.device) -> 
         torch.cuda.set_rng_state(stored["cuda"], device)
 
 
-def keep_lines(path: Path, n: int) -> None:
-    """Keep the first lines of a log: those behind them belong to steps that the checkpoint does not know."""
+def keep_lines(path: Path, n: int) -> int:
+    """Keep the first lines of a log: those behind them belong to steps that the checkpoint does not know.
+
+    Returns how many of the n lines are not there.
+    """
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     with write_atomic(path) as file:
         file.writelines(islice(lines, n))
+    return max(n - len(lines), 0)

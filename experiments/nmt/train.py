@@ -26,7 +26,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -36,14 +36,21 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministi
 import torch
 from torch import Tensor, distributed, nn
 
-from experiments.nmt import checkpoints
+from experiments.nmt import checkpoints, options
 from experiments.nmt.data import CONFIGURATION, VOCABULARY, prepare
 from experiments.nmt.model import Shape, Transformer, smoothed_loss
+from experiments.nmt.options import at_least, within
 from volt.batches import Steps, to_torch
 from volt.errors import VoltError
 from volt.stream import from_environment
 from volt.vocabulary import Vocabulary
 
+RANGES: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("max_tokens", "window", "width", "inner", "heads", "layers", "warmup"), at_least(1)),
+    **dict.fromkeys(("dropout", "smoothing"), within(0, 1)),
+    **dict.fromkeys(("lr", "clip"), within(0, math.inf)),
+    "seed": at_least(0),
+}
 CHECKPOINT, LOG = "checkpoint.pt", "losses.jsonl"
 LOGGED = ("step", "loss", "hex", "tokens", "padding", "lr")  # what follows from the options, and no seconds
 
@@ -168,9 +175,7 @@ def training(
     with Steps.from_config(run / CONFIGURATION, rank=rank, world=world, n_workers=workers) as steps:
         learner = Learner(recipe, len(Vocabulary.load(run / VOCABULARY)), device=place, world=world)
         torch.manual_seed(recipe.seed + 1 + rank)  # dropout differs between ranks
-        if (stored := checkpoints.load(path, asdict(recipe))) is None:
-            commit(path, learner, steps, rank)
-        else:
+        if (stored := checkpoints.load(path, asdict(recipe))) is not None:
             go_on(learner, steps, stored, rank)
         with opened_log(run, steps.n, rank) as log:
             for step in stepping(learner, steps, n_steps):
@@ -194,8 +199,9 @@ def stepping(learner: Learner, steps: Steps, n_steps: int) -> Iterator[dict[str,
 
 def opened_log(run: Path, n: int, rank: int) -> TextIO:
     """The log behind its first n lines; the first rank writes it."""
-    if rank == 0:
-        checkpoints.keep_lines(run / LOG, n)
+    if rank == 0 and (lost := checkpoints.keep_lines(run / LOG, n)):
+        told = f"{lost:,} of the {n:,} steps before the checkpoint are missing, and stay so"
+        print(f"note: {run / LOG}: {told}", file=sys.stderr, flush=True)
     return (run / LOG if rank == 0 else Path(os.devnull)).open("a")
 
 
@@ -233,14 +239,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="holds train.en, train.de and so on")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
-    parser.add_argument("--steps", type=int, required=True, help="over all runs")
-    parser.add_argument("--every", type=int, default=100, help="steps between two checkpoints")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, default=2, help="of torch; the bits follow from it")
-    parser.add_argument("--workers", type=int, default=1, help="threads that compute the stream ahead")
+    parser.add_argument("--steps", type=at_least(1), required=True, help="over all runs")
+    parser.add_argument("--every", type=at_least(1), default=100, help="steps between two checkpoints")
+    parser.add_argument("--device", type=options.device, default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=at_least(1), default=2, help="of torch; the bits follow from it")
+    parser.add_argument("--workers", type=at_least(0), default=1, help="threads that compute the stream ahead")
     for name, value in asdict(Recipe()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=RANGES.get(name, type(value)), default=value)
     given = parser.parse_args(arguments)
+    if given.width % given.heads or given.width % 2:
+        parser.error(f"argument --heads: {given.heads} heads, width {given.width}: give an even width they divide")
     recipe = Recipe(**{name: getattr(given, name) for name in asdict(Recipe())})
     try:
         train(given, recipe)
@@ -268,12 +276,17 @@ def train(given: argparse.Namespace, recipe: Recipe) -> None:
         given.out, recipe, n_steps=given.steps, every=given.every, device=device, workers=given.workers, rank=rank,
         world=world,
     )  # fmt: skip
-    recent = list[dict[str, Any]]()
+    recent, has_learned = list[dict[str, Any]](), False
     for step in steps:
         recent.append(step)
+        has_learned = True
         if rank == 0 and (step["step"] % given.every == 0 or step["step"] == given.steps):
             print(report(recent), file=sys.stderr, flush=True)
             recent.clear()
+    if rank == 0 and not has_learned:
+        print(
+            f"nothing left to do: {given.out} has had {given.steps:,} steps, or its lines have ended", file=sys.stderr
+        )
     if world > 1:
         distributed.destroy_process_group()
 

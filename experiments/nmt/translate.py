@@ -19,8 +19,10 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from experiments.nmt import checkpoints, options
 from experiments.nmt.data import VOCABULARY, lines_of, ordered_steps
 from experiments.nmt.model import Transformer
+from experiments.nmt.options import at_least
 from experiments.nmt.train import CHECKPOINT, Recipe, tensors
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VoltError
@@ -76,7 +78,7 @@ class System(NamedTuple):
         """That of a run. Raises ConfigError if there is none yet."""
         if not (run / CHECKPOINT).exists():
             raise ConfigError(f"{run / CHECKPOINT}: no such file; train first")
-        stored: dict[str, Any] = torch.load(run / CHECKPOINT, map_location=device, weights_only=True)
+        stored = checkpoints.read(run / CHECKPOINT, device)
         recipe, vocabulary = Recipe(**stored["options"]), Vocabulary.load(run / VOCABULARY)
         model = Transformer(recipe.shape(len(vocabulary))).to(device).eval()
         model.load_state_dict(stored["model"])
@@ -115,11 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, help="holds val.en, val.de and so on")
     parser.add_argument("--run", type=Path, required=True, help="the folder of the training")
     parser.add_argument("--split", default="val")
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--max-tokens", type=int, default=16384, help="of a batch, times the beam")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--beam", type=at_least(1), default=4)
+    parser.add_argument("--max-tokens", type=at_least(1), default=16384, help="of a batch, times the beam")
+    parser.add_argument("--device", type=options.device, default="cpu")
+    parser.add_argument("--threads", type=at_least(1), default=2)
     given = parser.parse_args(arguments)
+    if given.max_tokens < given.beam:
+        parser.error(f"argument --max-tokens: {given.max_tokens}: give {given.beam} or more, the beam")
     torch.set_num_threads(given.threads)
     try:
         system = System.load(given.run, device := torch.device(given.device))

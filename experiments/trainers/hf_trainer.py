@@ -5,7 +5,11 @@
 
 Trainer would resume by reading all batches again that it has had. Say ignore_data_skip=True instead, and keep the state
 of the stream in each checkpoint: here a batch tells the state behind it, the trainer notes that of the batch it has
-trained on, and a callback writes it beside the model. The steps of a resumed run are those that would have come.
+trained on, and writes it into the checkpoint before the model, so no model is without it. The steps of a resumed run
+are those that would have come.
+
+Trainer needs accelerate as well: pip install transformers accelerate. The rate of learning is constant, since another
+schedule follows from --steps, and a run that is continued with more steps would not be the one that had them at first.
 
 What Trainer must not do is lay out batches itself, or deal them out to ranks, for each rank reads its own: so
 `get_train_dataloader` gives a loader of its own, which accelerate does not see. A stream has no length: say max_steps.
@@ -18,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader
-from transformers import BartConfig, BartForConditionalGeneration, Trainer, TrainerCallback, TrainingArguments
+from transformers import BartConfig, BartForConditionalGeneration, Trainer, TrainingArguments
 
+from volt.errors import ConfigError
 from volt.ext.torch import StreamDataset
+from volt.files.atomic import make_folder, write_atomic
 
 STATE = "stream.json"  # beside the model in each checkpoint
 
@@ -31,25 +37,30 @@ class StreamTrainer(Trainer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.stream_state = ""  # behind the last batch that was trained on
-        self.add_callback(_KeepState(self))
 
     def get_train_dataloader(self) -> DataLoader:
         return DataLoader(self.train_dataset, batch_size=None, num_workers=self.args.dataloader_num_workers)
+
+    def _save_checkpoint(self, model: Any, trial: Any, *args: Any, **options: Any) -> None:
+        folder = Path(self.args.output_dir, f"checkpoint-{self.state.global_step}")
+        if self.args.should_save:  # the state is the same for all ranks
+            make_folder(folder)
+            with write_atomic(folder / STATE) as file:
+                file.write(self.stream_state.encode())
+        super()._save_checkpoint(model, trial, *args, **options)
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
         self.stream_state = inputs.pop("state", self.stream_state)
         return super().compute_loss(model, arguments_of(inputs), *args, **options)
 
 
-class _KeepState(TrainerCallback):
-    """Writes the state of the stream into each checkpoint."""
-
-    def __init__(self, trainer: StreamTrainer) -> None:
-        self.trainer = trainer
-
-    def on_save(self, args: TrainingArguments, state: Any, control: Any, **options: Any) -> None:
-        path = Path(args.output_dir, f"checkpoint-{state.global_step}", STATE)
-        path.write_text(self.trainer.stream_state, encoding="utf-8")
+def state_in(checkpoint: Path) -> str:
+    """The state of the stream in a checkpoint. Raises ConfigError if there is none."""
+    try:
+        return (checkpoint / STATE).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        found = f"{checkpoint / STATE}: no such file, so nobody knows where the data stood"
+        raise ConfigError(f"{found}; give a checkpoint of this script") from None
 
 
 def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
@@ -77,12 +88,13 @@ def train(
     **options: Any,
 ) -> StreamTrainer:  # fmt: skip
     """Train for so many steps in all; resume: the checkpoint to go on from. options: of TrainingArguments"""
+    if resume is not None:
+        dataset.load_state_dict(state_in(resume))
+    options.setdefault("lr_scheduler_type", "constant")
     args = TrainingArguments(
         str(output), max_steps=steps, save_steps=save_every, ignore_data_skip=True, report_to=[], **options
     )
     trainer = StreamTrainer(small_model(n_tokens), args, train_dataset=dataset)
-    if resume is not None:
-        dataset.load_state_dict((resume / STATE).read_text(encoding="utf-8"))
     trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     return trainer
 

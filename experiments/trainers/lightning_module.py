@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning import LightningDataModule, LightningModule, Trainer
+from lightning import LightningDataModule, LightningModule, Trainer, seed_everything
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
 
@@ -83,7 +83,9 @@ def main() -> None:
     parser.add_argument("--save-every", type=int, default=500, help="steps between two checkpoints")
     parser.add_argument("--tokens", type=int, default=32_000, help="of the vocabulary")
     parser.add_argument("--resume", type=Path, help="the checkpoint to go on from")
+    parser.add_argument("--seed", type=int, default=1, help="of the first weights; a checkpoint has its own")
     told = parser.parse_args()
+    seed_everything(told.seed, verbose=False)
     train(
         StreamDataset(told.config, tell=True), model=SmallModel(told.tokens), output=told.output, steps=told.steps,
         save_every=told.save_every, resume=told.resume,

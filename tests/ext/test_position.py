@@ -64,7 +64,7 @@ def test_a_position_is_json(position: Position) -> None:
         ({"ended": 1}, "state: ended is 1 (int)"),
         ({"worker": 2, "of": 2}, "state: worker is 2; give 1 or less"),
         ({"worker": 2}, "state: of is None; give a whole number"),
-        ({"more": 1}, "holds 'steps, skip, world, until, ended, more'"),
+        ({"more": 1}, "holds 'version, steps, skip, world, until, ended, checksum, more'"),
         ({"_snapshot": {}}, "take StreamDataset.state_of(it)"),
     ],
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -158,16 +156,6 @@ def test_a_dataset_is_not_read_in_two_processes(folder: Path, expected: list[Any
         read_one(loader_of(dataset, 1))
     del batches
     assert all_bits(loader_of(dataset, 1)) == expected[1:]
-
-
-@pytest.mark.parametrize("kind", [DataLoader, stateful.StatefulDataLoader])
-def test_a_worker_that_dies_is_an_error(folder: Path, kind: type) -> None:
-    """A worker that is killed ends the iteration with an error, not with a hang or fewer steps."""
-    with reading(loader_of(dataset_of(folder, epochs=None), 2, kind=kind)) as batches:
-        next(batches)
-        os.kill(batches._workers[1].pid, signal.SIGKILL)
-        with pytest.raises((RuntimeError, OSError)):  # the second where it died while it sent a batch
-            list(islice(batches, 1000))
 
 
 def test_two_loaders_at_once(folder: Path, expected: list[Any]) -> None:

@@ -20,7 +20,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from volt import arguments
+from volt.batches.steps_state import FORMAT as STEPS
 from volt.errors import StreamError, quoted
+from volt.stream.running.state import FORMAT as LINES
+from volt.stream.running.state import checksum
 
 VERSION = 1
 _REMEDY = "give what state_dict() or a batch's state holds"
@@ -51,6 +54,15 @@ class Position:
         return 0 if self.steps is None else int(self.steps["n"])
 
     @property
+    def is_behind(self) -> bool:
+        """Whether the next step is behind the end of the iteration.
+
+        >>> Position(skip=3, until=3).is_behind, Position(skip=2, until=3).is_behind, Position(skip=2).is_behind
+        (True, False, False)
+        """
+        return self.until is not None and self.n >= self.until
+
+    @property
     def n(self) -> int:
         """The number of the next step.
 
@@ -73,35 +85,39 @@ class Position:
         """
         if self.worker is not None:
             return self
-        is_over = self.until is None or self.n >= self.until
+        is_over = self.until is None or self.is_behind
         until = self.until if not is_over else None if length is None else self.n + length
         world = self.world if self.skip else world  # what is passed over is counted as it was
-        return replace(self, skip=self.skip + (worker or (0, 1))[0], world=world, until=until, worker=worker)
+        skip = self.skip + (worker or (0, 1))[0]
+        return replace(self, skip=skip, world=world, until=until, worker=worker)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """As JSON values, with a checksum of all of them."""
         told = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "worker"}
         worker = {} if self.worker is None else {"worker": self.worker[0], "of": self.worker[1]}
-        return {"version": VERSION, **told, **worker}
+        found = {"version": VERSION, **told, **worker}
+        return {**found, "checksum": checksum(found)}
 
     @classmethod
     def from_json(cls, state: Any) -> Self:
-        """What `to_json` gave. Raises StreamError if it is something else.
+        """What `to_json` gave, or the state of `Steps`. Raises StreamError if it is something else.
 
         >>> Position.from_json(Position(skip=3).to_json())
         Position(steps=None, skip=3, world=1, until=None, ended=False, worker=None)
         """
         found = dict(arguments.mapping(state, "state", remedy=_REMEDY))
-        if "_snapshot" in found or "dataset_state" in found:
-            raise StreamError(
-                "this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)"
-            )
-        if found.pop("version", None) != VERSION:
-            raise StreamError(f"this is no state of a StreamDataset of version {VERSION}; {_REMEDY}")
+        if found.get("format") == STEPS:
+            return cls(steps=_checked_steps(found))
+        _check_kind(found)
         worker = found.pop("worker", None), found.pop("of", None)
-        if set(found) != {field.name for field in fields(cls)} - {"worker"}:
+        own = {"version", "checksum", *(field.name for field in fields(cls))} - {"worker"}
+        if set(found) != own:
             raise StreamError(f"the state of a StreamDataset holds {quoted(', '.join(map(str, found)))}; {_REMEDY}")
-        return cls(**_checked(found), worker=None if worker == (None, None) else _checked_worker(*worker))
+        _check_values(found)
+        number_of = None if worker == (None, None) else _checked_worker(*worker)
+        if found["checksum"] != checksum(state):
+            raise StreamError(f"the state of a StreamDataset was changed: its checksum is another; {_REMEDY}")
+        return cls(**{name: found[name] for name in own - {"version", "checksum"}}, worker=number_of)
 
 
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
@@ -116,16 +132,29 @@ def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
     return replace(near, skip=n - near.known, ended=ended, worker=None)
 
 
-def _checked(found: dict[str, Any]) -> dict[str, Any]:
-    steps, until = found["steps"], found["until"]
-    if steps is not None:
-        n = arguments.mapping(steps, "state: steps", remedy=_REMEDY).get("n")
-        arguments.whole(n, "state: steps: n", low=0, kind=StreamError)
-    for name, value, low in (("skip", found["skip"], 0), ("until", until or 0, 0), ("world", found["world"], 1)):
+def _check_kind(found: Mapping[str, Any]) -> None:
+    """Raise StreamError for states of others."""
+    if "_snapshot" in found or "dataset_state" in found:
+        raise StreamError("this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)")
+    if found.get("format") == LINES:
+        raise StreamError(f"this is the state of a Stream of lines, which says nothing of steps; {_REMEDY}")
+    if found.get("version") != VERSION:
+        raise StreamError(f"this is no state of a StreamDataset of version {VERSION}; {_REMEDY}")
+
+
+def _check_values(found: Mapping[str, Any]) -> None:
+    if found["steps"] is not None:
+        _checked_steps(arguments.mapping(found["steps"], "state: steps", remedy=_REMEDY))
+    until = 0 if found["until"] is None else found["until"]
+    for name, value, low in (("skip", found["skip"], 0), ("until", until, 0), ("world", found["world"], 1)):
         arguments.whole(value, f"state: {name}", low=low, kind=StreamError)
     if not isinstance(found["ended"], bool):
         raise arguments.refusal(found["ended"], "state: ended", _REMEDY)
-    return found
+
+
+def _checked_steps(steps: Mapping[str, Any]) -> Mapping[str, Any]:
+    arguments.whole(steps.get("n"), "state: steps: n", low=0, kind=StreamError)
+    return steps
 
 
 def _checked_worker(number: Any, of: Any) -> tuple[int, int]:

@@ -3,7 +3,8 @@
     dataset = StreamDataset("stream.yaml")                                  # a YAML file with sources and batches
     for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
 
-A batch is what `volt.batches.collate` lays out, so the loader collates nothing: batch_size=None. Each rank of
+A batch is what `volt.batches.collate` lays out, so the loader collates nothing: batch_size=None, without which loaders
+raise an error that says so. Each rank of
 torch.distributed, or of torchrun, MPI and Slurm, gets its own batch of each step.
 
 How it goes on and resumes:
@@ -12,7 +13,9 @@ How it goes on and resumes:
                     With repeat=True each iteration gives all steps from the first one, as validation wants it.
     no workers      `state_dict()` says where the dataset stands, `load_state_dict(state)` goes on there.
     StatefulDataLoader of torchdata, with any number of workers, asks the workers where they stand: its own state
-                    resumes in as many workers. `StreamDataset.state_of(its state)` is a state for `load_state_dict`,
+                    resumes in as many workers. Taken at the end of an iteration of `epoch` steps it goes on with the
+                    next; taken right behind the last step, before the loader has said that there is no more, with an
+                    empty iteration before that. `StreamDataset.state_of(its state)` is a state for `load_state_dict`,
                     for any number of workers, of ranks, and for any loader.
     DataLoader      with workers reads ahead, so no one knows which steps you have had. Say tell=True: then
                     `batch["state"]` is a text that holds the state behind that batch, for `load_state_dict`.
@@ -49,28 +52,50 @@ transforms are Python code must be 0. Loaders with in_order=False give steps in 
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from volt import arguments
 from volt.batches.collating import to_torch
 from volt.batches.steps import Steps
 from volt.display import counted
-from volt.errors import ConfigError, StreamError, VoltError, missing
+from volt.errors import ConfigError, StreamError, VoltError, missing, quoted
 from volt.ext.position import Position, consumed
 from volt.stream.running.ranks import check_rank, from_environment
+from volt.stream.running.stream import Stream
 
 try:
     import torch
     from torch.utils.data import IterableDataset, get_worker_info
+    from torch.utils.data._utils.collate import default_collate_fn_map
 except ImportError:
     raise missing("torch", extra="torch") from None
 
-_MARK, _ENDED = 0, 1  # what workers note where all of them, and the process that started them, can see it
+# What workers note where all of them, and the process that started them, can see it: who reads, whether the stream has
+# ended, who goes on behind a state that was loaded, how long that state is, and which workers loaded it.
+_MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
+_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # whose states, and of which size, can be noted
 _RELOAD = "load_state_dict() the state to go on from"
+_STATE_OF = "where a loader's state was loaded, dataset.load_state_dict(StreamDataset.state_of(it)) instead"
+_NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
+
+
+class Step(dict[str, Any]):
+    """The tensors of a step. Loaders do not collate it."""
+
+
+def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
+    raise ConfigError("the loader collates what is a batch already; say DataLoader(…, batch_size=None)")
+
+
+default_collate_fn_map[Step] = _refuse_to_collate
+_HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = WeakKeyDictionary()  # by which dataset steps are read
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
@@ -94,6 +119,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         world: int | None = None, epoch: int | None = None, repeat: bool = False, tell: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
+        self._lock = threading.RLock()
         remedy = "give the path of a YAML file, or a function that makes Steps"
         self.config = config if callable(config) else arguments.path(config, "config", remedy=remedy)
         if (rank is None) != (world is None):
@@ -101,8 +127,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._is_found = rank is None or world is None
         self.rank, self.world = _found_rank() if rank is None or world is None else check_rank(rank, world)
         self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
-        self.repeat, self.tell, self.options = repeat, tell, options
-        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self.repeat, self.tell = _yes_or_no(repeat, "repeat"), _yes_or_no(tell, "tell")
+        self.options = _known(self.config, options)
+        self._shared = torch.zeros(_LOADED + _MOST_WORKERS, dtype=torch.int64).share_memory_()
+        self._note = torch.zeros(_MOST_BYTES, dtype=torch.uint8).share_memory_()
         self._position, self._is_loaded, self._run = Position(world=self.world), False, 0
         self._forget()
 
@@ -113,7 +141,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._is_placed = False  # whether the steps stand at the position
         self._reading = self._skip = 0  # which run reads them, and how many steps to pass over before its next
         self._has_begun = self._is_over = False  # the last iteration of this process
-        self._process = os.getpid()
+        self._process, self._lock = os.getpid(), threading.RLock()
 
     def __repr__(self) -> str:
         name = getattr(self.config, "__qualname__", None) or str(self.config)
@@ -134,6 +162,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def _begin(self) -> None:
         self._settle_in()
+        with self._lock:
+            self._begin_here()
+
+    def _begin_here(self) -> None:
         self._put_off()
         start = self._start()
         self._is_placed &= start.steps is self._position.steps
@@ -161,10 +193,14 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         is_elsewhere = int(self._shared[_MARK]) not in (0, mark)  # it was read by workers of an earlier iteration
         is_broken_off = info is not None and self._has_begun and not self._is_over
         here = replace(self._position, worker=None) if self._is_over else self._position
+        left = self._left(mark) if info is not None and is_elsewhere and not self.repeat else None
         if self.repeat:
             here = here if self._is_loaded and not is_elsewhere else Position(world=self.world)
         elif is_elsewhere and self._shared[_ENDED]:
             here = replace(here, ended=True)
+        elif left is not None:
+            here, self._shared[_HEIR] = left, mark
+            self._is_placed = False
         elif is_elsewhere or is_broken_off:
             raise _unknown(is_broken_off)
         if info is not None and not is_elsewhere:
@@ -172,23 +208,65 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         worker = None if info is None else (info.id, info.num_workers)
         return here.begun(worker=worker, world=self.world, length=self.epoch)
 
+    def _left(self, mark: int) -> Position | None:
+        """Where earlier workers stood that had loaded a state behind an iteration's end, unless others went on there.
+
+        StatefulDataLoader starts such workers, finds its iteration at the end, and starts others.
+        """
+        size, loaded = int(self._shared[_SIZE]), self._shared[_LOADED:]
+        if not size or int(self._shared[_HEIR]) not in (0, mark):
+            return None
+        found = Position.from_json(json.loads(bytes(self._note[:size].numpy())))
+        of = 0 if found.worker is None else found.worker[1]
+        if not of or not bool((loaded[:of] == self._shared[_MARK]).all()) or found.until is None:
+            return None
+        return replace(found, skip=found.until - found.known, worker=None)
+
+    def _note_loaded(self, position: Position, info: Any) -> None:
+        """Note, in a worker, that it loaded a state behind an iteration's end."""
+        if not position.is_behind or info.num_workers > _MOST_WORKERS:
+            return
+        text = json.dumps(position.to_json(), separators=(",", ":")).encode()
+        if info.id == 0 and len(text) <= _MOST_BYTES:
+            self._note[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+            self._shared[_SIZE], self._shared[_HEIR] = len(text), 0
+        self._shared[_LOADED + info.id] = _mark(info)
+
     def _read(self, run: int) -> Iterator[dict[str, Any]]:
         """The steps of one reader, from the position on."""
-        start = self._position
+        with self._lock:
+            self._check_run(run)
+            start = self._position
         if not start.ended:
-            steps = self._opened()
-            self._reading, self._skip, self._has_begun = run, self._position.skip, True
             try:
-                while (arrays := self._next(steps, start)) is not None:
-                    yield to_torch(arrays)
-                    if self._reading != run:
-                        raise StreamError("the dataset has been iterated again, or loaded, since; take a new iterator")
+                while (arrays := self._taken(run, start)) is not None:
+                    yield Step(to_torch(arrays))
             finally:
-                if self._reading == run:
-                    self._put_off()
-        self._has_begun = self._is_over = True
-        if get_worker_info() is not None and self._position.ended:
-            self._shared[_ENDED] = 1
+                with self._lock:
+                    if self._reading == run:
+                        self._put_off()
+        with self._lock:
+            self._check_run(run)
+            self._has_begun = self._is_over = True
+            if get_worker_info() is not None and self._position.ended:
+                self._shared[_ENDED] = 1
+
+    def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
+        """The arrays of the next step of a run, which no other thread is given as well."""
+        with self._lock:
+            self._check_run(run)
+            if self._reading != run:
+                if self._has_begun:
+                    raise _iterated_again()
+                self._opened()
+                self._reading, self._skip, self._has_begun = run, self._position.skip, True
+            if self._steps is None:
+                raise _iterated_again()
+            return self._next(self._steps, start)
+
+    def _check_run(self, run: int) -> None:
+        if run != self._run:
+            raise _iterated_again()
 
     def _next(self, steps: Steps, start: Position) -> dict[str, Any] | None:
         """The arrays of the reader's next step; None at the end of the iteration."""
@@ -226,7 +304,18 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def _made(self, rank: int, world: int) -> Steps:
         options = {"rank": rank, "world": world, **self.options}
-        return self.config(**options) if callable(self.config) else Steps.from_config(self.config, **options)
+        if not callable(self.config):
+            return Steps.from_config(self.config, **options)
+        steps = arguments.instance(self.config(**options), Steps, "what config returns", remedy="return a Steps")
+        holder = _HELD.get(steps, lambda: None)()
+        if (steps.rank, steps.world) != (rank, world):
+            found = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
+            raise ConfigError(f"config returned Steps of {found}; give Steps the rank and world that config is given")
+        if steps.n or holder is not None:
+            found = "that another dataset reads" if holder not in (None, self) else "that have been read"
+            raise ConfigError(f"config returned Steps {found}; make new Steps each time")
+        _HELD[steps] = ref(self)
+        return steps
 
     def _bring_over(self) -> None:
         """Pass over what is to be passed over as steps of another number of ranks."""
@@ -254,19 +343,24 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def close(self) -> None:
         """Close what this process has open. Who iterates again opens it where it stood."""
-        self._put_off()
-        if self._steps is not None:
-            self._steps.close()
-        self._steps, self._is_placed = None, False
+        with self._lock:
+            self._put_off()
+            if self._steps is not None:
+                self._steps.close()
+            self._steps, self._is_placed = None, False
+            self._run += 1
 
     def __getstate__(self) -> dict[str, Any]:
         if self._reading:
             raise StreamError("the dataset is being read, so it cannot be sent or copied; end the iteration first")
-        return {name: value for name, value in vars(self).items() if name not in ("_steps", "_first", "_inherited")}
+        own = ("_steps", "_first", "_inherited", "_lock")
+        return {name: value for name, value in vars(self).items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._shared = self._shared if self._shared.is_shared() else self._shared.clone().share_memory_()
+        for name in ("_shared", "_note"):
+            tensor = getattr(self, name)
+            setattr(self, name, tensor if tensor.is_shared() else tensor.clone().share_memory_())
         self._forget()
 
     # states
@@ -280,12 +374,13 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         if get_worker_info() is None and int(self._shared[_MARK]):
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or say tell=True"
             raise StreamError(f"workers read this dataset, so only the loader knows how many steps you had; {remedy}")
-        return self._here().to_json()
+        with self._lock:
+            return self._here().to_json()
 
     def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
         """Go on where a state was taken, with any number of ranks and of workers.
 
-        state: what `state_dict`, `state_of` or the `state` of a batch gave
+        state: what `state_dict`, `state_of` or the `state` of a batch gave, or the state of `Steps`
 
         Raises StreamError if it is no state; what differs in the vocabulary, the data or the options is named when the
         next step is read.
@@ -293,11 +388,26 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._settle_in()
         position, info = Position.from_json(_parsed(state) if isinstance(state, str) else state), get_worker_info()
         _check_worker(position, None if info is None else (info.id, info.num_workers), self.world)
-        self._put_off()
-        self._position, self._is_placed, self._is_loaded = position, False, True
-        self._has_begun = self._is_over = False
-        self._shared[_MARK] = 0 if info is None else _mark(info)
-        self._shared[_ENDED] = int(position.ended)
+        with self._lock:
+            self._put_off()
+            self._position, self._is_placed, self._is_loaded = position, False, True
+            self._has_begun = self._is_over = False
+            self._run += 1
+            if info is None:
+                self._shared.zero_()
+            else:
+                self._note_loaded(position, info)
+                self._look_ahead()
+            self._shared[_MARK] = 0 if info is None else _mark(info)
+            self._shared[_ENDED] = int(self._position.ended)
+
+    def _look_ahead(self) -> None:
+        """Notice, in a worker, that there is no step behind a state: its loader may start others before it asks."""
+        if self._position.ended or self._position.is_behind:
+            return
+        steps = self._opened()
+        is_last = steps.skip(self._position.skip + 1) <= self._position.skip
+        self._position, self._is_placed = replace(self._position, ended=is_last), False
 
     @staticmethod
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,13 +439,43 @@ def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
     yield
 
 
+def _iterated_again() -> StreamError:
+    return StreamError("the dataset has been iterated again, or loaded, since; take a new iterator")
+
+
+def _yes_or_no(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise arguments.refusal(value, name, "give True or False")
+    return value
+
+
+def _known(config: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of what opens the steps. Raises ConfigError, with the name, for one that it does not take."""
+    if callable(config):
+        try:
+            inspect.signature(config).bind(rank=0, world=1, **options)
+        except TypeError as error:
+            raise ConfigError(f"config cannot be called with rank, world and the options: {error}") from None
+        except ValueError:  # it has no signature
+            return options
+        return options
+    makers = Steps.from_config, Stream.from_config, Stream.__init__
+    names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
+    if unknown := sorted({*options} - names):
+        told = ", ".join(sorted(names))
+        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {told}")
+    return options
+
+
 def _unknown(is_broken_off: bool) -> StreamError:
     """What to raise where it is not known where to go on."""
     if is_broken_off:
         found = "an iteration was broken off, and its workers had read ahead of you"
         return StreamError(f"{found}; say epoch=… to end iterations after so many steps, or {_RELOAD}")
     found = "workers of an earlier iteration read this dataset, and they have ended"
-    return StreamError(f"{found}; say persistent_workers=True, or repeat=True to start again each time, or {_RELOAD}")
+    return StreamError(
+        f"{found}; say persistent_workers=True, or repeat=True to start again each time, or {_RELOAD}: {_STATE_OF}"
+    )
 
 
 def _parsed(text: str) -> Any:

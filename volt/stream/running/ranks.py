@@ -25,10 +25,18 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
 
     environment: the variables; by default those of this process
 
-    Raises ConfigError if one is no number or the rank is not below the world.
+    The first launcher counts of which a variable is set. Half a pair is refused: each process would read all lines.
+    Slurm sets one of its own in scripts and shells that are no task: SLURM_NTASKS alone, or SLURM_PROCID=0 alone, says
+    nothing.
+
+    Raises ConfigError if one is set without the other, or is no number, or the rank is not below the world.
 
     >>> from_environment({})
     (0, 1)
+    >>> from_environment({"RANK": "1"})
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: RANK='1' is set, and WORLD_SIZE is not; set both, or unset it
     """
     found = os.environ if environment is None else arguments.mapping(environment, "environment")
     for rank, world in _NAMES:
@@ -37,7 +45,16 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
                 return check_rank(int(found[rank]), int(found[world]))
             except (ValueError, TypeError, ConfigError) as error:
                 raise ConfigError(f"{rank}={found[rank]!r}, {world}={found[world]!r}: {error}; unset them") from None
+        _check_half(rank, world, found)
     return 0, 1
+
+
+def _check_half(rank: str, world: str, found: Mapping[str, str]) -> None:
+    """Raise ConfigError if one of two variables is set that go together."""
+    for one, other in ((rank, world), (world, rank)):
+        says_nothing = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and found.get(one) == "0")
+        if one in found and not says_nothing:
+            raise ConfigError(f"{one}={found[one]!r} is set, and {other} is not; set both, or unset it")
 
 
 def check_rank(rank: int, world: int) -> tuple[int, int]:
