@@ -73,11 +73,12 @@ import os, signal, sys
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from steps_of_streams import steps_of
+from steps_of_streams import steps_of, written
 from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 from volt.ext.torch import StreamDataset
 
+written(Path(sys.argv[1]), 60)  # before workers are there, which would write it at once
 for kind in (DataLoader, StatefulDataLoader):
     dataset = StreamDataset(partial(steps_of, Path(sys.argv[1]), 60, epochs=None), rank=0, world=1)
     batches = iter(kind(dataset, batch_size=None, num_workers=2))

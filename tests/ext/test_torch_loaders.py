@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from loaders import all_bits, bits_of
-from steps_of_streams import steps_of
+from steps_of_streams import steps_of, written
 from streams import deadline
 from torch.utils.data import DataLoader
 
@@ -28,8 +28,10 @@ SECONDS = 240  # that no test may take
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the corpora are."""
-    return tmp_path_factory.mktemp("corpora")
+    """Where the corpora are: written before workers are there, which would write them at once."""
+    folder = tmp_path_factory.mktemp("corpora")
+    written(folder, N)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from loaders import torch
-from steps_of_streams import TOKENS, given, steps_of
+from steps_of_streams import TOKENS, given, steps_of, written
 
+from volt.errors import ConfigError
 from volt.ext.torch import StreamDataset
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "trainers"
@@ -22,6 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of libr
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[[], StreamDataset]:
     """Makes a dataset without end that tells its states."""
+    written(tmp_path, N)  # before workers are there, which would write it at once
     return partial(StreamDataset, partial(steps_of, tmp_path, N, epochs=None), rank=0, world=1, tell=True)
 
 
@@ -48,6 +50,16 @@ def test_transformers_trainer_goes_on(tmp_path: Path, make: Callable[[], StreamD
     seen.clear()
     example["train"](make(), steps=8, resume=tmp_path / "run" / "checkpoint-4", **options)
     assert seen == expected(tmp_path, 16)[8:]
+
+
+def test_a_checkpoint_without_a_state_of_the_stream_is_told(tmp_path: Path) -> None:
+    """It names the file that is missing; a state that is there is read as it was written."""
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    example = runpy.run_path(str(FOLDER / "hf_trainer.py"))
+    with pytest.raises(ConfigError, match=r"stream.json: no such file, so nobody knows where the data stood; give"):
+        example["state_in"](tmp_path / "checkpoint-4")
+    (tmp_path / "stream.json").write_text("{}")
+    assert example["state_in"](tmp_path) == "{}"
 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
