@@ -52,7 +52,6 @@ transforms are Python code must be 0. Loaders with in_order=False give steps in 
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import threading
@@ -64,11 +63,10 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from volt import arguments
 from volt.batches.collating import to_torch
 from volt.batches.steps import Steps
-from volt.display import counted
-from volt.errors import ConfigError, StreamError, VoltError, missing, quoted
+from volt.errors import ConfigError, StreamError, VoltError, missing
 from volt.ext.position import Position, consumed
+from volt.ext.refusals import check_worker, iterated_again, known_options, parsed, refusing, unknown_place, yes_or_no
 from volt.stream.running.ranks import check_rank, from_environment
-from volt.stream.running.stream import Stream
 
 try:
     import torch
@@ -81,9 +79,6 @@ except ImportError:
 # ended, who goes on behind a state that was loaded, how long that state is, and which workers loaded it.
 _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
 _MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # whose states, and of which size, can be noted
-_RELOAD = "load_state_dict() the state to go on from"
-_STATE_OF = "where a loader's state was loaded, dataset.load_state_dict(StreamDataset.state_of(it)) instead"
-_NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
 class Step(dict[str, Any]):
@@ -127,8 +122,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._is_found = rank is None or world is None
         self.rank, self.world = _found_rank() if rank is None or world is None else check_rank(rank, world)
         self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
-        self.repeat, self.tell = _yes_or_no(repeat, "repeat"), _yes_or_no(tell, "tell")
-        self.options = _known(self.config, options)
+        self.repeat, self.tell = yes_or_no(repeat, "repeat"), yes_or_no(tell, "tell")
+        self.options = known_options(self.config, options)
         self._shared = torch.zeros(_LOADED + _MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._note = torch.zeros(_MOST_BYTES, dtype=torch.uint8).share_memory_()
         self._position, self._is_loaded, self._run = Position(world=self.world), False, 0
@@ -157,7 +152,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return _refusing(error)  # loaders pass on to their process what the first step raises
+            return refusing(error)  # loaders pass on to their process what the first step raises
         return self._read(self._run)
 
     def _begin(self) -> None:
@@ -202,7 +197,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             here, self._shared[_HEIR] = left, mark
             self._is_placed = False
         elif is_elsewhere or is_broken_off:
-            raise _unknown(is_broken_off)
+            raise unknown_place(is_broken_off)
         if info is not None and not is_elsewhere:
             self._shared[_MARK] = mark
         worker = None if info is None else (info.id, info.num_workers)
@@ -257,16 +252,16 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._check_run(run)
             if self._reading != run:
                 if self._has_begun:
-                    raise _iterated_again()
+                    raise iterated_again()
                 self._opened()
                 self._reading, self._skip, self._has_begun = run, self._position.skip, True
             if self._steps is None:
-                raise _iterated_again()
+                raise iterated_again()
             return self._next(self._steps, start)
 
     def _check_run(self, run: int) -> None:
         if run != self._run:
-            raise _iterated_again()
+            raise iterated_again()
 
     def _next(self, steps: Steps, start: Position) -> dict[str, Any] | None:
         """The arrays of the reader's next step; None at the end of the iteration."""
@@ -386,8 +381,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         next step is read.
         """
         self._settle_in()
-        position, info = Position.from_json(_parsed(state) if isinstance(state, str) else state), get_worker_info()
-        _check_worker(position, None if info is None else (info.id, info.num_workers), self.world)
+        position, info = Position.from_json(parsed(state) if isinstance(state, str) else state), get_worker_info()
+        check_worker(position, None if info is None else (info.id, info.num_workers), self.world)
         with self._lock:
             self._put_off()
             self._position, self._is_placed, self._is_loaded = position, False, True
@@ -431,69 +426,6 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 def _mark(info: Any) -> int:
     """A number that the workers of an iteration have in common, and that those of another do not have."""
     return int(info.seed - info.id) or 1
-
-
-def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
-    """No steps, but an error."""
-    raise error
-    yield
-
-
-def _iterated_again() -> StreamError:
-    return StreamError("the dataset has been iterated again, or loaded, since; take a new iterator")
-
-
-def _yes_or_no(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise arguments.refusal(value, name, "give True or False")
-    return value
-
-
-def _known(config: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of what opens the steps. Raises ConfigError, with the name, for one that it does not take."""
-    if callable(config):
-        try:
-            inspect.signature(config).bind(rank=0, world=1, **options)
-        except TypeError as error:
-            raise ConfigError(f"config cannot be called with rank, world and the options: {error}") from None
-        except ValueError:  # it has no signature
-            return options
-        return options
-    makers = Steps.from_config, Stream.from_config, Stream.__init__
-    names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
-    if unknown := sorted({*options} - names):
-        told = ", ".join(sorted(names))
-        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {told}")
-    return options
-
-
-def _unknown(is_broken_off: bool) -> StreamError:
-    """What to raise where it is not known where to go on."""
-    if is_broken_off:
-        found = "an iteration was broken off, and its workers had read ahead of you"
-        return StreamError(f"{found}; say epoch=… to end iterations after so many steps, or {_RELOAD}")
-    found = "workers of an earlier iteration read this dataset, and they have ended"
-    return StreamError(
-        f"{found}; say persistent_workers=True, or repeat=True to start again each time, or {_RELOAD}: {_STATE_OF}"
-    )
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise StreamError("state is a text that holds no JSON; give the state of a batch") from None
-
-
-def _check_worker(position: Position, worker: tuple[int, int] | None, world: int) -> None:
-    """Raise StreamError if a state is that of another worker."""
-    if position.worker is None or (position.worker == worker and position.world == world):
-        return
-    number, of = position.worker
-    found = f"this is the state of worker {number} of {of} of a loader, for {counted(position.world, 'rank')}"
-    raise StreamError(
-        f"{found}; take StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
-    )
 
 
 def _is_distributed() -> bool:
