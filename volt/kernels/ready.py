@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-from volt.kernels import batch_samples, column_samples, samples, token_samples, word_samples
+from volt.kernels import batch_samples, column_samples, pattern_samples, samples, token_samples, word_samples
 
 Job = Literal[
     "learn",
@@ -28,9 +28,15 @@ Job = Literal[
     "tokens",
     "batches",
     "samples",
+    "patterns",
 ]
 _SAMPLES = (
-    samples.SAMPLES | batch_samples.SAMPLES | column_samples.SAMPLES | token_samples.SAMPLES | word_samples.SAMPLES
+    samples.SAMPLES
+    | batch_samples.SAMPLES
+    | column_samples.SAMPLES
+    | token_samples.SAMPLES
+    | word_samples.SAMPLES
+    | pattern_samples.SAMPLES
 )
 
 
@@ -98,6 +104,7 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
     "samples": (
         Loop("sample_rows.look_up", 0.2), Loop("sample_rows.frame_ids", 0.2), Loop("sample_rows.put_rows", 0.4),
     ),
+    "patterns": (Loop("pattern_cutting.cut_texts", 1.5), Loop("pattern_words.write_words", 1.8)),
 }  # fmt: skip
 
 

@@ -1,0 +1,45 @@
+"""Calls that compile the loops over the tables of a pattern, each with next to no data (`volt.kernels.ready`).
+
+>>> sorted(SAMPLES)
+['pattern_cutting.cut_texts', 'pattern_words.write_words']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from volt.kernels.samples import ints, longs
+
+
+def _text() -> Any:
+    return np.frombuffer(b"", np.uint8)
+
+
+def _tables() -> Any:
+    from volt.kernels.pattern_cutting import SplitTables
+
+    classes = np.frombuffer(bytes(256), np.uint8)
+    pages, moves = np.zeros(4352, np.int32), ints(0, 0)
+    return SplitTables(pages, classes, moves, 1, longs(0), np.zeros(1, np.uint8))
+
+
+def _cut_texts() -> None:
+    from volt.kernels.pattern_cutting import cut_texts
+
+    cut_texts(_text(), longs(0, 0), _tables(), longs(0), longs(0), longs(0))
+
+
+def _write_words() -> None:
+    from volt.kernels.pattern_words import MORE, Spelling, write_words
+
+    spelling, out = Spelling(np.zeros(1024, np.uint8), 0, 0), np.empty(2 + MORE, np.uint8)
+    write_words(_text(), longs(0), longs(0), _tables(), spelling, longs(0), longs(0), out)
+
+
+SAMPLES: dict[str, Callable[[], object]] = {
+    "pattern_cutting.cut_texts": _cut_texts,
+    "pattern_words.write_words": _write_words,
+}
