@@ -69,7 +69,7 @@ def _ready() -> Any:
         import_module(library)
     for package in (volt, volt_cli):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith("__main__"):
+            if not module.name.endswith("__main__") and not module.name.startswith("volt.ext."):  # no command's
                 import_module(module.name)
     get_command(volt_cli.__main__.app)
     _read_an_option()
