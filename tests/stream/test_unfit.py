@@ -202,3 +202,13 @@ def test_unfit_lines_are_not_written_to_what_is_read(make: Make, unfit: Source, 
         with pytest.raises(ConfigError, match="which is read"):
             make([encoded], policy=Policy("quarantine", str(place)))
     assert (Path(unfit.paths[0]).read_bytes(), model.read_bytes()) == before
+
+
+def test_why_no_line_passes_is_told(tmp_path: Path) -> None:
+    """Where lines are skipped because they are unfit, an epoch without a line says so, with the commonest reason."""
+    path = write_lines(tmp_path / "a.tsv", ["one field"] * 3)
+    stream = Stream([Source("a", (path,), checks=Checks(min_fields=2))], policy=Policy("skip"))
+    with pytest.raises(
+        StreamError, match=r"no line of an epoch passes.*; 6 of 6 lines .* are unfit, 6 of them for 'columns'"
+    ):
+        next(iter(stream))
