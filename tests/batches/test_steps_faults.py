@@ -16,6 +16,7 @@ from streams import write_lines
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
 from volt.batches.steps_state import bits_of
 from volt.errors import ConfigError, StreamError, VoltError
+from volt.files.threads import patiently
 from volt.stream import Source, Stream
 from volt.stream.running.state import checksum
 
@@ -205,6 +206,27 @@ def test_a_sample_that_is_too_long_is_named(tmp_path: Path) -> None:
         ):
             seen += [number for step in steps for number in step["id"].tolist()]
     assert len(seen) <= 50
+
+
+def test_an_interrupted_wait_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the next window is made in a thread: whoever goes on is given that window, and no line is lost."""
+    steps, waits = steps_of(tmp_path, 200, window=50), [KeyboardInterrupt, None, KeyboardInterrupt, KeyboardInterrupt]
+
+    def interrupted(future: Any) -> Any:
+        if waits and (error := waits.pop()) is not None:
+            raise error
+        return patiently(future)
+
+    monkeypatch.setattr("volt.batches.steps.patiently", interrupted)
+    found, n_interrupts = list[int](), 0
+    while waits:
+        try:
+            for step in steps:
+                found += step["id"].tolist()
+        except KeyboardInterrupt:
+            n_interrupts += 1
+    assert sorted([*found, *(number for step in given(steps) for number in step)]) == list(range(200))
+    assert n_interrupts == 3
 
 
 def test_nothing_but_long_samples_is_an_error(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from volt.batches.steps_state import StepsState, configuration_of
 from volt.batches.totals import Totals, counts_of
 from volt.batches.windows import Size, Stretch, Window, Windows
 from volt.display import counted
-from volt.errors import ConfigError, StreamError, VoltError
+from volt.errors import ConfigError, StreamError
 from volt.files.threads import next_in_thread, patiently
 from volt.stream.running.differences import differences
 from volt.stream.running.ranks import check_rank
@@ -216,7 +216,7 @@ class Steps:
             before = self.state()
             try:
                 self._stand_at(told)
-            except VoltError:
+            except BaseException:
                 self._stand_at(StepsState.from_json(before))
                 raise
 
@@ -289,11 +289,20 @@ class Steps:
 
     def _take(self) -> Window | None:
         """The window after this one; the one after that is begun."""
-        future, self._next = self._next, None
-        found = self._following(self._window) if future is None else patiently(future)
+        found = self._following(self._window) if self._next is None else self._awaited(self._next)
+        self._next = None
         if found is not None and self._is_ahead and not found.is_last:
             self._next = next_in_thread(self._one(found))
         return found
+
+    def _awaited(self, future: Future[Window | None]) -> Window | None:
+        """What a thread makes. Where the wait is interrupted, the thread goes on; its window is for who asks next."""
+        try:
+            return patiently(future)
+        except BaseException:
+            if future.done() and future.exception() is not None:
+                self._next = None
+            raise
 
     def _one(self, window: Window) -> Iterator[Window]:
         if (found := self._following(window)) is not None:
