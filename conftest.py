@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["volt/ext/torch.py"]
+collect_ignore = [] if find_spec("torch") else ["volt/ext/torch.py", "volt/ext/worker_notes.py"]

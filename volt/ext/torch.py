@@ -66,6 +66,7 @@ from volt.batches.steps import Steps
 from volt.errors import ConfigError, StreamError, VoltError, missing
 from volt.ext.position import Position, consumed
 from volt.ext.refusals import check_worker, iterated_again, known_options, parsed, refusing, unknown_place, yes_or_no
+from volt.ext.worker_notes import WorkerNotes, mark_of
 from volt.stream.running.ranks import check_rank, from_environment
 
 try:
@@ -74,11 +75,6 @@ try:
     from torch.utils.data._utils.collate import default_collate_fn_map
 except ImportError:
     raise missing("torch", extra="torch") from None
-
-# What workers note where all of them, and the process that started them, can see it: who reads, whether the stream has
-# ended, who goes on behind a state that was loaded, how long that state is, and which workers loaded it.
-_MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
-_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # whose states, and of which size, can be noted
 
 
 class Step(dict[str, Any]):
@@ -124,8 +120,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
         self.repeat, self.tell = yes_or_no(repeat, "repeat"), yes_or_no(tell, "tell")
         self.options = known_options(self.config, options)
-        self._shared = torch.zeros(_LOADED + _MOST_WORKERS, dtype=torch.int64).share_memory_()
-        self._note = torch.zeros(_MOST_BYTES, dtype=torch.uint8).share_memory_()
+        self._notes = WorkerNotes()
         self._position, self._is_loaded, self._run = Position(world=self.world), False, 0
         self._forget()
 
@@ -184,48 +179,24 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def _start(self) -> Position:
         """Where an iteration starts."""
         info = get_worker_info()
-        mark = 0 if info is None else _mark(info)
-        is_elsewhere = int(self._shared[_MARK]) not in (0, mark)  # it was read by workers of an earlier iteration
+        mark = mark_of(info)
+        is_elsewhere = self._notes.mark not in (0, mark)  # it was read by workers of an earlier iteration
         is_broken_off = info is not None and self._has_begun and not self._is_over
         here = replace(self._position, worker=None) if self._is_over else self._position
-        left = self._left(mark) if info is not None and is_elsewhere and not self.repeat else None
+        left = self._notes.left(mark) if info is not None and is_elsewhere and not self.repeat else None
         if self.repeat:
             here = here if self._is_loaded and not is_elsewhere else Position(world=self.world)
-        elif is_elsewhere and self._shared[_ENDED]:
+        elif is_elsewhere and self._notes.ended:
             here = replace(here, ended=True)
         elif left is not None:
-            here, self._shared[_HEIR] = left, mark
+            here, self._notes.heir = left, mark
             self._is_placed = False
         elif is_elsewhere or is_broken_off:
             raise unknown_place(is_broken_off)
         if info is not None and not is_elsewhere:
-            self._shared[_MARK] = mark
+            self._notes.mark = mark
         worker = None if info is None else (info.id, info.num_workers)
         return here.begun(worker=worker, world=self.world, length=self.epoch)
-
-    def _left(self, mark: int) -> Position | None:
-        """Where earlier workers stood that had loaded a state behind an iteration's end, unless others went on there.
-
-        StatefulDataLoader starts such workers, finds its iteration at the end, and starts others.
-        """
-        size, loaded = int(self._shared[_SIZE]), self._shared[_LOADED:]
-        if not size or int(self._shared[_HEIR]) not in (0, mark):
-            return None
-        found = Position.from_json(json.loads(bytes(self._note[:size].numpy())))
-        of = 0 if found.worker is None else found.worker[1]
-        if not of or not bool((loaded[:of] == self._shared[_MARK]).all()) or found.until is None:
-            return None
-        return replace(found, skip=found.until - found.known, worker=None)
-
-    def _note_loaded(self, position: Position, info: Any) -> None:
-        """Note, in a worker, that it loaded a state behind an iteration's end."""
-        if not position.is_behind or info.num_workers > _MOST_WORKERS:
-            return
-        text = json.dumps(position.to_json(), separators=(",", ":")).encode()
-        if info.id == 0 and len(text) <= _MOST_BYTES:
-            self._note[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-            self._shared[_SIZE], self._shared[_HEIR] = len(text), 0
-        self._shared[_LOADED + info.id] = _mark(info)
 
     def _read(self, run: int) -> Iterator[dict[str, Any]]:
         """The steps of one reader, from the position on."""
@@ -244,7 +215,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._check_run(run)
             self._has_begun = self._is_over = True
             if get_worker_info() is not None and self._position.ended:
-                self._shared[_ENDED] = 1
+                self._notes.ended = True
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
         """The arrays of the next step of a run, which no other thread is given as well."""
@@ -353,9 +324,6 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in ("_shared", "_note"):
-            tensor = getattr(self, name)
-            setattr(self, name, tensor if tensor.is_shared() else tensor.clone().share_memory_())
         self._forget()
 
     # states
@@ -366,7 +334,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         In a worker it is where that worker stands, which is for the loader to ask.
         Raises StreamError in the main process if workers read the steps.
         """
-        if get_worker_info() is None and int(self._shared[_MARK]):
+        if get_worker_info() is None and self._notes.mark:
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or say tell=True"
             raise StreamError(f"workers read this dataset, so only the loader knows how many steps you had; {remedy}")
         with self._lock:
@@ -389,12 +357,11 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._has_begun = self._is_over = False
             self._run += 1
             if info is None:
-                self._shared.zero_()
+                self._notes.clear()
             else:
-                self._note_loaded(position, info)
+                self._notes.note_loaded(position, info)
                 self._look_ahead()
-            self._shared[_MARK] = 0 if info is None else _mark(info)
-            self._shared[_ENDED] = int(self._position.ended)
+            self._notes.mark, self._notes.ended = mark_of(info), self._position.ended
 
     def _look_ahead(self) -> None:
         """Notice, in a worker, that there is no step behind a state: its loader may start others before it asks."""
@@ -421,11 +388,6 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
         except (KeyError, TypeError, AttributeError):
             raise StreamError("this is no state of a StatefulDataLoader over a StreamDataset; give that") from None
-
-
-def _mark(info: Any) -> int:
-    """A number that the workers of an iteration have in common, and that those of another do not have."""
-    return int(info.seed - info.id) or 1
 
 
 def _is_distributed() -> bool:
