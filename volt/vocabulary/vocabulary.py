@@ -32,7 +32,6 @@ from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary.file import VocabularyFile, dump
 
-Merging = Literal["pairs", "steps", "ranks"]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ROLES = ("unk", "bos", "eos", "pad")
 
@@ -67,8 +66,6 @@ class Vocabulary:
     pretokenizer: PreTokenizer = field(default_factory=PreTokenizer)
     special: SpecialTokens = field(default_factory=SpecialTokens)
     byte_fallback: bool = False
-    merging: Merging = "pairs"
-    whole_words: bool = False
     provenance: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +126,7 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()
+        made = set[str]()
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not _is_text(part):
@@ -157,7 +154,7 @@ class Vocabulary:
                     index,
                     f"token {quoted(token)} is spelled like a special token; rename the special token",
                 )
-            elif not self.whole_words and token not in made and atom_code(token, marker=self.marker) is None:
+            elif token not in made and atom_code(token, marker=self.marker) is None:
                 yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
             elif self.counts and self.counts[index] < 0:
                 yield (
@@ -193,7 +190,7 @@ class Vocabulary:
         """The tokens that no merge makes: those kept, then those that only merges mention."""
         made = set(map("".join, self.merges))
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
-        return tuple(t for t in mentioned if t not in made and atom_code(t, marker=self.marker) is not None)
+        return tuple(token for token in mentioned if token not in made)
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
