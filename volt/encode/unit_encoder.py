@@ -17,6 +17,7 @@ import numpy as np
 
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import Rendering
+from volt.encode.units import parting_of_units
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.character_classes import CharacterClasses
 from volt.text.markers import SPACE
@@ -25,6 +26,8 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from volt.kernels.cutting import Cutter
     from volt.kernels.unit_values import UnitEncoder
+    from volt.text.patterns.parting import Parting
+    from volt.text.pretokenizer import PreTokenizer
 
 _NOTHING = np.zeros(0, np.int32)
 _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
@@ -53,10 +56,23 @@ def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cu
     from volt.kernels.cutting import BYTES
 
     cut, marker = _cut(tables.vocabulary), ("none", "suffix", "prefix").index(tables.vocabulary.marker)
-    characters = _ALPHABET if cut == BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
-    atoms = tables.symbol_of[2 * characters]
+    characters = _ALPHABET if cut >= BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
+    atoms = tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])]
     cutter = empty._replace(cut=cut, marker=marker, symbol_of=tables.symbol_of, byte_symbols=atoms)
+    if (parting := parting_of_units(tables.vocabulary)) is not None:
+        return _with_pattern(cutter, tables.vocabulary.pretokenizer, parting)
     return cutter._replace(classes=classes.table) if _looks_at_classes(cut) else cutter
+
+
+def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: Parting) -> Cutter:
+    """The same with the tables of the pattern that cuts units."""
+    found = pretokenizer.cutter
+    assert found is not None  # since it says how texts are parted
+    tables = found.splitter.tables
+    return cutter._replace(
+        classes=tables.classes, moves=tables.moves, end=tables.end, splits=tables.splits, kinds=parting.kinds,
+        breaks=parting.breaks, alone=int(parting.alone), matches_only=int(found.matches_only),
+    )  # fmt: skip
 
 
 def numbering_encoder() -> UnitEncoder:
@@ -72,7 +88,11 @@ def _cut(vocabulary: Vocabulary) -> int:
 
     name = vocabulary.pretokenizer.name
     if vocabulary.pretokenizer.has_own_pattern:
-        return cutting.WORD  # units are normalised pre-tokens
+        if parting_of_units(vocabulary) is None:
+            return cutting.WORD  # units are normalised pre-tokens
+        if vocabulary.special.user:
+            return cutting.NEVER
+        return cutting.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else cutting.PATTERN
     if vocabulary.normalizer.name != "none" or vocabulary.special.user:
         return cutting.NEVER
     if name == "whitespace":

@@ -20,7 +20,7 @@ import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined, releasing
-from volt.kernels.cutting import character
+from volt.kernels.characters import character
 
 REPLACEMENT = 0xFFFD
 _U0, _U1 = np.uint64(0), np.uint64(1)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
 from volt.text.normalizer import check_text
+from volt.text.patterns.parting import Parting, parting_of
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
@@ -119,6 +120,11 @@ class WordCutter:
         spare = np.empty((2, longest), np.int64)
         n = write_words(np.frombuffer(data, np.uint8), starts, ends, tables, self._spelling, spare[0], spare[1], out)
         return out[:n]
+
+    @cached_property
+    def parting(self) -> Parting | None:
+        """How a text may be parted before it is cut; None if not at all."""
+        return parting_of(self.splitter.tables, matches_only=self.matches_only)
 
     @cached_property
     def _isolating(self) -> Splitter:
