@@ -147,9 +147,7 @@ class UnitCache:
         from volt.kernels.unit_loop import Rule
 
         rule, is_text = self.rule, self._dtype == np.uint8
-        return Rule(
-            separator, strips_return, rule.breaks, rule.clinging, rule.keeps_breaks, rule.marks_first, is_text
-        )
+        return Rule(separator, strips_return, rule.breaks, rule.clinging, rule.keeps_breaks, rule.marks_first, is_text)
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
         """Make room in what the loop has found full. Returns `out`, or a longer copy of it."""

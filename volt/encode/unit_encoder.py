@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import Rendering
@@ -58,7 +59,9 @@ def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cu
     cut, marker = _cut(tables.vocabulary), ("none", "suffix", "prefix").index(tables.vocabulary.marker)
     characters = _ALPHABET if cut >= BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
     atoms = tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])]
-    cutter = empty._replace(cut=cut, marker=marker, symbol_of=tables.symbol_of, byte_symbols=atoms)
+    cutter = empty._replace(
+        cut=cut, marker=marker, symbol_of=tables.symbol_of, byte_symbols=atoms, user_starts=_user_starts(tables, cut)
+    )
     if (parting := parting_of_units(tables.vocabulary)) is not None:
         return _with_pattern(cutter, tables.vocabulary.pretokenizer, parting)
     return cutter._replace(classes=classes.table) if _looks_at_classes(cut) else cutter
@@ -73,6 +76,16 @@ def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: Parting) 
         classes=tables.classes, moves=tables.moves, end=tables.end, splits=tables.splits, kinds=parting.kinds,
         breaks=parting.breaks, alone=int(parting.alone), matches_only=int(found.matches_only),
     )  # fmt: skip
+
+
+def _user_starts(tables: MergeTables, cut: int) -> NDArray[np.uint8]:
+    """The bytes that begin user tokens, where units are text: (256,), or (0,) if there is none."""
+    from volt.kernels.cutting import WORD
+
+    user = tables.vocabulary.special.user if cut > WORD else ()
+    starts = np.zeros(256 if user else 0, np.uint8)
+    starts[[token.encode()[0] for token in user]] = 1
+    return starts
 
 
 def numbering_encoder() -> UnitEncoder:
@@ -90,10 +103,8 @@ def _cut(vocabulary: Vocabulary) -> int:
     if vocabulary.pretokenizer.has_own_pattern:
         if parting_of_units(vocabulary) is None:
             return cutting.WORD  # units are normalised pre-tokens
-        if vocabulary.special.user:
-            return cutting.NEVER
         return cutting.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else cutting.PATTERN
-    if vocabulary.normalizer.name != "none" or vocabulary.special.user:
+    if vocabulary.normalizer.name != "none":
         return cutting.NEVER
     if name == "whitespace":
         return cutting.SPLIT

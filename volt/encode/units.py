@@ -77,7 +77,8 @@ def parting_of_units(vocabulary: Vocabulary) -> Parting | None:
     cutter = vocabulary.pretokenizer.cutter
     if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
         return None
-    return cutter.parting
+    parting = cutter.parting
+    return parting.with_ends_inside() if parting and vocabulary.special.user else parting
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ How a unit is cut depends on the pre-tokeniser:
     NEVER       Python must cut it
 
 Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without
-private characters, and without a "▁" where that stands for a space. All else is left to Python, which does the same for
-any text.
+private characters, without a byte that begins a user token, and without a "▁" where that stands for a space. All else
+is left to Python, which does the same for any text.
 """
 
 from typing import Any, NamedTuple
@@ -56,6 +56,7 @@ class Cutter(NamedTuple):
     breaks: bit b is set if byte b parts units that a pattern cuts
     alone: 1 if a pattern cuts each word the same when it stands alone
     matches_only: 1 if what lies between a pattern's matches is dropped
+    user_starts: (256,) uint8, 1 for each byte that begins a user token; (0,) if there is none
     """
 
     cut: int
@@ -72,6 +73,7 @@ class Cutter(NamedTuple):
     breaks: int
     alone: int
     matches_only: int
+    user_starts: FlagArray
 
 
 @inlined
@@ -209,6 +211,8 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
             shape = TOGETHER if data[p] >= 0x80 else shape
             last, p = p, after
             if p == end:
+                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # one may end the run behind the next space
+                    return TOGETHER, LEFT_TO_PYTHON
                 shape = OPEN if data[last] >= 0x80 else shape
                 return shape, _add(start, end, n_words, cutter)
             kind, after = _kind(data, p, end, cutter)
@@ -262,6 +266,16 @@ def _by_pattern(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[i
 
 
 @borrowing
+def _may_hold_user_token(data: IntArray, start: int, end: int, cutter: Cutter) -> bool:
+    """Whether a unit holds a byte that begins one."""
+    if len(cutter.user_starts) > 0:
+        for p in range(start, end):
+            if cutter.user_starts[data[p]]:
+                return True
+    return False
+
+
+@borrowing
 def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
     """Note where the words of a unit are.
 
@@ -271,6 +285,8 @@ def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
     how the last word ends.
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
+        return TOGETHER, LEFT_TO_PYTHON
+    if _may_hold_user_token(data, start, end, cutter):
         return TOGETHER, LEFT_TO_PYTHON
     if cutter.cut <= WORD:
         return TOGETHER, _add(start, end, 0, cutter)

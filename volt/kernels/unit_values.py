@@ -65,7 +65,7 @@ class UnitEncoder(NamedTuple):
 def numbering() -> UnitEncoder:
     """An encoder that gives each unit its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
-    cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0)
+    cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
     merges = Merges(np.zeros(8, np.uint64), ints, ints)
     encoder = UnitEncoder(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
     return encoder.for_thread()

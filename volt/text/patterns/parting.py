@@ -23,7 +23,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,17 @@ class Parting:
     clinging: int
     kinds: NDArray[np.uint8]
     alone: bool
+
+    def with_ends_inside(self) -> Parting:
+        """The same for texts in which the pattern sees ends at other places, too, as at user tokens.
+
+        White space behind such a place begins a word, and white space before it ends one.
+        """
+        from volt.kernels.cutting import CARRIES, DEPENDS, JOINS, LASTS
+
+        kinds = self.kinds.copy()
+        kinds[kinds == CARRIES], kinds[kinds == LASTS] = JOINS, DEPENDS
+        return replace(self, kinds=kinds)
 
 
 def parting_of(tables: SplitTables, *, matches_only: bool = False) -> Parting | None:
