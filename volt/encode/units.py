@@ -74,7 +74,7 @@ def parting_of_units(vocabulary: Vocabulary) -> Parting | None:
     Also None if that is not possible: where a normal form may change what the pattern sees, and where a regex drops
     what it does not match, user tokens among it.
     """
-    cutter = vocabulary.pretokenizer.cutter
+    cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
     if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
         return None
     parting = cutter.parting
@@ -180,7 +180,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
         {"unit": units, "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
     frame = frame.select(
-        words=_words(vocabulary.pretokenizer, rule), irregular=_irregular(vocabulary.pretokenizer, rule)
+        words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule)
     ).with_columns(n_words=pl.col("words").list.len().cast(pl.Int64))
     words = frame["words"].explode().drop_nulls()
     return UnitWords(
@@ -208,14 +208,14 @@ def _is_plain(vocabulary: Vocabulary) -> bool:
     return names == ("whitespace", "none") and not vocabulary.special.user
 
 
-def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
+def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
     """Column normal → pre-tokens. A unit that is not first in its line is cut behind a word, which is then dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
     if not rule.marks_first:
-        return pretokenizer.extract(normal)
-    words = pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal))
+        return vocabulary.pretokenizer.extract(normal, hidden=bool(vocabulary.special.user))
+    words = vocabulary.pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal))
     return pl.when(first).then(words).otherwise(words.list.slice(1))
 
 

@@ -15,7 +15,7 @@ How a unit is cut depends on the pre-tokeniser:
     NEVER       Python must cut it
 
 Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without
-private characters, without a byte that begins a user token, and without a "▁" where that stands for a space. All else
+a byte that begins a user token (or, where there are some, private characters), and without a "▁" where that stands for a space. All else
 is left to Python, which does the same for any text.
 """
 
@@ -77,6 +77,12 @@ class Cutter(NamedTuple):
 
 
 @inlined
+def _is_hidden(code: Any, cutter: Cutter) -> bool:
+    """Whether a character must not be taken for itself, as it would stand for a user token."""
+    return bool(code >= PRIVATE and len(cutter.user_starts) > 0)
+
+
+@inlined
 def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
     """The class of the character at p as the pattern sees it, and where the next character starts.
 
@@ -87,7 +93,7 @@ def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
         found, p = cutter.classes[code], p + 1
     else:
         code, p = character(data, p, end)
-        if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut != BYTES):
+        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES):
             return NO_CLASS, p
         found = cutter.classes[code]
     if found == WHITE and cutter.cut == UNICODE:
@@ -241,7 +247,7 @@ def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
             p += 1
             continue
         code, p = character(data, p, end)
-        if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut < BYTES):
+        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut < BYTES):
             return LEFT_TO_PYTHON
         if cutter.kinds[cutter.classes[code]] >= LASTS and (code > 32 or (cutter.breaks >> code) & 1 == 0):
             shape = TOGETHER

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
-from volt.kernels.compiling import borrowing, inlined, releasing
 from volt.kernels.characters import character
+from volt.kernels.compiling import borrowing, inlined, releasing
 
 REPLACEMENT = 0xFFFD
 _U0, _U1 = np.uint64(0), np.uint64(1)
