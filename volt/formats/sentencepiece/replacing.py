@@ -10,10 +10,10 @@ become U+0020, as far as the pre-tokeniser cuts at all of them.
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.library import load_library, model_class
@@ -23,7 +23,7 @@ from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 _UNKNOWN = ("\ufffd", "\U0010ffff")  # one of these stands for a "▁" of the text that would be a space
-_SURROGATES = range(0xD800, 0xE000)
+CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  # no other characters are ever changed
 
 
 def table_of(vocabulary: Vocabulary) -> bytes:
@@ -56,7 +56,7 @@ def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
 
     if normalizer == Normalizer():
         return ()
-    keys = dict.fromkeys(chr(code) for code in range(1, sys.maxunicode + 1) if code not in _SURROGATES)
+    keys = dict.fromkeys(map(chr, chain.from_iterable(CHANGED)))
     if normalizer.form != "none":
         keys |= dict.fromkeys(_marked(list(keys)))
     if normalizer.form == "nfkc":

@@ -228,7 +228,13 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     if vocabulary.marker == "prefix":
         yield f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
     if vocabulary.marker == "suffix":
-        yield "A character that ends a word, and is known only inside of words, is known to sentencepiece there, too."
+        if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
+            yield (
+                f"{such(inside, 'ends')} no word that the vocabulary knows: where it does in text, it is unknown here, "
+                f"and itself and a lone {PREFIX!r} in sentencepiece."
+            )
+        if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
+            yield f"An unknown character at the end of a word leaves {PREFIX!r} behind it in sentencepiece."
         if vocabulary.byte_fallback:
             yield f"A {PREFIX!r} of the text itself is a space to sentencepiece."
     if normalizer.form != "none":
