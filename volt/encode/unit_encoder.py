@@ -109,7 +109,8 @@ def _cut(vocabulary: Vocabulary) -> int:
     if name == "whitespace":
         return cutting.SPLIT
     cuts = {
-        "metaspace": cutting.METASPACE, "unicode": cutting.UNICODE, "gpt2": cutting.GPT2, "bytes": cutting.BYTES,
+        "metaspace": cutting.METASPACE, "metaspace-runs": cutting.RUNS, "metaspace-line": cutting.RUNS,
+        "unicode": cutting.UNICODE, "gpt2": cutting.GPT2, "bytes": cutting.BYTES,
     }  # fmt: skip
     return cuts[name] if vocabulary.marker == "none" else cutting.NEVER
 

@@ -63,8 +63,9 @@ class UnitRule:
             return cls(_bits(ascii_bytes(SPLIT_SPACE)))
         if pretokenizer.name in ("gpt2", "bytes"):
             return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
-        if pretokenizer.name in ("unicode", "metaspace"):
-            return cls(_bits(b" "), keeps_breaks=True, marks_first=True)
+        if pretokenizer.dummy_prefix:
+            breaks = b"" if pretokenizer.name == "metaspace-line" else b" "
+            return cls(_bits(breaks), keeps_breaks=True, marks_first=True)
         return cls(_bits(b" "), words=True)
 
 
@@ -220,7 +221,10 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one."""
+    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one.
+
+    Where runs of spaces are words, a unit that ends with a space matters to the run that starts the next one.
+    """
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
@@ -230,4 +234,6 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
         return ends_inside
     if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
         return ends_inside | normal.str.contains(SPACE, literal=True)
+    if pretokenizer.name == "metaspace-runs":
+        return normal.str.contains(f"[ {SPACE}]$")
     return pl.repeat(False, pl.len())

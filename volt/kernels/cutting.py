@@ -6,6 +6,7 @@ How a unit is cut depends on the pre-tokeniser:
     WORD        it is one pre-token
     SPLIT       it is cut at white space beyond ASCII, as by str.split()
     METASPACE   each space becomes a "▁", which starts a word
+    RUNS        each space becomes a "▁", and the unit is one word
     UNICODE     into runs of letters with marks, of numbers, and of others
     GPT2        by GPT-2's pattern, with a "▁" for each space
     PATTERN     by the splits of a pattern (volt.kernels.pattern_cutting), with a "▁" for each space
@@ -29,7 +30,7 @@ from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.pattern_cutting import SplitTables, cut_span, find_matches
 
 # How a unit is cut; the order matters below: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
-NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(10)
+NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
@@ -294,7 +295,7 @@ def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
         return TOGETHER, LEFT_TO_PYTHON
     if _may_hold_user_token(data, start, end, cutter):
         return TOGETHER, LEFT_TO_PYTHON
-    if cutter.cut <= WORD:
+    if cutter.cut <= WORD or cutter.cut == RUNS:
         return TOGETHER, _add(start, end, 0, cutter)
     if cutter.cut == SPLIT:
         return APART, _split(data, start, end, cutter)
