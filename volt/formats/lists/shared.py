@@ -21,6 +21,7 @@ from volt.formats.protocol import HEAD_SIZE, MOST_DIGITS
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 SEPARATOR = "@@"
@@ -53,6 +54,29 @@ def joined_spelling(vocabulary: Vocabulary) -> list[str]:
 
 def _joined(token: str) -> str:
     return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) and token != SUFFIX else token + SEPARATOR
+
+
+def glued(vocabulary: Vocabulary) -> list[str]:
+    """User tokens and byte tokens as subword-nmt spells them where more of the word follows.
+
+    Text cut with "@@" holds both: "<0xC3>@@ <0xA9>" is an "é" that ends a word.
+
+    >>> glued(Vocabulary(merges=(), tokens=("l",), special=SpecialTokens(user=("<url>",))))
+    ['<url>@@']
+    """
+    if vocabulary.marker != "suffix":
+        return []
+    return [piece + SEPARATOR for piece in (*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback)]
+
+
+def glued_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What listing `glued` means, in a sentence."""
+    if found := glued(vocabulary):
+        yield (
+            f"pieces that spell no text of their own, such as {found[0].removesuffix(SEPARATOR)}, are listed twice: as "
+            f"VOLT numbers them, and last, as {found[0]}, for where more of the word follows, with ids that VOLT does "
+            f"not have; {SUFFIX} is listed but never met"
+        )
 
 
 def vocabulary_of(path: Path, rows: Iterable[Row], *, merges: Path | None, joined: bool = False) -> Vocabulary:
@@ -91,7 +115,7 @@ def _tokens(path: Path, rows: Sequence[Row], base: Vocabulary, *, joined: bool) 
     Raises VocabularyError where one is listed twice or cannot be made.
     """
     reserved = {*base.pieces[: len(base.pieces) - base.size]}
-    reserved |= {user + SEPARATOR for user in base.special.user} if joined else set()
+    reserved |= set(glued(base)) if joined else set()
     made, lines = set(map("".join, base.merges)), dict[str, int]()
     for row in rows:
         fitting = [name for name in _names(row.piece, reserved, joined=joined) if _fits(name, made, reserved, base)]
@@ -230,12 +254,15 @@ def is_number(text: str) -> bool:
 
 
 def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:
-    """Raise VocabularyError if two pieces are spelled alike. spelled: the spellings of all but the tokens with roles.
+    """Raise VocabularyError if two pieces are spelled alike.
+
+    spelled: the spellings of all but the tokens with roles, then those of `glued`
 
     >>> check_unique(Vocabulary(merges=(), tokens=("l", "o")), ["l", "o"], Path("a.txt"))
     """
     first = dict[str, str]()
-    for piece, text in zip(vocabulary.pieces[N_ROLES:], spelled, strict=True):
+    twice = (*vocabulary.special.user, *BYTE_TOKENS)[: len(glued(vocabulary))]
+    for piece, text in zip((*vocabulary.pieces[N_ROLES:], *twice), spelled, strict=True):
         if text in first:
             raise VocabularyError(
                 f"{path}: {first[text]!r} and {piece!r} would both be spelled {text!r}; export to fairseq, tokens or "
