@@ -21,7 +21,6 @@ from volt.formats.protocol import HEAD_SIZE, MOST_DIGITS
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 SEPARATOR = "@@"
