@@ -32,11 +32,11 @@ _ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write dict.txt. Raises VocabularyError if a token holds a space or a line end."""
     pieces = lists.joined_spelling(vocabulary)
-    counts = (0,) * (len(pieces) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size)
     glued = lists.glued(vocabulary)
+    counts = lists.counts(vocabulary) + [0] * len(glued)
     lists.refuse_characters(pieces, "\n\r ", path, "a line of dict.txt")
     seen, rows, repeated = set(SPECIAL), [], []
-    for piece, count in zip(pieces + glued, counts + (0,) * len(glued), strict=True):
+    for piece, count in zip(pieces + glued, counts, strict=True):
         repeated += [piece] * (piece in seen)
         rows.append(f"{piece} {count}{_OVERWRITE * (piece in seen)}")
         seen.add(piece)
@@ -71,7 +71,8 @@ def rows(path: Path) -> Iterator[lists.Row]:
 
 
 def _notes(vocabulary: Vocabulary, repeated: list[str]) -> Iterator[str]:
-    yield "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
+    usual = "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
+    yield lists.id_note(vocabulary, usual, "fairseq")
     yield from lists.spelling_notes(vocabulary)
     yield from lists.not_listed(vocabulary)
     if not vocabulary.counts:

@@ -128,7 +128,8 @@ def _entries(path: Path) -> Iterator[tuple[int, str, int]]:
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
-    yield "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
+    usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
+    yield lists.id_note(vocabulary, usual, "Marian")
     yield from lists.spelling_notes(vocabulary)
     yield from lists.not_listed(vocabulary, counts=bool(vocabulary.counts))
     yield from lists.glued_notes(vocabulary)

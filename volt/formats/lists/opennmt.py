@@ -34,9 +34,8 @@ _MOST = 1e300  # of a count
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token holds white space or two would be spelled alike."""
-    listed, glued = lists.joined_spelling(vocabulary), lists.glued(vocabulary)
-    counts = (0,) * (len(listed) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size) + (0,) * len(glued)
-    pieces = listed + glued
+    glued = lists.glued(vocabulary)
+    pieces, counts = lists.joined_spelling(vocabulary) + glued, lists.counts(vocabulary) + [0] * len(glued)
     lists.refuse_characters(pieces, SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
     lists.check_unique(vocabulary, pieces, path)
     lists.write_lines(path, (f"{piece}\t{count}" for piece, count in zip(pieces, counts, strict=True)))
