@@ -84,7 +84,7 @@ class Scheme:
     @property
     def ending(self) -> str | None:
         """A regex of what ends the word of a user token in front of it, in normalised text; None if none is known."""
-        return _ANYTHING if self.cut.splits else _ENDING.get(self.pretokenizer)
+        return _ANYTHING if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
 
     @property
     def spaces_users(self) -> bool:
@@ -186,7 +186,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
     if scheme.cut.is_bytes:
         level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": not splits}
-        return [*splits, level]
+        return [*splits, level, *[metaspace_step("always", split=False)] * (scheme.marker == "prefix")]
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if name == "whitespace":
@@ -207,9 +207,11 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
     >>> [step["type"] for step in decoders(Scheme("none", "none", "metaspace", users=()), byte_fallback=True)]
     ['Replace', 'ByteFallback', 'Fuse', 'Strip']
     """
-    if scheme.cut.is_bytes:
-        return [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]
     keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
+    if scheme.cut.is_bytes:
+        level: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        marks = [replace_step(rf"{SUFFIX}\z", "", regex=True)] * ends
+        return [*marks, *[replace_step(PREFIX, "")] * (scheme.marker == "prefix"), level]
     lone_ends = [LONE_END] * scheme.ends_users + [scheme.end] * (scheme.end != SUFFIX)
     lone = [replace_step(found, SUFFIX) for found in lone_ends] + [
         replace_step(LONE_SPACE, PREFIX)

@@ -42,11 +42,11 @@ from volt.formats.huggingface.pipeline import (
     pre_tokenizers,
     sequence,
 )
+from volt.formats.huggingface.ranked import merges_of
 from volt.formats.huggingface.reading import (
     CONFIG,
     FILE,
     MAP,
-    ROLES,
     added_tokens,
     check_whole_words,
     file_users,
@@ -60,7 +60,9 @@ from volt.formats.huggingface.reading import (
     read_tokens,
     role_tokens,
 )
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import PREFIX, SUFFIX
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 
@@ -75,12 +77,24 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
         _write_file(path, text)
         return notes
     make_folder(path, parents=False)
-    roles = {f"{role}_token": getattr(vocabulary.special, role) for role in ROLES}
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, "split_special_tokens": True}
-    texts = _json(roles), _json(config | {"clean_up_tokenization_spaces": False}), text
+    named, config = _named(vocabulary.special), {"tokenizer_class": "PreTrainedTokenizerFast"}
+    rules = {"split_special_tokens": not _is_met(vocabulary.special), "clean_up_tokenization_spaces": False}
+    texts = _json(named), _json(config | named | rules), text
     for place, content in zip(files_written(path), texts, strict=True):
         _write_file(place, content)
     return notes
+
+
+def _named(special: SpecialTokens) -> Json:
+    """The special tokens as transformers names them."""
+    roles: Json = {f"{role}_token": token for role, token in special.roles.items()}
+    others = [token for token in special.control if token not in special.roles.values()]
+    return roles | ({"additional_special_tokens": others} if others else {})
+
+
+def _is_met(special: SpecialTokens) -> bool:
+    """Whether a token with a role is a user token, so that transformers must look for such tokens in text."""
+    return not {*special.roles.values(), *special.control}.isdisjoint(special.user)
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -166,7 +180,17 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         )
     if cut.has_own_pattern:
         _refuse_regex(vocabulary, path)
-    if marker != "none" and (cut.is_bytes or (marker == "prefix" and cut.keeps_spaces)):
+    if marker == "suffix" and vocabulary.whole_words:
+        raise VocabularyError(
+            f"{path}: this format takes words for tokens as they are, without {SUFFIX!r} behind them; "
+            "whole_words=True goes with marker='none' there"
+        )
+    if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
+        raise VocabularyError(
+            f"{path}: the vocabulary lacks tokens for bytes that end words, and this format drops bytes that it does "
+            "not know; learn with marker='none'"
+        )
+    if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
         raise VocabularyError(
             f"{path}: this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; "
             "learn with marker='none'"
@@ -195,8 +219,9 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     scheme, special = Scheme.of(vocabulary), vocabulary.special
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
-    if len(set(vocabulary.merges)) < len(vocabulary.merges):
+    if len(set(vocabulary.merges)) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Merges that repeat an earlier one are not in the file: they have no effect."
+    yield from _special_notes(vocabulary)
     if special.user:
         yield from _user_notes(scheme, special.user[0])
         yield from _word_notes(vocabulary, scheme)
@@ -208,6 +233,24 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
             "where VOLT's NFKC changes them."
         )
     yield from _cut_notes(vocabulary, scheme)
+
+
+def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What becomes of special tokens that text does or does not hold."""
+    special, tokens = vocabulary.special, set(vocabulary.tokens)
+    if special.control:
+        yield (
+            f"Control tokens, such as {special.control[0]}, are not found in text, as in VOLT: for a chat template "
+            "load the folder by AutoTokenizer.from_pretrained(folder, split_special_tokens=False). tokenizer.json "
+            "alone does not say which they are."
+        )
+    unmet = [token for token in special.all if token not in special.user]
+    if _is_met(special) and unmet:
+        yield f"transformers finds {', '.join(unmet[:3])} in text, too, as it must look for user tokens with a role."
+    reserved = (token for token in vocabulary.ids if token not in tokens and token not in special.user)
+    words = (token for token in reserved if vocabulary.pretokenizer.split(token) == [token])
+    if vocabulary.whole_words and (word := next(words, None)):
+        yield f"A word that is spelled like a special token, such as {word}, is this token there, and text in VOLT."
 
 
 def _end_notes(scheme: Scheme) -> Iterator[str]:
@@ -230,7 +273,7 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
         )
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' in front."
-    for left, right in remade(vocabulary.merges):
+    for left, right in remade(vocabulary.merges) if vocabulary.merging == "pairs" else ():
         yield remade_note(left, right)
         break
 
@@ -318,8 +361,8 @@ def _model(vocabulary: Vocabulary, scheme: Scheme) -> Json:
         "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
         "fuse_unk": False,
         "byte_fallback": vocabulary.byte_fallback,
-        "ignore_merges": scheme.takes_users_as_words,
+        "ignore_merges": vocabulary.whole_words or scheme.takes_users_as_words,
         "vocab": vocabulary.ids,
-        "merges": [list(pair) for pair in dict.fromkeys(vocabulary.merges)],
+        "merges": [list(pair) for pair in merges_of(vocabulary)],
     }
     return with_ends(model) if scheme.end != SUFFIX else model
