@@ -80,7 +80,7 @@ def test_a_role_that_is_a_user_token_is_found_in_text(tmp_path):
     assert found.encode("lo<|a|>w", add_special_tokens=False) == Encoder(vocabulary).encode_ids("lo<|a|>w").tolist()
 
 
-@given(st.data())
+@given(drawn=st.data())
 @settings(deadline=None, max_examples=60)
 def test_ranks_become_pairs(drawn, tmp_path_factory):
     """Where a rank belongs to what is made, the exported merges cut as tiktoken does by those ranks, runs too."""
