@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
+from volt.formats.tiktoken.joins import recovered
 from volt.text import gpt2
 from volt.text.byte_alphabet import to_bytes
 from volt.text.pretokenizer import PreTokenizer
@@ -188,7 +189,7 @@ def test_merges_come_back_from_ranks(words):
     for left, right in full.merges:
         first.setdefault(left + right, (left, right))
     tokens = [token.encode("latin-1") for token in dict.fromkeys([*"abc", *first])]
-    found = {token.decode("latin-1"): parts for token, parts in format_._recovered(tokens)}
+    found = {token.decode("latin-1"): parts for token, parts in recovered(tokens)}
     assert found == {token: tuple(part.encode() for part in parts) for token, parts in first.items()}
 
 
