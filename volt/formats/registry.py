@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError, unreadable
+from volt.files.whole import read_head
 from volt.formats.protocol import HEAD_SIZE
 
 if TYPE_CHECKING:
@@ -215,11 +216,9 @@ def _format(name: str, argument: str = "format") -> Format:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file, none for a folder."""
+    """The first bytes of a file, unpacked; none for a folder."""
     try:
-        if path.is_dir():
-            return b""
-        with path.open("rb") as file:
-            return file.read(HEAD_SIZE)
+        is_folder = path.is_dir()
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=VocabularyError) from None
+    return b"" if is_folder else read_head(path, HEAD_SIZE, kind=VocabularyError)
