@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from volt.formats.tiktoken.library import peer as peer
     from volt.formats.tiktoken.ranks import recognises as recognises
     from volt.formats.tiktoken.reading import read as read
+    from volt.formats.tiktoken.reading import read_with_pattern as read_with_pattern
     from volt.formats.tiktoken.writing import CLOSING_ORDER as CLOSING_ORDER
     from volt.formats.tiktoken.writing import write as write
 
@@ -26,7 +27,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "library": ("GPT2_PATTERN", "peer"),
         "ranks": ("recognises",),
-        "reading": ("read",),
+        "reading": ("read", "read_with_pattern"),
         "writing": ("CLOSING_ORDER", "write"),
     },
 )

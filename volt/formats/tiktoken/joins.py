@@ -1,6 +1,8 @@
-"""Ranks → the parts of each token, joined as tiktoken joins them.
+"""Ranks → the parts of each token.
 
-tiktoken knows no merges: it joins the neighbours whose joint bytes have the lowest rank.
+tiktoken knows no merges: it joins the neighbours whose joint bytes have the lowest rank. So a vocabulary that joins by
+ranks, too, needs one merge for each token, whichever it is (`joins`); one that goes by merges needs the parts that
+tiktoken itself comes to (`recovered`).
 
 >>> dict(recovered([b"a", b"b", b"c", b"ab", b"abc"]))
 {b'ab': (b'a', b'b'), b'abc': (b'ab', b'c')}
@@ -8,8 +10,41 @@ tiktoken knows no merges: it joins the neighbours whose joint bytes have the low
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
+
+
+def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    """For each token that two others make, a pair of them; in the order of the tokens.
+
+    tokens: by rank, lowest first; single bytes need no making
+    A token is made of earlier ones where that is possible, else of any; one that none make is left out.
+
+    >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
+    [(b'a', b'bc'), (b'b', b'c')]
+    """
+    made, found = {token for token in tokens if len(token) == 1}, dict[bytes, tuple[bytes, bytes]]()
+    waiting = [token for token in tokens if len(token) > 1]
+    while waiting:
+        later = list[bytes]()
+        for token in waiting:
+            if pair := _made_of(token, made):
+                found[token] = pair
+                made.add(token)
+            else:
+                later.append(token)
+        if len(later) == len(waiting):
+            break
+        waiting = later
+    return [found[token] for token in tokens if token in found]
+
+
+def _made_of(token: bytes, made: Set[bytes]) -> tuple[bytes, bytes] | None:
+    """Two parts that are made already, the first one as long as can be; None if there are none."""
+    for middle in range(len(token) - 1, 0, -1):
+        if token[:middle] in made and token[middle:] in made:
+            return token[:middle], token[middle:]
+    return None
 
 
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
