@@ -15,7 +15,9 @@ from volt.lazy import lazy
 
 if TYPE_CHECKING:
     from volt.formats.tiktoken.library import GPT2_PATTERN as GPT2_PATTERN
+    from volt.formats.tiktoken.library import original as original
     from volt.formats.tiktoken.library import peer as peer
+    from volt.formats.tiktoken.library import peer_of as peer_of
     from volt.formats.tiktoken.ranks import recognises as recognises
     from volt.formats.tiktoken.reading import read as read
     from volt.formats.tiktoken.reading import read_with_pattern as read_with_pattern
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "library": ("GPT2_PATTERN", "peer"),
+        "library": ("GPT2_PATTERN", "original", "peer", "peer_of"),
         "ranks": ("recognises",),
         "reading": ("read", "read_with_pattern"),
         "writing": ("CLOSING_ORDER", "write"),

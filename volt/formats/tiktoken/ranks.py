@@ -14,8 +14,8 @@ from pathlib import Path
 from volt.errors import VocabularyError
 from volt.files.whole import read_bytes
 from volt.formats.protocol import MOST_DIGITS
+from volt.vocabulary.numbering import MOST_IDS
 
-MOST_IDS = 1 << 20  # as many as a VOLT file holds
 _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without bytes: its rank is that of no text
 
 
@@ -97,5 +97,5 @@ def _row(path: Path, number: int, line: bytes) -> tuple[bytes, int]:
         shown = line[:60].decode(errors="replace")
         raise VocabularyError(f"{path}:{number}: found {shown!r} where a token in base64 and a rank, 0 or more, belong")
     if int(rank) >= MOST_IDS:
-        raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: at most {MOST_IDS:,} can be saved")
+        raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: {MOST_IDS:,} ids are the most")
     return token, int(rank)

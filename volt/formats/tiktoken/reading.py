@@ -71,7 +71,7 @@ def vocabulary_of(
         order[number] = piece
     try:
         return Vocabulary(
-            merges=tuple((to_characters(left), to_characters(right)) for left, right in joins(ordered)),
+            merges=tuple((spelled[left], spelled[right]) for left, right in joins(ordered)),
             tokens=tuple(spelled.values()),
             marker="none",
             pretokenizer=pretokenizer,
