@@ -263,7 +263,8 @@ def test_ranks_of_another_pattern_are_refused(tmp_path):
     path.write_bytes(b"\n".join(trained(CL100K, lines)) + b"\n")
     for function in (format_.read, format_.peer):
         with pytest.raises(
-            VocabularyError, match=r"r\.tiktoken: .*GPT-2's cuts \d+ of its 400 tokens, such as .+pattern='NAME.*: cl100k 0"
+            VocabularyError,
+            match=r"r\.tiktoken: .*GPT-2's cuts \d+ of its 400 tokens, such as .+pattern='NAME.*: cl100k 0",
         ):
             function(path)
     path.write_bytes(b"\n".join(trained(gpt2.ORIGINAL, lines)) + b"\n")

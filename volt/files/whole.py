@@ -18,6 +18,7 @@ from volt.errors import CorpusError, VoltError, shown_path, unreadable
 
 _REMEDY = "; convert or restore the file"
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # how packed files begin; to look closer takes an import
+_LONGEST_MARK = 8  # bytes that tell what packed a file
 _MOST_UNPACKED = 1 << 30  # bytes, where no fewer are asked for
 
 
@@ -58,6 +59,21 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
     return b"".join(_unpacked(path, data, kind=kind, most=n_bytes))[:n_bytes]
+
+
+def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
+    """Whether a file is packed. Raises an error of this kind if it cannot be read.
+
+    >>> is_packed(__file__, kind=VoltError)
+    False
+    """
+    from volt.files.decompression import find_decoder
+
+    try:
+        with open(path, "rb") as file:
+            return find_decoder(file.read(_LONGEST_MARK)) is not None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=kind) from None
 
 
 def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:

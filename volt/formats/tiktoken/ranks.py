@@ -1,6 +1,6 @@
 """tiktoken's ranks file: a line for each token, its bytes in base64 and its rank, which is its id.
 
->>> recognises(Path("a.tiktoken"), b"IQ== 0\\nIg== 1\\n"), recognises(Path("list"), b"low 2\\nlo 1\\n")
+>>> looks_like(b"IQ== 0\\nIg== 1\\n"), looks_like(b"low 2\\nlo 1\\n")
 (True, False)
 """
 
@@ -19,14 +19,14 @@ from volt.vocabulary.numbering import MOST_IDS
 _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without bytes: its rank is that of no text
 
 
-def recognises(path: Path, head: bytes) -> bool:
+def looks_like(head: bytes) -> bool:
     """Whether the first lines are the base64 of bytes with ranks that count up, from a single byte on."""
     lines = head.split(b"\n")[:-1]
     rows = [line.split() for line in lines if line.strip()]
     if not rows or not all(len(row) == 2 and row[1].isdigit() for row in rows):
         return False
     try:
-        data = [_bytes_of(token) for token, _ in rows]
+        data = [bytes_of(token) for token, _ in rows]
     except binascii.Error:
         return False
     return len(data[0]) == 1 and all(int(b) == int(a) + 1 for (_, a), (_, b) in pairwise(rows))
@@ -60,7 +60,7 @@ def _fast(data: bytes) -> dict[bytes, int] | None:
     if not all(line.count(b" ") == 1 for line in lines if line) or len(parts) % 2:
         return None
     try:
-        found = dict(zip(map(_bytes_of, parts[::2]), map(int, parts[1::2]), strict=True))
+        found = dict(zip(map(bytes_of, parts[::2]), map(int, parts[1::2]), strict=True))
     except ValueError:  # of int, and of binascii
         return None
     numbers = set(found.values())
@@ -68,7 +68,12 @@ def _fast(data: bytes) -> dict[bytes, int] | None:
     return found if is_sound and min(numbers) >= 0 and max(numbers) < MOST_IDS else None
 
 
-def _bytes_of(token: bytes) -> bytes:
+def bytes_of(token: bytes) -> bytes:
+    """What base64 stands for. Raises ValueError if it is none.
+
+    >>> bytes_of(b"bG8="), bytes_of(b"=")
+    (b'lo', b'')
+    """
     return b"" if token in _NO_BYTES else binascii.a2b_base64(token, strict_mode=True)
 
 
@@ -90,7 +95,7 @@ def _row(path: Path, number: int, line: bytes) -> tuple[bytes, int]:
     """The token and the rank of one line."""
     parts = line.split()
     try:
-        token, rank = _bytes_of(parts[0]), parts[1].decode("ascii")
+        token, rank = bytes_of(parts[0]), parts[1].decode("ascii")
     except (ValueError, IndexError):
         token, rank = b"", ""
     if len(parts) != 2 or not rank.isdigit() or len(rank) > MOST_DIGITS:

@@ -1,36 +1,35 @@
-"""tiktoken's ranks file → byte-level vocabulary that has the ranks as ids, and joins by them.
+"""A file of ranks → byte-level vocabulary: tiktoken's lines, or tekken's JSON, which says more.
 
->>> import base64, tempfile
->>> rows = [(bytes([byte]), byte) for byte in range(256)] + [(b"lo", 256), (b"low", 258)]
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write(b"".join(base64.b64encode(token) + b" %d\\n" % rank for token, rank in rows)) and file.flush()
-...     vocabulary = read_with_pattern(Path(file.name), pattern="gpt2")
->>> vocabulary.ids["low"], len(vocabulary), vocabulary.pieces[257], vocabulary.merging
-(258, 259, '', 'ranks')
+>>> recognises(Path("a.tiktoken"), b"IQ== 0\\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
+(True, True)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import ConfigError, VocabularyError, shown_path
+from volt.files.whole import read_head
 from volt.formats.patterns import choose
-from volt.formats.tiktoken.joins import joins
-from volt.formats.tiktoken.ranks import read_ranks
-from volt.text.byte_alphabet import to_characters
-from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import SpecialTokens
+from volt.formats.protocol import HEAD_SIZE, Peer
+from volt.formats.tiktoken import library, tekken
+from volt.formats.tiktoken.building import vocabulary_of
+from volt.formats.tiktoken.ranks import looks_like, read_ranks
 from volt.vocabulary import Vocabulary
 
-NO_SPECIAL = SpecialTokens(None, None, None, None)
+_NO_SPECIAL = "The file names no special tokens: there are none, and text that spells one is text."
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether a file that begins so holds ranks."""
+    return looks_like(head) or tekken.looks_like(head)
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a ranks file as a byte-level vocabulary; ids are the ranks.
+    """Read ranks as a byte-level vocabulary; ids are those of the file.
 
-    The file names no special tokens and no pattern: there are none of the former, and text is cut by GPT-2's pattern,
-    if the tokens fit it. `provenance["lost"]` says what the file does not hold.
+    tiktoken's file names no special tokens and no pattern: there are none of the former, and text is cut by GPT-2's
+    pattern, if the tokens fit it. `provenance["lost"]` says what the file does not hold.
     Raises VocabularyError, with file and line, if it is damaged, or goes with another pattern.
     """
     return read_with_pattern(path, merges=merges)
@@ -39,47 +38,34 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | None = None) -> Vocabulary:
     """The same with text cut by a pattern: the name of a published one, or a regular expression."""
     if merges is not None:
-        raise VocabularyError(f"{merges}: tiktoken's ranks imply the merges; leave out the merges file")
+        raise VocabularyError(f"{merges}: ranks imply the merges; leave out the merges file")
+    if _is_tekken(path, pattern):
+        return tekken.read(path)
     ranks = read_ranks(path)
     choice = choose(path, [token for token in ranks if token], pattern)
-    lost = [*choice.notes, "The file names no special tokens: there are none, and text that spells one is text."]
-    provenance = {"format": "tiktoken", "pattern": "given" if choice.is_given else "assumed", "lost": lost}
+    provenance = {
+        "format": "tiktoken",
+        "pattern": "given" if choice.is_given else "assumed",
+        "lost": [*choice.notes, _NO_SPECIAL],
+    }
     return vocabulary_of(path, ranks, choice.pretokenizer, provenance=provenance)
 
 
-def vocabulary_of(
-    path: Path,
-    ranks: Mapping[bytes, int],
-    pretokenizer: PreTokenizer,
-    *,
-    special: SpecialTokens = NO_SPECIAL,
-    special_ids: Mapping[str, int] | None = None,
-    provenance: Mapping[str, object],
-) -> Vocabulary:
-    """The vocabulary of tokens with these ids, of which the lower ones are joined first.
+def original(path: Path, *, pattern: str | None = None) -> Peer:
+    """tiktoken with a file as its publisher has it, and the pattern that he names, in the file or elsewhere.
 
-    path: named in errors
-    special_ids: the ids of the special tokens
-    Raises VocabularyError if a token is spelled like a special token.
+    pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
+        where the file names none
     """
-    ordered = sorted(filter(None, ranks), key=ranks.__getitem__)
-    spelled = {token: to_characters(token) for token in ordered}
-    order = [""] * (1 + max([*ranks.values(), *(special_ids or {}).values()]))
-    for token, piece in spelled.items():
-        order[ranks[token]] = piece
-    for piece, number in (special_ids or {}).items():
-        order[number] = piece
-    try:
-        return Vocabulary(
-            merges=tuple((spelled[left], spelled[right]) for left, right in joins(ordered)),
-            tokens=tuple(spelled.values()),
-            marker="none",
-            pretokenizer=pretokenizer,
-            special=special,
-            provenance=provenance,
-            merging="ranks",
-            whole_words=True,
-            order=tuple(order),
+    return tekken.original(path) if _is_tekken(path, pattern) else library.original(path, pattern=pattern)
+
+
+def _is_tekken(path: Path, pattern: str | None) -> bool:
+    """Whether this is a tekken.json. Raises ConfigError if a pattern is given for it, too."""
+    if not tekken.looks_like(read_head(path, HEAD_SIZE, kind=VocabularyError)):
+        return False
+    if pattern is not None:
+        raise ConfigError(
+            f"{shown_path(path)}: a tekken.json says itself how text is cut into words; leave out the pattern"
         )
-    except (VocabularyError, ConfigError) as error:
-        raise VocabularyError(f"{path}: {error}") from None
+    return True
