@@ -137,6 +137,24 @@ def read_vocabulary(
     return made
 
 
+def format_of(path: str | Path) -> str:
+    """The name of the format that a foreign file is recognised as, one of `FORMATS`.
+
+    Raises VocabularyError if it cannot be read, is in no format known here, or is VOLT's own.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
+    ...     format_of(file.name)
+    'subword-nmt'
+    """
+    path = _as_written(Path(arguments.path(path)))
+    head = _head(path)
+    if head.startswith(_OWN):
+        raise VocabularyError(f"{path}: a VOLT vocabulary, which no other library wrote")
+    return guess_format(path, head)
+
+
 def listed_pieces(path: str | Path) -> list[str] | None:
     """The pieces of a file that lists them without merges, as they are spelled there; None if it is no such list.
 

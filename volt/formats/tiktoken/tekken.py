@@ -22,9 +22,9 @@ from typing import Any
 from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
 from volt.files.whole import read_text
 from volt.formats.protocol import Peer
+from volt.formats.tiktoken.building import vocabulary_of
 from volt.formats.tiktoken.library import pattern_of, peer_of_ranks
 from volt.formats.tiktoken.ranks import bytes_of, check_bytes
-from volt.formats.tiktoken.building import vocabulary_of
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -144,8 +144,8 @@ def _token(path: Path, rank: int, row: Any) -> bytes:
         token, is_sound = b"", False
     if not token or not is_sound:
         raise VocabularyError(
-            f"{shown_path(path)}: vocab, row {rank + 1}: found {quoted(json.dumps(row), 100)} where the rank {rank} and "
-            "token_bytes in base64 belong; restore the file"
+            f"{shown_path(path)}: vocab, row {rank + 1}: found {quoted(json.dumps(row), 100)} where the rank "
+            f"{rank} and token_bytes in base64 belong; restore the file"
         )
     return token
 
