@@ -29,7 +29,7 @@ from volt.kernels.characters import character
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.pattern_cutting import SplitTables, cut_span, find_matches
 
-# How a unit is cut; the order matters below: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
+# How a unit is cut. The order matters below: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes
 NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)

@@ -155,7 +155,7 @@ class Vocabulary:
                     yield (
                         "merges",
                         rank,
-                        f"no character and no {'' if ranks_results else 'earlier '}merge makes {quoted(part)}; "
+                        f"no character and no {'' if self.merging == 'ranks' else 'earlier '}merge makes {quoted(part)}; "
                         "restore that merge",
                     )
             made.add(left + right)
