@@ -250,7 +250,8 @@ def count_loop(task: Task) -> Any:
     from volt.text.pretokenizer import PreTokenizer
     from volt.vocabulary import Vocabulary
 
-    new_table = partial(UnitCache, UnitRule.of(Vocabulary(merges=(), tokens=("a",))), numbering_encoder(), np.int32, limit=sys.maxsize)
+    rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
+    new_table = partial(UnitCache, rule, numbering_encoder(), np.int32, limit=sys.maxsize)
     idle = list[tuple[UnitCache, np.ndarray]]()
 
     def add(text: bytes) -> None:

@@ -34,6 +34,10 @@ HARD = (
     " " * 20, "b" * 15, "b" * 16, "é",
 )  # fmt: skip
 hard_texts = st.lists(st.sampled_from(HARD) | st.sampled_from("a 0!"), max_size=14).map("".join)
+# Patterns in which a space always begins a word, so that it may part units, are rare among all.
+spaced = st.tuples(patterns, st.sampled_from(["", r"|\s", r"|\s+(?!\S)|\s+", r"|\s*[\r\n]+|\s+", "|[ \t]+"])).map(
+    "".join
+)
 hard_lines = st.lists(hard_texts | any_texts, max_size=8)
 
 
@@ -86,7 +90,7 @@ def read(line: str, cut: PreTokenizer) -> str:
 @given(lines=hard_lines)
 @example(lines=["a;\n\n b", "a;\n /", "foo'\n b", "0;\r\n\r\n\t0", "/\n/\n a/", "\u0301\n b", "a\u0301\n \nb"])
 @example(lines=["a\xa0 b", "a\xa0", "\xa0 ", "a\xa0\n b", "\xa0\xa0a", "\xa0", "a  b", "a ", "  ", "a\x85 \xa0 b"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: list[str]) -> None:
     """By every published pattern, whatever stood in the lines before."""
     one = encoder(declared(pattern, level))
@@ -95,11 +99,11 @@ def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: li
     assert by_units(one, lines) == expected
 
 
-@given(pattern=patterns, level=st.sampled_from(["characters", "bytes"]), lines=hard_lines, more=hard_lines)
+@given(pattern=spaced, level=st.sampled_from(["characters", "bytes"]), lines=hard_lines, more=hard_lines)
 @example(pattern="a(?! )|.+", level="bytes", lines=["a b", "a", "a\tb"], more=[])
 @example(pattern=r"[^ ]+| +", level="bytes", lines=["a\tb \x85 c"], more=[])
 @example(pattern=r"[a-z]+$|[^ ]| ", level="characters", lines=["ab cd", "ab"], more=["ab"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_units_have_the_words_of_whole_lines(pattern: str, level: str, lines: list[str], more: list[str]) -> None:
     """By any pattern, those that no unit can be parted for as well; twice, as units are new only once."""
     try:
@@ -114,7 +118,7 @@ def test_units_have_the_words_of_whole_lines(pattern: str, level: str, lines: li
 @given(pattern=patterns, lines=hard_lines)
 @example(pattern=r" ?[a-z]+", lines=["foo b!", "foo  b"])
 @example(pattern=r"[^\s]+(?= )|\w", lines=["foo b", "foo"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> None:
     """What it drops between them ends no word."""
     try:
@@ -125,11 +129,11 @@ def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> No
 
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k", "deepseek3", "digits3-right", r"[^ ]+| "])
+@pytest.mark.parametrize("pattern", ["cl100k", "o200k", "deepseek3", r"[^ ]+| "])
 @given(spans=st.lists(hard_texts | st.sampled_from(["<url>", "<n>", "<u"]), max_size=8))
 @example(spans=["a;", "<url>", "\n \n0", "<n>", "'s"])
 @example(spans=["  ", "<n>", " a  ", "<url>", "12345"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_a_user_token_ends_the_text_that_a_pattern_sees(pattern: str, level: str, spans: list[str]) -> None:
     """A text is cut at its user tokens first, and each stretch between two of them as if it were alone."""
     one = encoder(declared(pattern, level), ("<url>", "<n>"))

@@ -228,7 +228,8 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
-    breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if rule.breaks >> byte & 1))
+    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other cuts part the white space that they know
+    breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if parting >> byte & 1))
     ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{breaks}]$")
     if pretokenizer.is_bytes:
         return ends_inside

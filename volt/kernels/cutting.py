@@ -15,9 +15,9 @@ How a unit is cut depends on the pre-tokeniser:
                 by the splits of a pattern, and bytes become GPT-2's alphabet
     NEVER       Python must cut it
 
-Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without
-a byte that begins a user token (or, where there are some, private characters), and without a "▁" where that stands for a space. All else
-is left to Python, which does the same for any text.
+Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without a
+"▁" where that stands for a space, and, where there are user tokens, without a byte that begins one or a private
+character. All else is left to Python, which does the same for any text.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from volt.kernels.characters import character
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.pattern_cutting import SplitTables, cut_span, find_matches
 
-# How a unit is cut. The order matters below: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes
+# How a unit is cut. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
 NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)

@@ -116,6 +116,10 @@ class _Moves:
         """The class of an ASCII character."""
         return int(self.tables.classes[byte])
 
+    def _columns(self, breaks: list[int]) -> Rows:
+        """The classes of breaks."""
+        return np.array([self.class_of(byte) for byte in breaks], np.int64)
+
     def behind(self, number: int) -> Rows:
         """The rows in which a search can be that has read a character of this class last."""
         rows = np.unique(self.of[:, number] >> 1)
@@ -159,7 +163,7 @@ class _Moves:
 
         A search that has read on behind its match may fail there; the one that begins at the character may not.
         """
-        columns = [self.class_of(byte) for byte in clinging]
+        columns = self._columns(clinging)
         rows = self.behind(number)
         rows = rows[self.of[np.ix_(rows, columns)].any(axis=1)]
         if not self.is_one or self.of[self.starts[0], number] >> 1 not in rows:
@@ -177,7 +181,7 @@ class _Moves:
         """Whether words end behind this class as at the end of the text if one break and then text follow."""
         if not self.is_one:
             return False
-        rows, columns = self.behind(number), [self.class_of(byte) for byte in free]
+        rows, columns = self.behind(number), self._columns(free)
         found = self.of[np.ix_(rows, columns)]
         same_end = ((found & 1) == (self.of[rows, self.end] & 1)[:, None]).all()
         after = np.unique(found >> 1)
