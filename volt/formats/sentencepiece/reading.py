@@ -24,7 +24,16 @@ from typing import Any
 from volt.errors import ConfigError, VocabularyError
 from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, Letters
-from volt.formats.sentencepiece.rows import BPE, HIDDEN, ONLY_SPACES, RUNS_UNMARKED, UNMARKED_LINE, such, unknown_runs
+from volt.formats.sentencepiece.rows import (
+    BPE,
+    HIDDEN,
+    ONLY_SPACES,
+    RUNS_UNMARKED,
+    TRIMMED,
+    UNMARKED_LINE,
+    such,
+    unknown_runs,
+)
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -53,12 +62,13 @@ def vocabulary_of(model: Any) -> Vocabulary:
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
-    words, joins = _words(model), _joins(rows)
+    joins = _joins(rows)
     if joins.clash:
         raise VocabularyError(
             f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins what stands "
             "further left, which no order of merges can tell; train a model with a score for each piece"
         )
+    words = _words(model, list(map("".join, joins.merges)))
     dropped = set(joins.dropped) | {SUFFIX} - _marks_others(rows, words)
     normalizer, lost = _normalizer(model)
     vocabulary = Vocabulary(
@@ -132,17 +142,17 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> Joins:
 # How lines become words
 
 
-def _words(model: Any) -> Words:
+def _words(model: Any, texts: Sequence[str]) -> Words:
+    """texts: the pieces that something is joined to"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
-    texts = [piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)]
     if model.trainer_spec.treat_whitespace_as_suffix:
-        _refuse_other_ends(model, texts)
+        _refuse_other_ends(model)
         return Words("suffix", _separated(spec.name, table))
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
         said = "Several spaces in a row, and those at the ends of a line, are reduced for sentencepiece and kept here."
-        return Words("none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said,) * spec.remove_extra_whitespaces)
+        return Words("none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said, TRIMMED) * spec.remove_extra_whitespaces)
     if not spec.remove_extra_whitespaces:
         return Words("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
     if spans:
@@ -150,7 +160,7 @@ def _words(model: Any) -> Words:
             f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT does not do; train "
             "with --split_by_whitespace=true or with --remove_extra_whitespaces=false"
         )
-    return Words("prefix", _separated(spec.name, table))
+    return Words("prefix", _separated(spec.name, table), (TRIMMED,))
 
 
 def _separated(name: str, table: bytes) -> str:
@@ -160,12 +170,12 @@ def _separated(name: str, table: bytes) -> str:
     return ONLY_SPACES
 
 
-def _refuse_other_ends(model: Any, texts: Sequence[str]) -> None:
+def _refuse_other_ends(model: Any) -> None:
     """Raise VocabularyError if "▁" does not end words as VOLT's "</w>" does: joined to the last character first."""
     spec = model.normalizer_spec
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
-    ends = {piece for piece in texts if len(piece) == 2 and piece.endswith(PREFIX)}
-    others = [piece for piece in texts if len(piece) > 1 and piece not in ends]
+    ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
+    others = [piece for piece in scores if len(piece) > 1 and piece not in ends]
     worst = min((scores[piece] for piece in ends), default=math.inf)
     wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
     wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)

@@ -34,6 +34,7 @@ _SCHEMES = {
 }
 _TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
 HIDDEN = "U+10F000 to U+10FFFD in text become U+FFFD here and stay as they are in sentencepiece."
+TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
 _FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
 
@@ -226,7 +227,7 @@ def _spans(token: str, vocabulary: Vocabulary) -> bool:
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     normalizer, special = vocabulary.normalizer, vocabulary.special
     if vocabulary.marker == "prefix":
-        yield f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
+        yield TRIMMED
     if vocabulary.marker == "suffix":
         if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
             yield (
