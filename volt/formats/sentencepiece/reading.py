@@ -46,6 +46,7 @@ _KINDS = {3: "word", 4: "character"}
 _NORMALIZERS = {
     "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
 }  # fmt: skip
+_N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+20000, in Unicode 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +71,24 @@ def vocabulary_of(model: Any) -> Vocabulary:
         )
     words = _words(model, list(map("".join, joins.merges)))
     dropped = set(joins.dropped) | {SUFFIX} - _marks_others(rows, words)
-    normalizer, lost = _normalizer(model)
-    vocabulary = Vocabulary(
+    tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in dropped | {SUFFIX})
+    special, spells_bytes, (normalizer, said) = _special(model), model.trainer_spec.byte_fallback, _normalizer(model)
+    order = _order(rows, dropped)
+    usual = (*special.all, *BYTE_TOKENS * spells_bytes, *_marks_others(rows, words), *tokens)
+    unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
+    lost = [*said, *words.lost, *_losses(special, normalizer, unmade, spells_bytes=spells_bytes)]
+    return Vocabulary(
         merges=joins.merges,
-        tokens=tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in dropped | {SUFFIX}),
+        tokens=tokens,
         marker=words.marker,
         normalizer=normalizer,
         pretokenizer=PreTokenizer(words.pretokenizer),
-        special=_special(model),
-        byte_fallback=model.trainer_spec.byte_fallback,
+        special=special,
+        byte_fallback=spells_bytes,
+        provenance={"format": "sentencepiece", "lost": lost},
         merging=joins.merging,
-        order=_order(rows, dropped),
+        order=() if order == usual else order,
     )
-    told = [*lost, *words.lost, *_losses(vocabulary, [piece for piece, _, kind in rows if kind == NORMAL], dropped)]
-    return _numbered(vocabulary, told)
-
-
-def _numbered(vocabulary: Vocabulary, lost: Sequence[str]) -> Vocabulary:
-    """The vocabulary with what is lost; with no order of its own where ids are those that it would have anyhow."""
-    plain = replace(vocabulary, order=(), provenance={"format": "sentencepiece", "lost": list(lost)})
-    return plain if plain.pieces == vocabulary.pieces else replace(plain, order=vocabulary.order)
 
 
 def _spelled(piece: Any, model: Any) -> str:
@@ -246,28 +245,32 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
             return known, ()
         key, text = next(iter(others.items()))
         return known, (f"{len(others):,} replacements of text are left out, such as of {key!r} by {text!r}.",)
-    if name in ("nmt_nfkc", "nmt_nfkc_cf", "nfkc_cf"):
+    if name in _N_UNLIKE:
         return known, (f"The normalisation {name!r} becomes {known.name!r}: {_unlike(name)}.",)
     return known, ()
 
 
 def _unlike(name: str) -> str:
-    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it."""
+    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it, and to how many characters."""
     unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
     unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
-    return ", and ".join(unlike)
+    return f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
 
 
-def _losses(vocabulary: Vocabulary, normal: Sequence[str], dropped: set[str]) -> Iterator[str]:
-    """A sentence for everything else that the vocabulary does otherwise than the model."""
-    lost = [piece for piece in normal if piece in dropped and piece != SUFFIX]
-    if lost:
-        yield f"{such(lost, 'has')} an id that is not used here: no two pieces spell what it is."
-    if not vocabulary.byte_fallback:
-        yield unknown_runs(vocabulary)
-    if vocabulary.special.user:
+def _losses(
+    special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
+) -> Iterator[str]:
+    """A sentence for everything else that the vocabulary does otherwise than the model.
+
+    unmade: the pieces that no two others spell
+    """
+    if unmade:
+        yield f"{such(unmade, 'has')} an id that is not used here: no two pieces spell what it is."
+    if not spells_bytes:
+        yield unknown_runs(special)
+    if special.user:
         yield HIDDEN
-    if vocabulary.special.user and vocabulary.normalizer != Normalizer():
+    if special.user and normalizer != Normalizer():
         yield "A user token that only normalisation brings about is one for sentencepiece, and text here."
 
 

@@ -21,7 +21,7 @@ from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNU
 from volt.formats.sentencepiece.library import model_class
 from volt.formats.sentencepiece.replacing import table_of
 from volt.text.markers import PREFIX, SUFFIX
-from volt.text.special_tokens import ROLES
+from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type
@@ -191,11 +191,12 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
     'The counts of tokens are not carried.'
     """
+    special = vocabulary.special
     yield from _text_differences(vocabulary)
-    if vocabulary.special.unk is None:
+    if special.unk is None:
         yield "sentencepiece needs a piece for what is unknown, and here is none: one stands behind all others."
     if not vocabulary.byte_fallback:
-        yield unknown_runs(vocabulary)
+        yield unknown_runs(special)
     if vocabulary.counts:
         yield "The counts of tokens are not carried."
     inner = [token for token in map("".join, vocabulary.merges) if _spans(token, vocabulary)]
@@ -208,10 +209,10 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{such(odd, 'joins')} other parts than its merge says: sentencepiece joins whatever spells a piece."
 
 
-def unknown_runs(vocabulary: Vocabulary) -> str:
+def unknown_runs(special: SpecialTokens) -> str:
     """What both do with characters that they do not know."""
     return (
-        f"A run of characters that the vocabulary lacks is one {vocabulary.special.unk} in sentencepiece and one "
+        f"A run of characters that the vocabulary lacks is one {special.unk} in sentencepiece and one "
         "for each character here."
     )
 
