@@ -354,6 +354,8 @@ class Vocabulary:
 
 def _pair(pair: Any, name: str) -> tuple[str, str]:
     """A merge as a pair of strings."""
+    if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str:
+        return pair  # as nearly all are: to look at them more closely takes longer than all else
     parts = arguments.texts(pair, name, one="give a pair of strings")
     if len(parts) != 2:
         raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")
