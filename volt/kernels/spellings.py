@@ -87,7 +87,7 @@ def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
 
 def no_spellings() -> Spellings:
     """A table of no tokens."""
-    return spellings(np.zeros(0, np.int32), np.zeros(0, np.int64))
+    return Spellings(np.zeros(8, np.int32), np.zeros(0, np.int32), np.zeros(1, np.int64), 0)
 
 
 @releasing

@@ -53,9 +53,10 @@ class Vocabulary:
         "pairs"  those pairs with the merge of the lowest rank, all of them from left to right, as in subword-nmt
         "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers
         "ranks"  the same, but a rank belongs to what a merge makes: any neighbours that spell it may join, at the rank
-                 of the first merge that makes it, as in tiktoken and sentencepiece
+                 of the first merge that makes it, as in tiktoken and sentencepiece. What a merge joins may be made by
+                 a later one then
     whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
-        tokens that no merge makes then
+        tokens that no merge makes then. With dropout, merges alone decide
     order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
         special tokens are first, then byte tokens, then `tokens`
 
@@ -142,7 +143,8 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()
+        ranks_results = self.merging == "ranks"  # then it does not matter which merge is first
+        made = set(map("".join, self.merges)) if ranks_results else set[str]()
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not _is_text(part):
@@ -151,7 +153,8 @@ class Vocabulary:
                     yield (
                         "merges",
                         rank,
-                        f"no character and no earlier merge makes {quoted(part)}; restore that merge",
+                        f"no character and no {'' if ranks_results else 'earlier '}merge makes {quoted(part)}; "
+                        "restore that merge",
                     )
             made.add(left + right)
 
@@ -351,6 +354,8 @@ class Vocabulary:
 
 def _pair(pair: Any, name: str) -> tuple[str, str]:
     """A merge as a pair of strings."""
+    if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str:
+        return pair  # as nearly all are: to look at them more closely takes longer than all else
     parts = arguments.texts(pair, name, one="give a pair of strings")
     if len(parts) != 2:
         raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")
