@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
-from volt.formats.sentencepiece import charsmap, replacing
+from volt.formats.sentencepiece import charsmap, reading, replacing
 from volt.formats.sentencepiece import model_file as module
 from volt.learn.bpe import learn_bpe
 from volt.text.markers import BYTE_TOKENS
@@ -24,7 +25,7 @@ from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
-pytest.importorskip("sentencepiece")
+SentencePieceNormalizer = pytest.importorskip("sentencepiece").SentencePieceNormalizer
 pytest.importorskip("google.protobuf")
 
 FEW = settings(deadline=None, max_examples=25)
@@ -153,7 +154,6 @@ strings = st.text(alphabet="abé中\U0001f600\u0301", min_size=1, max_size=4)
 )
 def test_a_table_is_read_as_the_library_reads_it(table, text):
     """Unpacked, a table is what was packed; the longest string that fits is replaced, from left to right."""
-    from sentencepiece import SentencePieceNormalizer
     from sentencepiece.sentencepiece_model_pb2 import NormalizerSpec
 
     packed = charsmap.pack(table)
@@ -177,3 +177,16 @@ def test_a_damaged_table_is_refused(table):
     """Sizes that do not fit."""
     with pytest.raises(module.VocabularyError, match="damaged"):
         charsmap.unpack(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", reading._N_UNLIKE)
+def test_normal_forms_of_the_library_differ_as_is_told(name):
+    """In how many characters below U+20000 each differs from the one that is taken for it."""
+    normalizer = Normalizer.parse(reading._NORMALIZERS[name])
+    library = SentencePieceNormalizer(
+        rule_name=name, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False
+    )
+    characters = [chr(code) for code in (*range(1, 0xD800), *range(0xE000, 0x20000))]
+    ours = normalizer.apply_series(pl.Series("text", characters)).to_list()
+    assert sum(library.normalize(a) != b for a, b in zip(characters, ours, strict=True)) == reading._N_UNLIKE[name]

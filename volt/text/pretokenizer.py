@@ -35,7 +35,7 @@ _WHITESPACE = f"[^{SPLIT_CLASS}]+"
 _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
 _METASPACE, _METASPACE_RUNS = rf"{SPACE}[^{SPACE}]*", rf"{SPACE}+[^{SPACE}]*"
 _LOSSLESS = {
-    "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": "(?s).+",
+    "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
     "gpt2": gpt2.CUT_MARKED,
 }  # fmt: skip
 

@@ -56,7 +56,7 @@ class Vocabulary:
                  of the first merge that makes it, as in tiktoken and sentencepiece. What a merge joins may be made by
                  a later one then
     whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
-        tokens that no merge makes then
+        tokens that no merge makes then. With dropout, merges alone decide
     order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
         special tokens are first, then byte tokens, then `tokens`
 
@@ -371,6 +371,8 @@ def _pairs(merges: list[Any]) -> tuple[tuple[str, str], ...]:
 
 def _pair(pair: Any, name: str) -> tuple[str, str]:
     """A merge as a pair of strings."""
+    if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str:
+        return pair  # as nearly all are: to look at them more closely takes longer than all else
     parts = arguments.texts(pair, name, one="give a pair of strings")
     if len(parts) != 2:
         raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")

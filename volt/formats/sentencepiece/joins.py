@@ -51,13 +51,14 @@ class Joins:
             if pair := joins[piece]:
                 ranks[piece] = min(scores[piece], *(ranks.get(part, math.inf) for part in pair))
         late = [piece for piece in ranks if ranks[piece] != scores[piece]]
-        is_paired = not late and len(set(scores.values())) == len(scores)
+        made = {piece: scores[piece] for piece in ranks}
+        is_paired = not late and len(set(made.values())) == len(made)
         ordered = sorted(ranks, key=lambda piece: (-scores[piece], -len(piece)))
         others = sorted((piece for piece in scores if piece not in ranks), key=len)
         merges, dropped = _made_anyhow(others, [pair for piece in ordered if (pair := joins[piece])])
         return cls(
             tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped),
-            None if is_paired else first_clash(scores, late),
+            None if is_paired else first_clash(made, late),
         )  # fmt: skip
 
 

@@ -24,7 +24,16 @@ from typing import Any
 from volt.errors import ConfigError, VocabularyError
 from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, Letters
-from volt.formats.sentencepiece.rows import BPE, HIDDEN, ONLY_SPACES, RUNS_UNMARKED, UNMARKED_LINE, such, unknown_runs
+from volt.formats.sentencepiece.rows import (
+    BPE,
+    HIDDEN,
+    ONLY_SPACES,
+    RUNS_UNMARKED,
+    TRIMMED,
+    UNMARKED_LINE,
+    such,
+    unknown_runs,
+)
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -37,6 +46,7 @@ _KINDS = {3: "word", 4: "character"}
 _NORMALIZERS = {
     "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
 }  # fmt: skip
+_N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+20000, in Unicode 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +63,32 @@ def vocabulary_of(model: Any) -> Vocabulary:
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
-    words, joins = _words(model), _joins(rows)
+    joins = _joins(rows)
     if joins.clash:
         raise VocabularyError(
             f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins what stands "
             "further left, which no order of merges can tell; train a model with a score for each piece"
         )
+    words = _words(model, list(map("".join, joins.merges)))
     dropped = set(joins.dropped) | {SUFFIX} - _marks_others(rows, words)
-    normalizer, lost = _normalizer(model)
-    vocabulary = Vocabulary(
+    tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in dropped | {SUFFIX})
+    special, spells_bytes, (normalizer, said) = _special(model), model.trainer_spec.byte_fallback, _normalizer(model)
+    order = _order(rows, dropped)
+    usual = (*special.all, *BYTE_TOKENS * spells_bytes, *_marks_others(rows, words), *tokens)
+    unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
+    lost = [*said, *words.lost, *_losses(special, normalizer, unmade, spells_bytes=spells_bytes)]
+    return Vocabulary(
         merges=joins.merges,
-        tokens=tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in dropped | {SUFFIX}),
+        tokens=tokens,
         marker=words.marker,
         normalizer=normalizer,
         pretokenizer=PreTokenizer(words.pretokenizer),
-        special=_special(model),
-        byte_fallback=model.trainer_spec.byte_fallback,
+        special=special,
+        byte_fallback=spells_bytes,
+        provenance={"format": "sentencepiece", "lost": lost},
         merging=joins.merging,
-        order=_order(rows, dropped),
+        order=() if order == usual else order,
     )
-    told = [*lost, *words.lost, *_losses(vocabulary, [piece for piece, _, kind in rows if kind == NORMAL], dropped)]
-    return _numbered(vocabulary, told)
-
-
-def _numbered(vocabulary: Vocabulary, lost: Sequence[str]) -> Vocabulary:
-    """The vocabulary with what is lost; with no order of its own where ids are those that it would have anyhow."""
-    plain = replace(vocabulary, order=(), provenance={"format": "sentencepiece", "lost": list(lost)})
-    return plain if plain.pieces == vocabulary.pieces else replace(plain, order=vocabulary.order)
 
 
 def _spelled(piece: Any, model: Any) -> str:
@@ -132,17 +141,17 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> Joins:
 # How lines become words
 
 
-def _words(model: Any) -> Words:
+def _words(model: Any, texts: Sequence[str]) -> Words:
+    """texts: the pieces that something is joined to"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
-    texts = [piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)]
     if model.trainer_spec.treat_whitespace_as_suffix:
-        _refuse_other_ends(model, texts)
+        _refuse_other_ends(model)
         return Words("suffix", _separated(spec.name, table))
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
         said = "Several spaces in a row, and those at the ends of a line, are reduced for sentencepiece and kept here."
-        return Words("none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said,) * spec.remove_extra_whitespaces)
+        return Words("none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said, TRIMMED) * spec.remove_extra_whitespaces)
     if not spec.remove_extra_whitespaces:
         return Words("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
     if spans:
@@ -150,7 +159,7 @@ def _words(model: Any) -> Words:
             f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT does not do; train "
             "with --split_by_whitespace=true or with --remove_extra_whitespaces=false"
         )
-    return Words("prefix", _separated(spec.name, table))
+    return Words("prefix", _separated(spec.name, table), (TRIMMED,))
 
 
 def _separated(name: str, table: bytes) -> str:
@@ -160,12 +169,12 @@ def _separated(name: str, table: bytes) -> str:
     return ONLY_SPACES
 
 
-def _refuse_other_ends(model: Any, texts: Sequence[str]) -> None:
+def _refuse_other_ends(model: Any) -> None:
     """Raise VocabularyError if "▁" does not end words as VOLT's "</w>" does: joined to the last character first."""
     spec = model.normalizer_spec
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
-    ends = {piece for piece in texts if len(piece) == 2 and piece.endswith(PREFIX)}
-    others = [piece for piece in texts if len(piece) > 1 and piece not in ends]
+    ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
+    others = [piece for piece in scores if len(piece) > 1 and piece not in ends]
     worst = min((scores[piece] for piece in ends), default=math.inf)
     wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
     wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)
@@ -236,28 +245,32 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
             return known, ()
         key, text = next(iter(others.items()))
         return known, (f"{len(others):,} replacements of text are left out, such as of {key!r} by {text!r}.",)
-    if name in ("nmt_nfkc", "nmt_nfkc_cf", "nfkc_cf"):
+    if name in _N_UNLIKE:
         return known, (f"The normalisation {name!r} becomes {known.name!r}: {_unlike(name)}.",)
     return known, ()
 
 
 def _unlike(name: str) -> str:
-    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it."""
+    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it, and to how many characters."""
     unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
     unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
-    return ", and ".join(unlike)
+    return f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
 
 
-def _losses(vocabulary: Vocabulary, normal: Sequence[str], dropped: set[str]) -> Iterator[str]:
-    """A sentence for everything else that the vocabulary does otherwise than the model."""
-    lost = [piece for piece in normal if piece in dropped and piece != SUFFIX]
-    if lost:
-        yield f"{such(lost, 'has')} an id that is not used here: no two pieces spell what it is."
-    if not vocabulary.byte_fallback:
-        yield unknown_runs(vocabulary)
-    if vocabulary.special.user:
+def _losses(
+    special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
+) -> Iterator[str]:
+    """A sentence for everything else that the vocabulary does otherwise than the model.
+
+    unmade: the pieces that no two others spell
+    """
+    if unmade:
+        yield f"{such(unmade, 'has')} an id that is not used here: no two pieces spell what it is."
+    if not spells_bytes:
+        yield unknown_runs(special)
+    if special.user:
         yield HIDDEN
-    if vocabulary.special.user and vocabulary.normalizer != Normalizer():
+    if special.user and normalizer != Normalizer():
         yield "A user token that only normalisation brings about is one for sentencepiece, and text here."
 
 

@@ -21,7 +21,7 @@ from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNU
 from volt.formats.sentencepiece.library import model_class
 from volt.formats.sentencepiece.replacing import table_of
 from volt.text.markers import PREFIX, SUFFIX
-from volt.text.special_tokens import ROLES
+from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type
@@ -34,6 +34,7 @@ _SCHEMES = {
 }
 _TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
 HIDDEN = "U+10F000 to U+10FFFD in text become U+FFFD here and stay as they are in sentencepiece."
+TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
 _FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
 
@@ -190,11 +191,12 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
     'The counts of tokens are not carried.'
     """
+    special = vocabulary.special
     yield from _text_differences(vocabulary)
-    if vocabulary.special.unk is None:
+    if special.unk is None:
         yield "sentencepiece needs a piece for what is unknown, and here is none: one stands behind all others."
     if not vocabulary.byte_fallback:
-        yield unknown_runs(vocabulary)
+        yield unknown_runs(special)
     if vocabulary.counts:
         yield "The counts of tokens are not carried."
     inner = [token for token in map("".join, vocabulary.merges) if _spans(token, vocabulary)]
@@ -207,10 +209,10 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{such(odd, 'joins')} other parts than its merge says: sentencepiece joins whatever spells a piece."
 
 
-def unknown_runs(vocabulary: Vocabulary) -> str:
+def unknown_runs(special: SpecialTokens) -> str:
     """What both do with characters that they do not know."""
     return (
-        f"A run of characters that the vocabulary lacks is one {vocabulary.special.unk} in sentencepiece and one "
+        f"A run of characters that the vocabulary lacks is one {special.unk} in sentencepiece and one "
         "for each character here."
     )
 
@@ -226,7 +228,7 @@ def _spans(token: str, vocabulary: Vocabulary) -> bool:
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     normalizer, special = vocabulary.normalizer, vocabulary.special
     if vocabulary.marker == "prefix":
-        yield f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
+        yield TRIMMED
     if vocabulary.marker == "suffix":
         if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
             yield (
