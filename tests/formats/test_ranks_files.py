@@ -96,7 +96,7 @@ def test_no_part_of_a_word_is_cut(lines: list[str], pattern: str) -> None:
 
 
 def test_tokens_in_no_word_are_cut() -> None:
-    """Beside all texts of three characters, one of each kind: what is in none of their words is cut, all else is not."""
+    """Beside all texts of three characters, one of each kind: what is in none of their words is cut, nothing else."""
     kinds = ["a", "A", "1", " ", "\n", ".", "s"]
     lines = ["".join((a, b, c)) for a in kinds for b in kinds for c in kinds]
     tokens = [(a + b).encode() for a in kinds for b in kinds]
