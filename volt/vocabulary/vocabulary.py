@@ -143,9 +143,10 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()  # there parts may come later
+        ranks_results = self.merging == "ranks"  # then it does not matter which merge is first
+        made = set(map("".join, self.merges)) if ranks_results else set[str]()
         is_text = _is_text("".join(chain.from_iterable(self.merges)))
-        if is_text and self.merging == "ranks" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
+        if is_text and ranks_results and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
             return
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
@@ -155,7 +156,7 @@ class Vocabulary:
                     yield (
                         "merges",
                         rank,
-                        f"no character and no {'' if self.merging == 'ranks' else 'earlier '}merge makes {quoted(part)}; "
+                        f"no character and no {'' if ranks_results else 'earlier '}merge makes {quoted(part)}; "
                         "restore that merge",
                     )
             made.add(left + right)
@@ -371,8 +372,6 @@ def _pairs(merges: list[Any]) -> tuple[tuple[str, str], ...]:
 
 def _pair(pair: Any, name: str) -> tuple[str, str]:
     """A merge as a pair of strings."""
-    if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str:
-        return pair  # as nearly all are: to look at them more closely takes longer than all else
     parts = arguments.texts(pair, name, one="give a pair of strings")
     if len(parts) != 2:
         raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")

@@ -20,7 +20,7 @@ _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without by
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether the first lines are the base64 of bytes with ranks that count up, from a single byte on."""
+    """Whether the first lines are the base64 of bytes with ranks that rise, from a single byte on."""
     lines = head.split(b"\n")[:-1]
     rows = [line.split() for line in lines if line.strip()]
     if not rows or not all(len(row) == 2 and row[1].isdigit() for row in rows):
@@ -29,7 +29,7 @@ def looks_like(head: bytes) -> bool:
         data = [bytes_of(token) for token, _ in rows]
     except binascii.Error:
         return False
-    return len(data[0]) == 1 and all(int(b) == int(a) + 1 for (_, a), (_, b) in pairwise(rows))
+    return len(data[0]) == 1 and all(int(b) > int(a) for (_, a), (_, b) in pairwise(rows))
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:

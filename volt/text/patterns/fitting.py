@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +110,7 @@ def _cut(texts: Texts, split: Split) -> Flags:
     """Which tokens a split cuts, (n_tokens,) bool."""
     splitter = Splitter.of(split)
     columns = splitter.tables.classes[texts.codes]
-    ways = _Ways(splitter)
+    ways = _ways(split)
     cut = (texts.lengths > 0) & ~ways.match(texts, columns)
     if ways.leave_gaps:
         met = np.append(0, np.cumsum(ways.may_start[columns]))
@@ -118,6 +119,11 @@ def _cut(texts: Texts, split: Split) -> Flags:
             token = columns[texts.starts[place] :][: texts.lengths[place]].tolist()
             cut[place] = ways.meet(token[::-1] if split.from_end else token)
     return cut
+
+
+@lru_cache(maxsize=64)
+def _ways(split: Split) -> _Ways:
+    return _Ways(Splitter.of(split))
 
 
 class _Ways:
@@ -143,7 +149,7 @@ class _Ways:
 
     def match(self, texts: Texts, columns: NDArray[np.uint8]) -> Flags:
         """Which tokens are part of a match. columns: (n_characters,) uint8, the classes of their characters."""
-        names, moves = self._all_at_once()
+        names, moves = self._all_at_once
         behind, before = texts.behind_part, texts.before_part
         step, place = (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
         if self._is_backward:
@@ -189,6 +195,7 @@ class _Ways:
         """The states behind a character of one of these classes."""
         return frozenset(self._next[state][column] for column in columns for state in states) - {0}
 
+    @cached_property
     def _all_at_once(self) -> tuple[dict[States, int], NDArray[np.int32]]:
         """Sets of states by number, and the number behind each class of characters, (n_sets, n_classes)."""
         names = {self._inner: 0, self._inner | {self._start}: 0}
