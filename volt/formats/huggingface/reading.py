@@ -367,7 +367,7 @@ def _special(
             token = usual if usual in known or usual not in vocab else f"<volt-{role}>"
         roles[role] = token
     user = tuple(token for token in added if token not in roles.values())
-    return SpecialTokens(**roles, user=user)
+    return SpecialTokens(roles["unk"], roles["bos"], roles["eos"], roles["pad"], user)
 
 
 def check_whole_words(path: Path, vocabulary: Vocabulary) -> None:
