@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import volt
 from experiments.real_tokenizers.finding import Found
 from experiments.real_tokenizers.originals import NoOriginalError, Original, Rows, load
 from volt.errors import VoltError
+from volt.text.byte_alphabet import to_bytes
 
 N_TRIES = 400  # encodings of a line that is made smaller
 PART = 2_000  # lines that the original encodes at once, so that its objects do not fill the memory
@@ -42,6 +43,7 @@ class Comparison:
     library: the original's name and version; "" if there is none
     refused: why VOLT does not read it, or why there is no original; "" if both do
     is_refusal: whether it was VOLT that did not
+    n_pieces: the ids whose piece is another than the original's
     n_lines, n_differing: for each text, by name
     first: of each text that differs, the first difference
     signature: VOLT's fingerprint of what it read
@@ -51,6 +53,7 @@ class Comparison:
     library: str = ""
     refused: str = ""
     is_refusal: bool = False
+    n_pieces: int = 0
     n_lines: dict[str, int] | None = None
     n_differing: dict[str, int] | None = None
     first: tuple[Difference, ...] = ()
@@ -58,8 +61,8 @@ class Comparison:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every id of every line is equal."""
-        return self.n_differing is not None and not any(self.n_differing.values())
+        """Whether every id of every line is equal, and every piece."""
+        return self.n_differing is not None and not any(self.n_differing.values()) and not self.n_pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,33 @@ def compare(found: Found, texts: dict[str, list[str]], pair: Pair, read: Compari
         if differing:
             first.append(difference(name, lines, differing, ours, pair.original.encode))
     n_lines = {name: len(lines) for name, lines in texts.items()}
-    return Comparison(found, read.library, "", False, n_lines, n_differing, tuple(first), read.signature)
+    return replace(
+        read,
+        n_pieces=other_pieces(pair),
+        n_lines=n_lines,
+        n_differing=n_differing,
+        first=tuple(first),
+    )
+
+
+def other_pieces(pair: Pair) -> int:
+    """How many ids of tokens have another piece in VOLT than in the original, or none.
+
+    Pieces are compared as text: how a library marks bytes, spaces and the ends of words is its own affair.
+    """
+    theirs, ours = pair.original.pieces(), pair.vocabulary
+    spelled = ours.pieces
+    return sum(
+        number >= len(spelled) or not _alike(spelled[number], ours.kinds[number], piece)
+        for number, piece in theirs.items()
+        if piece
+    )
+
+
+def _alike(ours: str, kind: str, theirs: bytes | str) -> bool:
+    if isinstance(theirs, str):
+        return ours == theirs
+    return kind == "token" and to_bytes(ours) == theirs
 
 
 def differing_lines(

@@ -49,6 +49,8 @@ def load(found: Found) -> Original:
         return LOADERS[found.kind](found.path)
     except ImportError as error:
         raise NoOriginalError(f"{error.name} is not installed") from None
+    except (RuntimeError, ValueError, OSError, KeyError) as error:
+        raise NoOriginalError(f"its library refuses it: {error}") from None
 
 
 def _tiktoken(path: Path) -> Original:
@@ -84,7 +86,7 @@ def _tekken(path: Path) -> Original:
 def _sentencepiece(path: Path) -> Original:
     import sentencepiece
 
-    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    model = sentencepiece.SentencePieceProcessor(model_proto=content(path))
 
     def encode(lines: Sequence[str]) -> Rows:
         found: Rows = model.encode(list(lines), num_threads=1)
@@ -98,7 +100,7 @@ def _sentencepiece(path: Path) -> Original:
 def _huggingface(path: Path) -> Original:
     from tokenizers import Tokenizer
 
-    return _of_huggingface(Tokenizer.from_file(str(path)), _named("tokenizers"))
+    return _of_huggingface(Tokenizer.from_str(content(path).decode()), _named("tokenizers"))
 
 
 def _folder(path: Path) -> Original:

@@ -51,7 +51,8 @@ def result(one: Comparison) -> str:
     if one.is_exact:
         return "exact"
     counts = one.n_differing or {}
-    return ", ".join(f"{name} {n:,} of {(one.n_lines or {})[name]:,}" for name, n in counts.items() if n)
+    parts = [f"{name} {n:,} of {(one.n_lines or {})[name]:,}" for name, n in counts.items() if n]
+    return ", ".join(parts + [f"{one.n_pieces:,} ids have another piece"] * bool(one.n_pieces))
 
 
 def _result(one: Comparison) -> tuple[str, ...]:
