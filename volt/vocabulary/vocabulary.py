@@ -56,7 +56,7 @@ class Vocabulary:
                  of the first merge that makes it, as in tiktoken and sentencepiece. What a merge joins may be made by
                  a later one then
     whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
-        tokens that no merge makes then
+        tokens that no merge makes then. With dropout, merges alone decide
     order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
         special tokens are first, then byte tokens, then `tokens`
 
