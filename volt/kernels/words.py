@@ -42,7 +42,7 @@ class PieceRule(NamedTuple):
 def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
     """Write a token's kept parts to `out`. Returns how many pieces `out` then has.
 
-    parts: the pair key of each token, −1 for an atom
+    kept, parts: those of a PieceRule
     """
     stack[0], depth = token, 1
     while depth > 0:

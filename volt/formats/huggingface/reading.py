@@ -186,7 +186,7 @@ def _role_names(config: Json) -> Iterator[tuple[str, Any]]:
 def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
     """The user tokens, if VOLT wrote the file: added ones, or as many behind the four roles as the last Split names."""
     if added:
-        return tuple(token for token in added if token != SUFFIX)
+        return tuple(token for token in added if token not in (SUFFIX, PREFIX))
     steps = _flat(data.get("pre_tokenizer"), "pretokenizers")
     pattern = steps[-1].get("pattern") if len(steps) > 1 and not steps[-1].get("invert") else None
     found = pattern.get("Regex") if isinstance(pattern, dict) else None
@@ -196,15 +196,20 @@ def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tu
 _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 
 
-def read_scheme(data: Json, model: Json, vocab: Mapping[str, int], *, users: tuple[str, ...]) -> Scheme:
-    """The scheme that makes these normalizer and pre_tokenizer sections, or does what they do."""
+def read_scheme(
+    data: Json, model: Json, vocab: Mapping[str, int], *, users: tuple[str, ...], end: str = SUFFIX
+) -> Scheme:
+    """The scheme that makes these normalizer and pre_tokenizer sections, or does what they do.
+
+    end: how the file spells the lone token "</w>"
+    """
     normalizer, cut = data.get("normalizer"), data.get("pre_tokenizer")
     suffix = model.get("end_of_word_suffix") == SUFFIX
     names = ["whitespace", "metaspace", "unicode", "gpt2", "bytes", *_patterns(cut)]
     markers: tuple[Marker, ...] = ("suffix",) if suffix else ("none", "prefix")
     hidden = dict.fromkeys((users, ()))
     for marker, name, form, lower, found in product(markers, names, _FORMS, (False, True), hidden):
-        scheme = Scheme(marker, Normalizer(form, lower).name, name, found)
+        scheme = Scheme(marker, Normalizer(form, lower).name, name, found, end=end)
         if is_written(data, scheme):
             return scheme
     steps = _flat(normalizer, "normalizers")
