@@ -11,7 +11,7 @@ import typer
 from volt.errors import ConfigError, shown
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, show
 from volt_cli.models import load_model
-from volt_cli.options import Json, Model
+from volt_cli.options import Json, Model, Pattern
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
@@ -30,6 +30,7 @@ def inspect(
     model: Model,
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text to cut.")] = None,
     n: Annotated[int, typer.Option("-n", metavar="N", help="How many tokens to list.")] = 10,
+    pattern: Pattern = None,
     as_json: Json = False,
 ) -> None:
     """Show what is in a vocabulary, and how it cuts a text.
@@ -40,7 +41,7 @@ def inspect(
         raise ConfigError(f"-n {n}: give how many tokens to list, 0 or more")
     line = " ".join(text or [])
     with loading():
-        vocabulary = load_model(model)
+        vocabulary = load_model(model, pattern=pattern)
     prepare_kernels(Phases(), "words")
     with loading():
         data = _data(model, vocabulary, line, n)
