@@ -248,8 +248,9 @@ def count_loop(task: Task) -> Any:
     from volt.encode.units import UnitRule
     from volt.files.threads import in_order
     from volt.text.pretokenizer import PreTokenizer
+    from volt.vocabulary import Vocabulary
 
-    new_table = partial(UnitCache, UnitRule.of(PreTokenizer()), numbering_encoder(), np.int32, limit=sys.maxsize)
+    new_table = partial(UnitCache, UnitRule.of(Vocabulary(merges=(), tokens=("a",))), numbering_encoder(), np.int32, limit=sys.maxsize)
     idle = list[tuple[UnitCache, np.ndarray]]()
 
     def add(text: bytes) -> None:

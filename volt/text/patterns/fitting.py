@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from volt.text.gpt2 import whole_characters
 from volt.text.patterns.splitter import Split, Splitter
 
-_PAGE_BITS, _IN_PAGE = 8, 0xFF
 States = frozenset[int]
 Flags = NDArray[np.bool_]
 Longs = NDArray[np.int64]
@@ -109,7 +108,7 @@ def _ends_inside(token: bytes) -> bool:
 def _cut(texts: Texts, split: Split) -> Flags:
     """Which tokens a split cuts, (n_tokens,) bool."""
     splitter = Splitter.of(split)
-    columns = splitter.tables.classes[splitter.tables.pages[texts.codes >> _PAGE_BITS] + (texts.codes & _IN_PAGE)]
+    columns = splitter.tables.classes[texts.codes]
     ways = _Ways(splitter)
     cut = (texts.lengths > 0) & ~ways.match(texts, columns)
     if ways.leave_gaps:

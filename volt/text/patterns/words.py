@@ -11,7 +11,7 @@ b'in \\xe2\\x96\\x8112 \\xe2\\x96\\x81days\\xff!\\xff'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
 from volt.text.normalizer import check_text
+from volt.text.patterns.parting import Parting, parting_of
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
@@ -45,12 +46,14 @@ class WordCutter:
     is_bytes: whether each byte becomes a character of GPT-2's alphabet
     matches_only: whether what lies between the matches of the one split is dropped
     reads_marks: whether a "▁" of the text is read as a space
+    isolates: whether private characters stand for user tokens: each is a word then, and ends the text around it
     """
 
     splitter: Splitter
     is_bytes: bool
     matches_only: bool
     reads_marks: bool
+    isolates: bool = True
 
     @classmethod
     def of(cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False) -> WordCutter:
@@ -112,13 +115,27 @@ class WordCutter:
         """The words of lines that start and end there."""
         from volt.kernels.pattern_words import MORE, WIDEST, write_words
 
-        isolates = not self.matches_only and _HIDDEN_START in data
+        isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
         tables = (self._isolating if isolates else self.splitter).tables
         longest = int((ends - starts).max(initial=0))
         out = np.empty(WIDEST * len(data) + 2 * len(starts) + MORE, np.uint8)
         spare = np.empty((2, longest), np.int64)
         n = write_words(np.frombuffer(data, np.uint8), starts, ends, tables, self._spelling, spare[0], spare[1], out)
         return out[:n]
+
+    @cached_property
+    def without_user_tokens(self) -> WordCutter:
+        """The same for text in which private characters are characters like others.
+
+        >>> WordCutter.of(Splitter.of(Split("[^ ]+"))).without_user_tokens.cut_text("a\U0010f000 b")
+        ['a\U0010f000', '▁', 'b']
+        """
+        return replace(self, isolates=False)
+
+    @cached_property
+    def parting(self) -> Parting | None:
+        """How a text may be parted before it is cut; None if not at all."""
+        return parting_of(self.splitter.tables, matches_only=self.matches_only)
 
     @cached_property
     def _isolating(self) -> Splitter:
@@ -135,4 +152,4 @@ class WordCutter:
         spelled = np.zeros((256, 4), np.uint8)
         for byte, form in enumerate(written):
             spelled[byte, : 1 + len(form)] = len(form), *form
-        return Spelling(spelled.reshape(-1), int(self.is_bytes), int(self.matches_only))
+        return Spelling(spelled.reshape(-1), int(self.is_bytes and self.isolates), int(self.matches_only))
