@@ -143,10 +143,9 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        ranks_results = self.merging == "ranks"  # then it does not matter which merge is first
-        made = set(map("".join, self.merges)) if ranks_results else set[str]()
+        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()  # there parts may come later
         is_text = _is_text("".join(chain.from_iterable(self.merges)))
-        if is_text and ranks_results and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
+        if is_text and self.merging == "ranks" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
             return
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
@@ -156,7 +155,7 @@ class Vocabulary:
                     yield (
                         "merges",
                         rank,
-                        f"no character and no {'' if ranks_results else 'earlier '}merge makes {quoted(part)}; "
+                        f"no character and no {'' if self.merging == 'ranks' else 'earlier '}merge makes {quoted(part)}; "
                         "restore that merge",
                     )
             made.add(left + right)

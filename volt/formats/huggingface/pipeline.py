@@ -89,13 +89,15 @@ class Scheme:
     @property
     def spaces_users(self) -> bool:
         """Whether the "▁" in front of a user token is an added token of the normalised text."""
-        return self.ends_users and self.pretokenizer in {"metaspace", "unicode", "gpt2"}
+        if self.pretokenizer == "gpt2":
+            return bool(self.users)
+        return self.ends_users and self.pretokenizer in {"metaspace", "unicode"}
 
     @property
     def normalizes_users(self) -> bool:
         """Whether user tokens are added tokens of the normalised text."""
         starts_lines = self.cut.dummy_prefix and bool(self.users) and not self.takes_users_as_words
-        return self.ends_users or starts_lines
+        return self.ends_users or self.spaces_users or starts_lines
 
     @property
     def user_pattern(self) -> str:

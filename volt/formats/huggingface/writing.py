@@ -309,7 +309,10 @@ def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if scheme.ends_users and not scheme.cut.splits:
         yield f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there."
     lacks = ["'▁' in front"] * scheme.cut.dummy_prefix + ["lone '</w>'"] * scheme.ends_users
-    yield f"A line that is just {example} gets no {' and no '.join(lacks)}."
+    if lacks:
+        yield f"A line that is just {example} gets no {' and no '.join(lacks)}."
+    if scheme.pretokenizer == "gpt2":
+        yield f"An apostrophe right behind a user token, as in {example}'s, begins a contraction."
     lone = {scheme.end: LONE_END} if scheme.ends_users else {}
     lone |= {PREFIX: LONE_SPACE} if scheme.spaces_users else {}
     for token, shown in lone.items():

@@ -6,11 +6,11 @@ import base64
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from volt.errors import VocabularyError, quoted
+from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.formats.protocol import USUAL
 from volt.formats.tiktoken.joins import recovered
-from volt.formats.tiktoken.library import GPT2_PATTERN
+from volt.formats.tiktoken.library import pattern_of
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.gpt2 import cut_tokens
 from volt.vocabulary import Vocabulary
@@ -25,10 +25,10 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     anew, from 0. Raises VocabularyError if tiktoken cannot hold this vocabulary.
     """
     _refuse(vocabulary, path)
-    tokens = _in_merge_order(vocabulary)
-    keeps_ids = tokens == list(vocabulary.tokens)
-    first = vocabulary.ids[tokens[0]] if keeps_ids else 0
-    lines = (f"{base64.b64encode(to_bytes(token)).decode()} {rank}\n" for rank, token in enumerate(tokens, first))
+    keeps_ids = _follows_merges(vocabulary)
+    tokens = list(vocabulary.tokens) if keeps_ids else _in_merge_order(vocabulary)
+    ranks = vocabulary.ids if keeps_ids else {token: rank for rank, token in enumerate(tokens)}
+    lines = (f"{base64.b64encode(to_bytes(token)).decode()} {ranks[token]}\n" for token in tokens)
     notes = list(_notes(vocabulary, path, tokens, keeps_ids))
     with write_atomic(path) as file:
         file.write("".join(lines).encode())
@@ -43,11 +43,10 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
             f"{path}: tiktoken works on bytes, but this vocabulary on the pre-tokenizer {cut.name!r} with the marker "
             f"{vocabulary.marker!r}; count with pretokenizer='bytes'"
         )
-    if cut.name != "bytes":
-        raise VocabularyError(
-            f"{path}: a .tiktoken file holds no pattern and stands for GPT-2's, but words are cut by "
-            f"{quoted(cut.name, 200)}; export to huggingface, which carries it, or count with pretokenizer='bytes'"
-        )
+    try:
+        pattern_of(cut)
+    except VocabularyError as error:
+        raise VocabularyError(f"{path}: {error}; export to huggingface, which carries it") from None
     if scaffolding:
         raise VocabularyError(
             f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
@@ -62,6 +61,12 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
             f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
             f"{'is missing' if missing else 'is no byte'}; count with pretokenizer='bytes'"
         )
+    if cut.name == "bytes" and not vocabulary.whole_words:
+        _refuse_crossing(vocabulary, path)
+
+
+def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
+    """Raise VocabularyError if GPT-2's pattern cuts a token, as the file would then be taken for one of another."""
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens]):
         raise VocabularyError(
             f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(crossing):,} of the tokens, such as "
@@ -70,10 +75,17 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         )
 
 
+def _follows_merges(vocabulary: Vocabulary) -> bool:
+    """Whether ids rise as merges first make tokens, so that they can be ranks."""
+    made = [vocabulary.ids[token] for token in dict.fromkeys(map("".join, vocabulary.merges))]
+    return made == sorted(made) and (not vocabulary.unmade or vocabulary.merging == "ranks")
+
+
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
-    """The tokens, atoms first, then as the merges make them."""
+    """The tokens: atoms, then as the merges make them, then those that none makes."""
     made = {token: rank for rank, token in reversed(list(enumerate(map("".join, vocabulary.merges))))}
-    return sorted(vocabulary.tokens, key=lambda token: made.get(token, -1))
+    last = dict.fromkeys(vocabulary.unmade, len(made))
+    return sorted(vocabulary.tokens, key=lambda token: last.get(token, made.get(token, -1)))
 
 
 def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids: bool) -> Iterator[str]:
@@ -96,11 +108,10 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
 
 def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
     """What becomes of the special tokens."""
-    if vocabulary.special != USUAL:
+    if vocabulary.special.all and vocabulary.special != USUAL:
         user = f" ({', '.join(vocabulary.special.user[:3])})" if vocabulary.special.user else ""
         yield (
-            f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has VOLT's "
-            "usual ones."
+            f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has none."
         )
     if vocabulary.special.user:
         yield (
@@ -118,12 +129,14 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
     first = dict[str, tuple[str, str]]()
     for left, right in vocabulary.merges:
         first.setdefault(left + right, (left, right))
-    if len(first) < len(vocabulary.merges):
+    if vocabulary.merging == "ranks" and vocabulary.whole_words:
+        return
+    if len(first) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Later merges that make a token again are not in the file: tiktoken knows one rank for each token."
     other = [
         token
         for data, parts in recovered([to_bytes(token) for token in tokens])
-        if tuple(map(to_characters, parts)) != first[token := to_characters(data)]
+        if _is_made_otherwise(vocabulary, tuple(map(to_characters, parts)), first.get(token := to_characters(data)))
     ]
     if other:
         yield (
@@ -132,14 +145,23 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
         )
 
 
+def _is_made_otherwise(vocabulary: Vocabulary, parts: tuple[str, ...], merge: tuple[str, str] | None) -> bool:
+    """Whether lower ranks leave other parts of a token than its merge has, or, by ranks, more than two."""
+    return len(parts) != 2 if vocabulary.merging == "ranks" else merge is not None and parts != merge
+
+
 def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
     """How to load the file, with what it does not hold."""
-    first = 0 if keeps_ids else len(vocabulary.tokens)
-    special = {token: first + number for number, token in enumerate(vocabulary.special.all)}
+    first, pattern = len(vocabulary.tokens), pattern_of(vocabulary.pretokenizer)
+    special = {
+        token: vocabulary.ids[token] if keeps_ids else first + number
+        for number, token in enumerate(vocabulary.special.all)
+    }
+    shown = f'r"{pattern}"' if '"' not in pattern and not pattern.endswith("\\") else repr(pattern)
     return (
         "The special tokens and the pattern that cuts text are not in the file; give them when you load it:\n"
         "    from tiktoken import Encoding, load\n"
         f"    ranks = load.load_tiktoken_bpe({str(path)!r})\n"
-        f"    Encoding({path.stem!r}, pat_str=r{chr(34)}{GPT2_PATTERN}{chr(34)}, mergeable_ranks=ranks, "
+        f"    Encoding({path.stem!r}, pat_str={shown}, mergeable_ranks=ranks, "
         f"special_tokens={special!r})"
     )
