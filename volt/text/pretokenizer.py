@@ -21,7 +21,7 @@ from volt.text import gpt2
 from volt.text.byte_alphabet import ALPHABET, HEX, to_characters
 from volt.text.markers import SPACE
 from volt.text.normalizer import _over_text
-from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, is_declared, splits_of
+from volt.text.patterns.declared import BYTES, MATCHES, cutter_of, cutter_of_regex, declared, is_declared, splits_of
 from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class PreTokenizer:
         "metaspace"      before every space, as in sentencepiece
         "regex:PATTERN"  into the matches of a Rust regex
         "split:PATTERN"  into the matches of a pattern, and what lies between them
-        "splits:JSON", "bytes+split:PATTERN", "bytes+splits:JSON"
+        "splits:JSON", "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+regex:PATTERN"
                          so several times, and with bytes as characters: see volt.text.patterns.declared
 
     Raises ConfigError if the name or the pattern is invalid.
@@ -148,6 +148,8 @@ class PreTokenizer:
         """
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
+        if self.name.startswith(MATCHES):
+            return cutter_of(self.name).cut_text(" ") != []
         return self.name in _LOSSLESS or self.is_bytes or is_declared(self.name)
 
     @property

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError, missing
-from volt.formats.huggingface.reading import FILE
-from volt.formats.huggingface.writing import read
+from volt.formats.huggingface.model import FILE
+from volt.formats.huggingface.reading import read
 from volt.formats.protocol import USUAL, Peer
 from volt.text.markers import PREFIX
 from volt.text.special_tokens import SpecialTokens
@@ -33,7 +33,8 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     path = path / FILE if path.is_dir() else path
     tokenizer = _loaded(path)
     try:
-        shares_ids = read(path).ids == tokenizer.get_vocab()
+        vocab = tokenizer.get_vocab()
+        shares_ids = all(vocab.get(piece, number) == number for piece, number in read(path).ids.items())
     except VocabularyError:
         shares_ids = False
     added = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
