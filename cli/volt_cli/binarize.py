@@ -52,7 +52,7 @@ class FrameOptions:
         from volt.encode.binarize import Frame
 
         eos = encoder.vocabulary.special.eos if self.eos is None else self.eos
-        return Frame.of(encoder, bos=_token(self.bos), prepend=_token(self.prepend), eos=_token(eos))
+        return Frame.of(encoder, bos=_token(self.bos), prepend=_token(self.prepend), eos=eos and _token(eos))
 
 
 def binarize(

@@ -46,7 +46,6 @@ Longs = NDArray[np.int64]
 Cutter = Callable[[Sequence[str], str], Cuts]
 
 DEFAULT_SYSTEMS = ("muv-search", "bpe:1000", "bpe:8000", "bpe:30000", "spm-bpe", "spm-unigram", "wordpiece")
-N_ROLES = 4  # unk, bos, eos, pad: the first ids of every vocabulary
 _KINDS = ("muv-search", "bpe", *TRAINERS)
 _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram", "wordpiece": "wordpiece"}
 
@@ -171,7 +170,8 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
     (array([2, 3]), array([1, 1, 2, 1]))
     """
     encoder = Encoder(vocabulary)
-    types = vocabulary.pieces[N_ROLES:]
+    roles = set(vocabulary.special.roles.values())
+    types = tuple(piece for piece in vocabulary.pieces if piece and piece not in roles)
     lengths = np.fromiter((_text_length(piece, vocabulary.marker) for piece in types), np.int64, len(types))
     numbers = {piece: number for number, piece in enumerate(types)}
     as_texts = words_of is not None and not _made_alike(vocabulary, words_of)

@@ -165,12 +165,12 @@ class Decoder:
         vocabulary = self.vocabulary
         if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
             return []
-        first = len(vocabulary.special.all)
-        lead, middle, last = (first + byte for byte in PREFIX.encode())
+        numbers = np.array([vocabulary.ids[token] for token in BYTE_TOKENS])
+        lead, middle, last = numbers[list(PREFIX.encode())].tolist()
         lone = vocabulary.ids.get(SUFFIX, -1) if vocabulary.marker == "suffix" else -1
         spelled, parted = np.flatnonzero(ids[2:] == last), np.flatnonzero(ids[1:] == lone)
         spelled = spelled[(ids[spelled] == lead) & (ids[spelled + 1] == middle)]
-        parted = parted[(ids[parted] >= first) & (ids[parted] < first + len(BYTE_TOKENS))]
+        parted = parted[np.isin(ids[parted], numbers)]
         lines: list[int] = (np.searchsorted(offsets, np.concatenate([spelled, parted]), side="right") - 1).tolist()
         return sorted(set(lines))
 
@@ -230,14 +230,11 @@ def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
     """The text of every id. That of a byte token is the byte."""
     if vocabulary.pretokenizer.is_bytes:
         return list(_byte_texts(vocabulary, vocabulary.pieces))
-    texts = list(_texts(vocabulary, vocabulary.pieces))
+    spelled = _BYTES.keys() if vocabulary.byte_fallback else set[str]()
+    texts = _texts(vocabulary, (piece for piece in vocabulary.pieces if piece not in spelled))
     if _shows_spaces(vocabulary):
-        texts = [text.replace(PREFIX, " ") for text in texts]
-    found = [text.encode() for text in texts]
-    if vocabulary.byte_fallback:  # all byte tokens are one run
-        first = len(vocabulary.special.all)
-        found[first : first + 1] = [bytes([byte]) for byte in range(len(BYTE_TOKENS))]
-    return found
+        texts = (text.replace(PREFIX, " ") for text in texts)
+    return [bytes([_BYTES[piece]]) if piece in spelled else next(texts).encode() for piece in vocabulary.pieces]
 
 
 def _table(texts: Sequence[bytes]) -> TextTable:

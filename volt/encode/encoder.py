@@ -249,12 +249,13 @@ class Encoder:
         return list(encode_offsets(self.vocabulary, line, encode_words=self.encode_words))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """The ids of pieces, (n_pieces,) int32. What is no piece of the vocabulary has the id of `unk`.
+        """The ids of pieces, (n_pieces,) int32. What is no piece has the id of `unk`, if there is one.
 
         pieces: strings, as `encode` gives them
         """
-        numbers = self.vocabulary.ids
-        return np.array([numbers.get(piece, 0) for piece in checked.pieces(pieces, "ids")], np.int32)
+        numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
+        found = (numbers.get(piece, unk) for piece in checked.pieces(pieces, "ids"))
+        return np.array([number for number in found if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
         """The line that these pieces spell: its normalised form, with single spaces, if they came from `encode`.

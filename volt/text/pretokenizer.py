@@ -170,6 +170,15 @@ class PreTokenizer:
         """
         return self.name in {"unicode", "metaspace"}
 
+    @property
+    def isolates_users(self) -> bool:
+        """Whether user tokens are no words, so that no marker ends them, as in CLIP.
+
+        >>> PreTokenizer("bytes+regex:[a-z]+").isolates_users, PreTokenizer("bytes").isolates_users
+        (True, False)
+        """
+        return self.name.startswith(MATCHES)
+
     def extract(self, expr: pl.Expr) -> pl.Expr:
         """String expression → list-of-String expression: the pre-tokens of each value.
 

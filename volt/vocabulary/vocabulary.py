@@ -19,7 +19,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
@@ -30,10 +30,12 @@ from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary.file import VocabularyFile, dump
+from volt.vocabulary.file import VocabularyFile
+from volt.vocabulary.numbering import Kind, kinds_of, order_faults
+from volt.vocabulary.rows import arguments_of, text_of
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ROLES = ("unk", "bos", "eos", "pad")
+Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,15 @@ class Vocabulary:
     special: the tokens with roles, and the user's own
     byte_fallback: whether an unknown character becomes its bytes, which are tokens then
     provenance: what made the vocabulary, as JSON values
+    merging: which neighbours join next
+        "pairs"  those pairs with the merge of the lowest rank, all of them from left to right, as in subword-nmt
+        "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers
+        "ranks"  the same, but a rank belongs to what a merge makes: any neighbours that spell it may join, at the rank
+                 of the first merge that makes it, as in tiktoken and sentencepiece
+    whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
+        tokens that no merge makes then
+    order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
+        special tokens are first, then byte tokens, then `tokens`
 
     The normaliser and the pre-tokeniser may be given by their names. As a collection, a vocabulary holds everything
     that has an id: `len` counts the ids, special and byte tokens included, while `size` counts `tokens` alone.
@@ -67,12 +78,16 @@ class Vocabulary:
     special: SpecialTokens = field(default_factory=SpecialTokens)
     byte_fallback: bool = False
     provenance: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    merging: Merging = "pairs"
+    whole_words: bool = False
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_marker(self.marker)
+        arguments.choice(self.merging, "merging", get_args(Merging))
         for name, value in self._told().items():
             object.__setattr__(self, name, value)  # the one way in which a frozen dataclass takes what was meant
-        for section, index, message in chain(self._merge_faults(), self._token_faults()):
+        for section, index, message in chain(self._merge_faults(), self._token_faults(), self._order_faults()):
             raise VocabularyError(message, place=(section, index))
 
     def _told(self) -> dict[str, object]:
@@ -86,6 +101,7 @@ class Vocabulary:
             "pretokenizer": as_pretokenizer(self.pretokenizer),
             "special": arguments.instance(self.special, SpecialTokens, "special"),
             "provenance": arguments.mapping(self.provenance, "provenance"),
+            "order": tuple(arguments.texts(self.order, "order")),
         }
 
     def __repr__(self) -> str:
@@ -154,7 +170,7 @@ class Vocabulary:
                     index,
                     f"token {quoted(token)} is spelled like a special token; rename the special token",
                 )
-            elif token not in made and atom_code(token, marker=self.marker) is None:
+            elif token not in made and not self.whole_words and atom_code(token, marker=self.marker) is None:
                 yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
             elif self.counts and self.counts[index] < 0:
                 yield (
@@ -164,6 +180,10 @@ class Vocabulary:
                 )
             first.setdefault(token, index)
 
+    def _order_faults(self) -> Iterator[tuple[str, int, str]]:
+        if self.order:
+            yield from (("pieces", *fault) for fault in order_faults(self.order, self._reserved, self.tokens))
+
     @property
     def size(self) -> int:
         """The number of tokens, atoms included, special and byte tokens not."""
@@ -171,26 +191,61 @@ class Vocabulary:
 
     @cached_property
     def _reserved(self) -> tuple[str, ...]:
-        """The special tokens, then what spells unknown characters and ends words behind them; ids 0, 1, 2, …"""
-        lone_marker = (SUFFIX,) * (self.marker == "suffix" and bool(self.special.user or self.byte_fallback))
-        return self.special.all + BYTE_TOKENS * self.byte_fallback + lone_marker
+        """The pieces that are no tokens, as ids are given to them usually."""
+        return self.special.all + self._spelling
+
+    @cached_property
+    def _spelling(self) -> tuple[str, ...]:
+        """What spells unknown characters, and ends words behind them and behind user tokens."""
+        users = bool(self.special.user) and not self.pretokenizer.isolates_users
+        lone_marker = (SUFFIX,) * (self.marker == "suffix" and (users or self.byte_fallback))
+        return BYTE_TOKENS * self.byte_fallback + lone_marker
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The string of every id: special tokens, byte tokens, then `tokens`."""
-        return self._reserved + self.tokens
+        """The string of every id, "" for one that is not used: `order`, or special tokens, byte tokens, `tokens`."""
+        return self.order or self._reserved + self.tokens
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kind of every piece: "token", "unk", "bos", "eos", "pad", "control", "user", "byte", "marker", "unused".
+
+        >>> Vocabulary(merges=(), tokens=("a",)).kinds
+        ('unk', 'bos', 'eos', 'pad', 'token')
+        """
+        return kinds_of(self.pieces, self.special, self._spelling)
 
     @cached_property
     def ids(self) -> dict[str, int]:
         """The id of every string in `pieces`."""
-        return {piece: number for number, piece in enumerate(self.pieces)}
+        return {piece: number for number, piece in enumerate(self.pieces) if piece}
+
+    @property
+    def unk_id(self) -> int | None:
+        """The id of what the vocabulary cannot spell; None if that leaves no id."""
+        return None if self.special.unk is None else self.ids[self.special.unk]
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: those kept, then those that only merges mention."""
         made = set(map("".join, self.merges))
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
-        return tuple(token for token in mentioned if token not in made)
+        found = (token for token in mentioned if token not in made)
+        if not self.whole_words:
+            return tuple(found)
+        return tuple(token for token in found if atom_code(token, marker=self.marker) is not None)
+
+    @cached_property
+    def unmade(self) -> tuple[str, ...]:
+        """The tokens that no merge makes and that are no atoms, of which there are some if `whole_words`.
+
+        >>> Vocabulary(merges=(), tokens=("l", "low"), whole_words=True).unmade
+        ('low',)
+        """
+        if not self.whole_words:
+            return ()
+        known = {*map("".join, self.merges), *self.atoms}
+        return tuple(token for token in self.tokens if token not in known)
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
@@ -220,19 +275,34 @@ class Vocabulary:
                 )
         tokens = self.tokens + self.scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
+        numbered = self.order and self.order + self.scaffolding
         if order == "merges":
-            made = {token: rank for rank, token in reversed(list(enumerate(map("".join, self.merges))))}
+            made, numbered = {token: rank for rank, token in reversed(list(enumerate(map("".join, self.merges))))}, ()
             tokens = tuple(sorted(tokens, key=lambda token: made.get(token, -1)))
-        return replace(self, tokens=tokens, counts=tuple(counts.get(token, 0) for token in tokens) if counts else ())
+        all_counts = tuple(counts.get(token, 0) for token in tokens) if counts else ()
+        return replace(self, tokens=tokens, counts=all_counts, order=numbered)
 
     @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that change with anything but the provenance."""
-        content = (
+        content: tuple[object, ...] = (
             self.merges, self.tokens, self.counts, self.marker, self.normalizer.name, self.pretokenizer.name,
             self.special.all, self.byte_fallback,
         )  # fmt: skip
+        if not self.is_plain:
+            roles = tuple(self.special.roles.items()), self.special.user, self.special.control
+            content += (*roles, self.merging, self.whole_words, self.order)
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether ids are given out as usual, all four roles have tokens of their own, and pairs are merged.
+
+        >>> Vocabulary(merges=(), tokens=("a",)).is_plain
+        True
+        """
+        usual = self.merging == "pairs" and not self.whole_words and not self.order
+        return usual and self.special.has_four_roles
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file, whole or not at all.
@@ -248,19 +318,8 @@ class Vocabulary:
         ...     Vocabulary.load(file.name) == vocabulary
         True
         """
-        special = {role: getattr(self.special, role) for role in _ROLES} | {"user": list(self.special.user)}
-        head = {
-            "fingerprint": self.fingerprint,
-            "marker": self.marker,
-            "normalizer": self.normalizer.name,
-            "pretokenizer": self.pretokenizer.name,
-            "special": special,
-            "byte_fallback": self.byte_fallback,
-            "provenance": self.provenance,
-        }
-        tokens = list(zip(self.tokens, self.counts, strict=True) if self.counts else zip(self.tokens))
         try:
-            data = dump(head, tokens=tokens, merges=self.merges).encode()
+            data = text_of(self).encode()
         except UnicodeEncodeError:
             raise VocabularyError("the provenance holds a lone surrogate, which is no text; leave it out") from None
         with write_atomic(arguments.path(path)) as file:
@@ -276,7 +335,7 @@ class Vocabulary:
         """
         file = VocabularyFile.read(Path(arguments.path(path)))
         try:
-            vocabulary = cls(**_arguments(file))
+            vocabulary = cls(**arguments_of(file))
         except VocabularyError as error:
             raise VocabularyError(
                 f"{file.where(*error.place)}: {error.message}" if error.place else str(error)
@@ -301,29 +360,3 @@ def _pair(pair: Any, name: str) -> tuple[str, str]:
 
 def _is_text(token: str) -> bool:
     return token.isascii() or not _SURROGATE.search(token)
-
-
-def _arguments(file: VocabularyFile) -> dict[str, Any]:
-    """A file's content as the arguments of Vocabulary."""
-    first = file.value("tokens", list)[:1]
-    counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
-    tokens = file.rows("tokens", *((str, int) if counted else (str,)))
-    special = file.value("special", dict)
-    user = special.get("user")
-    if (
-        set(special) != {*_ROLES, "user"}
-        or not isinstance(user, list)
-        or not all(isinstance(token, str) for token in [*user, *(special[role] for role in _ROLES)])
-    ):
-        raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and a list, user")
-    return {
-        "merges": tuple((left, right) for left, right in file.rows("merges", str, str)),
-        "tokens": tuple(row[0] for row in tokens),
-        "counts": tuple(row[1] for row in tokens) if counted else (),
-        "marker": file.value("marker", str),
-        "normalizer": Normalizer.parse(file.value("normalizer", str)),
-        "pretokenizer": PreTokenizer.parse(file.value("pretokenizer", str)),
-        "special": SpecialTokens(**{**special, "user": tuple(user)}),
-        "byte_fallback": file.value("byte_fallback", bool),
-        "provenance": file.value("provenance", dict),
-    }

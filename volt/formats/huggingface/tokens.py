@@ -34,7 +34,7 @@ def read_tokens(
     whole = bool(model.get("ignore_merges")) and not scheme.takes_users_as_words
     atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
     spelling = BYTE_TOKENS * fallback
-    if scheme.marker == "suffix" and (fallback or added) and not scheme.cut_alone:
+    if scheme.marker == "suffix" and (fallback or (added and not scheme.cut.isolates_users)):
         spelling += (SUFFIX,)
     unmade = [token for token in ids if token not in made and token not in atoms and token not in spelling]
     special = _special(named, unmade, added, ids, is_own=is_own, whole=whole)

@@ -53,8 +53,8 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
     special = vocabulary.special
     scores = _scores(vocabulary.merges)
     lowest = -float(len(vocabulary.merges))
-    yield special.unk, 0.0, UNKNOWN
-    yield from ((token, 0.0, CONTROL) for token in (special.bos, special.eos, special.pad))
+    for role, token in special.roles.items():
+        yield token, 0.0, UNKNOWN if role == "unk" else CONTROL
     yield from ((token, 0.0, USER) for token in special.user)
     yield from ((token, 0.0, BYTE) for token in BYTE_TOKENS * vocabulary.byte_fallback)
     for number, token in enumerate(vocabulary.tokens):
