@@ -28,7 +28,7 @@ ALIKE = (
     (b"rugsycvea\xc9ez\xd3UK\xc3", b"funnvjup\xc6d\xc8\xc1h+%}"),
     (b"yyjlbrgyi\xe70\xe2&\xf1hB", b"uxfwnosq\xb2IiQ\xc1E3)"),
 )
-LOSSLESS = ("metaspace", "unicode", "gpt2", "bytes")
+LOSSLESS = ("metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 # What the patterns look at: contractions, spaces before and behind, classes of characters, marks, astral letters.
 BITS = (
     *" \t\r\x0b\x01'",

@@ -102,6 +102,7 @@ def _whole_forms(tables: MergeTables) -> list[Form]:
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     """The forms, all at the edge of a word or none, that become their symbol, or are spelled like it while unknown."""
+    from volt.kernels.spellings import no_spellings
     from volt.kernels.words import encode_words
 
     if not forms:
@@ -109,8 +110,8 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     lengths = np.fromiter((len(form.text) for form in forms), np.int64, len(forms))
     marker: Marker = "suffix" if forms[0].at_edge else "none"
     codes, ends = text_codes("".join(form.text for form in forms), lengths, marker=marker)
-    kept, state = np.ones(len(tables.kept), np.uint8), np.zeros(1, np.int64)
-    pieces, piece_ends = encode_words(tables.symbol_of[codes], ends, tables.merges, kept, tables.parts, 0.0, state)
+    rule = tables.rule._replace(kept=np.ones(len(tables.kept), np.uint8), words=no_spellings())
+    pieces, piece_ends = encode_words(tables.symbol_of[codes], ends, tables.merges, rule, 0.0, np.zeros(1, np.int64))
     lone, last = np.diff(piece_ends, prepend=0) == 1, pieces[piece_ends - 1]
     return [
         form

@@ -55,8 +55,9 @@ class UnitRule:
             return cls(_bits(ascii_bytes(SPLIT_SPACE)))
         if pretokenizer.name in ("gpt2", "bytes"):
             return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
-        if pretokenizer.name in ("unicode", "metaspace"):
-            return cls(_bits(b" "), keeps_breaks=True, marks_first=True)
+        if pretokenizer.dummy_prefix:
+            breaks = b"" if pretokenizer.name == "metaspace-line" else b" "
+            return cls(_bits(breaks), keeps_breaks=True, marks_first=True)
         return cls(_bits(b" "), words=True)
 
 
@@ -199,7 +200,10 @@ def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer) -> pl.Expr:
-    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one."""
+    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one.
+
+    Where runs of spaces are words, a unit that ends with a space matters to the run that starts the next one.
+    """
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
@@ -208,4 +212,6 @@ def _irregular(pretokenizer: PreTokenizer) -> pl.Expr:
         return ends_inside
     if pretokenizer.name in ("gpt2", "unicode"):
         return ends_inside | normal.str.contains(SPACE, literal=True)
+    if pretokenizer.name == "metaspace-runs":
+        return normal.str.contains(f"[ {SPACE}]$")
     return pl.repeat(False, pl.len())

@@ -6,6 +6,7 @@ How a unit is cut depends on the pre-tokeniser:
     WORD        it is one pre-token
     SPLIT       it is cut at white space beyond ASCII, as by str.split()
     METASPACE   each space becomes a "▁", which starts a word
+    RUNS        each space becomes a "▁", and the unit is one word
     UNICODE     into runs of letters with marks, of numbers, and of others
     GPT2        by GPT-2's pattern, with a "▁" for each space
     BYTES       by GPT-2's pattern, and bytes become GPT-2's alphabet
@@ -23,7 +24,9 @@ import numpy as np
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined
 
-NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a unit is cut; the order matters below
+NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, BYTES = range(
+    9
+)  # how a unit is cut; the order matters below
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
@@ -233,7 +236,7 @@ def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON
-    if cutter.cut <= WORD:
+    if cutter.cut <= WORD or cutter.cut == RUNS:
         return TOGETHER, _add(start, end, 0, cutter)
     if cutter.cut == SPLIT:
         return APART, _split(data, start, end, cutter)

@@ -34,8 +34,11 @@ Level: TypeAlias = Literal["characters", "bytes"]
 
 _WHITESPACE = f"[^{SPLIT_CLASS}]+"
 _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
-_METASPACE = rf"{SPACE}[^{SPACE}]*"
-_LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": gpt2.CUT_MARKED}
+_METASPACE, _METASPACE_RUNS = rf"{SPACE}[^{SPACE}]*", rf"{SPACE}+[^{SPACE}]*"
+_LOSSLESS = {
+    "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": "(?s).+",
+    "gpt2": gpt2.CUT_MARKED,
+}  # fmt: skip
 _ESCAPE = "\U0010ffff"  # no letter, number or space, as "▁" is none, and so are the two signs behind it
 _ASIDE = {_ESCAPE: f"{_ESCAPE}!", SPACE: f"{_ESCAPE}?"}  # what text holds, while "▁" stands for its spaces
 _MEANT = {escaped: found for found, escaped in _ASIDE.items()} | {SPACE: " "}
@@ -53,6 +56,8 @@ class PreTokenizer:
         "gpt2"           by GPT-2's pattern
         "bytes"          by GPT-2's pattern, and each byte becomes a character, as in GPT-2
         "metaspace"      before every space, as in sentencepiece
+        "metaspace-runs" before every run of spaces, for pieces of sentencepiece that are several spaces
+        "metaspace-line" not at all: a line is one word, for pieces of sentencepiece that span words
         "regex:PATTERN"  into the matches of a Rust regex
         "split:PATTERN"  into the matches of a pattern, and what lies between them
         "splits:JSON", "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+regex:PATTERN"
@@ -168,7 +173,7 @@ class PreTokenizer:
         >>> PreTokenizer("metaspace").dummy_prefix, PreTokenizer("gpt2").dummy_prefix
         (True, False)
         """
-        return self.name in {"unicode", "metaspace"}
+        return self.name == "unicode" or self.name.startswith("metaspace")
 
     @property
     def isolates_users(self) -> bool:
@@ -202,7 +207,7 @@ class PreTokenizer:
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
             return marked.str.replace_all(gpt2.MARKED_RUN, "$1 $2").str.extract_all(gpt2.CUT_MARKED)
-        return _with_dummy(marked).str.extract_all(_UNICODE)
+        return _with_dummy(marked).str.extract_all(_LOSSLESS[self.name])
 
     def split(self, text: str) -> list[str]:
         """The pre-tokens of one normalised string.

@@ -142,7 +142,7 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        made = set[str]()
+        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not _is_text(part):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from volt.errors import VocabularyError, missing
+from volt.errors import VocabularyError
 from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, last_join
 from volt.text.markers import BYTE_TOKENS, PREFIX
 from volt.text.normalizer import Normalizer
@@ -183,24 +183,3 @@ def such(tokens: Sequence[str], verb: str = "holds") -> str:
         if len(tokens) == 1
         else f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"
     )
-
-
-# The library
-
-
-def model_class() -> Any:
-    """The protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
-    try:
-        from sentencepiece import sentencepiece_model_pb2 as pb2
-    except ImportError:
-        raise missing("sentencepiece or protobuf") from None
-    return vars(pb2)["ModelProto"]  # made at run time, so unknown to type checkers
-
-
-def load_library() -> Any:
-    """The sentencepiece package. Raises MissingLibraryError if it is not installed."""
-    try:
-        import sentencepiece
-    except ImportError:
-        raise missing("sentencepiece") from None
-    return sentencepiece
