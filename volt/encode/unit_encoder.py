@@ -20,6 +20,7 @@ from volt.encode.rendering import Rendering
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.character_classes import CharacterClasses
 from volt.text.markers import SPACE
+from volt.text.pretokenizer import IF_ABSENT
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _cut(vocabulary: Vocabulary) -> int:
     name = vocabulary.pretokenizer.name
     if vocabulary.pretokenizer.has_own_pattern:
         return cutting.WORD  # units are normalised pre-tokens
-    if vocabulary.normalizer.name != "none" or vocabulary.special.user:
+    if vocabulary.normalizer.name != "none" or vocabulary.special.user or name.endswith(IF_ABSENT):
         return cutting.NEVER
     if name == "whitespace":
         return cutting.SPLIT

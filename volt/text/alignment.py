@@ -71,7 +71,7 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str) -> list[tuple[str, int
     if _leaves_gaps(pretokenizer):
         return [(word, *span) for word, span in zip(words, _match_spans(pretokenizer, text), strict=True)]
     lengths = (len(to_bytes(word).decode() if pretokenizer.is_bytes else word) for word in words)
-    ends = [end - pretokenizer.dummy_prefix for end in accumulate(lengths)]
+    ends = [end - len(pretokenizer.dummy_of(text)) for end in accumulate(lengths)]
     return list(zip(words, [0, *ends], ends, strict=False))
 
 

@@ -39,6 +39,8 @@ _LOSSLESS = {
     "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": "(?s).+",
     "gpt2": gpt2.CUT_MARKED,
 }  # fmt: skip
+IF_ABSENT = "-if-absent"
+_LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
 _ESCAPE = "\U0010ffff"  # no letter, number or space, as "▁" is none, and so are the two signs behind it
 _ASIDE = {_ESCAPE: f"{_ESCAPE}!", SPACE: f"{_ESCAPE}?"}  # what text holds, while "▁" stands for its spaces
 _MEANT = {escaped: found for found, escaped in _ASIDE.items()} | {SPACE: " "}
@@ -58,6 +60,8 @@ class PreTokenizer:
         "metaspace"      before every space, as in sentencepiece
         "metaspace-runs" before every run of spaces, for pieces of sentencepiece that are several spaces
         "metaspace-line" not at all: a line is one word, for pieces of sentencepiece that span words
+        "metaspace-if-absent", and so the others
+                         the same, but a line that starts with a space gets no "▁" more, as in tokenizers' Metaspace
         "regex:PATTERN"  into the matches of a Rust regex
         "split:PATTERN"  into the matches of a pattern, and what lies between them
         "splits:JSON", "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+regex:PATTERN"
@@ -175,6 +179,17 @@ class PreTokenizer:
         """
         return self.name == "unicode" or self.name.startswith("metaspace")
 
+    def dummy_of(self, text: str) -> str:
+        """The "▁" that starts the words of a text and is not in it, if there is one.
+
+        text: normalised
+
+        >>> PreTokenizer("metaspace").dummy_of(" a"), PreTokenizer("metaspace-if-absent").dummy_of(" a")
+        ('▁', '')
+        """
+        is_there = self.name.endswith(IF_ABSENT) and text.startswith((" ", SPACE))
+        return SPACE * (self.dummy_prefix and text != "" and not is_there)
+
     @property
     def isolates_users(self) -> bool:
         """Whether user tokens are no words, so that no marker ends them, as in CLIP.
@@ -207,7 +222,8 @@ class PreTokenizer:
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
             return marked.str.replace_all(gpt2.MARKED_RUN, "$1 $2").str.extract_all(gpt2.CUT_MARKED)
-        return _with_dummy(marked).str.extract_all(_LOSSLESS[self.name])
+        started = _with_dummy(marked, is_always=not self.name.endswith(IF_ABSENT))
+        return started.str.extract_all(_LOSSLESS[self.name])
 
     def split(self, text: str) -> list[str]:
         """The pre-tokens of one normalised string.
@@ -255,10 +271,11 @@ def _extract_bytes(expr: pl.Expr) -> pl.Expr:
     return words.list.eval(pl.when(word.str.contains(f"^[{gpt2.HIDDEN}]$")).then(word).otherwise(spelled))
 
 
-def _with_dummy(marked: pl.Expr) -> pl.Expr:
+def _with_dummy(marked: pl.Expr, *, is_always: bool) -> pl.Expr:
     import polars as pl
 
-    return pl.when(marked == "").then(marked).otherwise(pl.lit(SPACE) + marked)
+    is_there = (marked == "") if is_always else (marked == "") | marked.str.starts_with(SPACE)
+    return pl.when(is_there).then(marked).otherwise(pl.lit(SPACE) + marked)
 
 
 def _extract_metaspace(expr: pl.Expr) -> pl.Expr:

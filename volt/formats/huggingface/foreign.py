@@ -20,7 +20,7 @@ from volt.formats.huggingface.pipeline import Json, Scheme, replace_step
 from volt.text.markers import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.parsing import parse, sets_of
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 
 _FORMS = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 _SPACE = replace_step(" ", PREFIX)
@@ -124,7 +124,8 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
     if cuts and spaces:
         cuts = [step for step in map(_unmarked, cuts) if step]
     if not cuts:
-        return "none", _uncut(vocab, splits=splits, starts=scheme != "never")
+        name = _uncut(vocab, splits=splits, starts=scheme != "never")
+        return "none", name + IF_ABSENT * (scheme != "never" and _PREPEND not in spaces)
     name = cut_name([*cuts, *[_at_spaces()] * splits])
     keeps = PreTokenizer(name).keeps_spaces
     if scheme == "never":

@@ -72,8 +72,6 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """How a foreign pipeline treats rare text."""
     section = json.dumps(data.get("pre_tokenizer"))
-    if vocabulary.pretokenizer.dummy_prefix and '"Metaspace"' in section:
-        yield "A line that starts with a space or '▁' gets one more '▁' in front here."
     if '"Digits"' in section:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
