@@ -103,16 +103,16 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         raise VocabularyError(f"{path}{line}: {error.message}") from None
 
 
-def _special(
-    path: Path, ids: Mapping[str, int], made: Collection[str]
-) -> tuple[SpecialTokens, dict[str, int]]:
+def _special(path: Path, ids: Mapping[str, int], made: Collection[str]) -> tuple[SpecialTokens, dict[str, int]]:
     """The special tokens that the files beside the merges name, and the ids of those that only they list.
 
     What the list of ids holds beside bytes and merges is there for some use; it is a control token if nothing says so.
     """
     roles, added = folder_tokens(path.parent)
     known = {**ids, **added}
-    named = {role: token for role, token in roles.items() if token in known and can_be_special(token) and len(token) > 1}
+    named = {
+        role: token for role, token in roles.items() if token in known and can_be_special(token) and len(token) > 1
+    }
     user = [token for token in known if token in added or token in named.values()]
     control = [token for token in ids if token not in made and token not in ALPHABET and token not in user]
     usable = [token for token in control if can_be_special(token)]

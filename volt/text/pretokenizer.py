@@ -21,7 +21,7 @@ from volt.text import gpt2
 from volt.text.byte_alphabet import ALPHABET, HEX, to_characters
 from volt.text.markers import SPACE
 from volt.text.normalizer import _over_text
-from volt.text.patterns.declared import BYTES, MATCHES, cutter_of, cutter_of_regex, declared, is_declared, splits_of
+from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
 from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
@@ -64,8 +64,11 @@ class PreTokenizer:
                          the same, but a line that starts with a space gets no "▁" more, as in tokenizers' Metaspace
         "regex:PATTERN"  into the matches of a Rust regex
         "split:PATTERN"  into the matches of a pattern, and what lies between them
-        "splits:JSON", "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+regex:PATTERN"
-                         so several times, and with bytes as characters: see volt.text.patterns.declared
+        "splits:JSON"    so several times
+        "matches:PATTERN"
+                         into the matches of a pattern; what lies between them is dropped
+        "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+matches:PATTERN"
+                         the same with bytes as characters: see volt.text.patterns.declared
 
     Raises ConfigError if the name or the pattern is invalid.
 
@@ -81,7 +84,10 @@ class PreTokenizer:
         elif is_declared(self.name):
             cutter_of(self.name)
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
-            names = ", ".join(["whitespace", *_LOSSLESS, "bytes", "regex:PATTERN", "split:PATTERN"])
+            usual = [name for name in _LOSSLESS if not name.endswith(IF_ABSENT)]
+            names = ", ".join(
+                ["whitespace", *usual, "bytes", f"metaspace{IF_ABSENT}", "regex:PATTERN", "split:PATTERN"]
+            )
             raise ConfigError(f"unknown pre-tokenizer {self.name!r}; choose from {names}")
 
     @classmethod
@@ -157,7 +163,7 @@ class PreTokenizer:
         """
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
-        if self.name.startswith(MATCHES):
+        if drops_rest(self.name):
             return cutter_of(self.name).cut_text(" ") != []
         return self.name in _LOSSLESS or self.is_bytes or is_declared(self.name)
 
@@ -194,10 +200,10 @@ class PreTokenizer:
     def isolates_users(self) -> bool:
         """Whether user tokens are no words, so that no marker ends them, as in CLIP.
 
-        >>> PreTokenizer("bytes+regex:[a-z]+").isolates_users, PreTokenizer("bytes").isolates_users
+        >>> PreTokenizer("bytes+matches:[a-z]+").isolates_users, PreTokenizer("bytes").isolates_users
         (True, False)
         """
-        return self.name.startswith(MATCHES)
+        return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr) -> pl.Expr:
         """String expression → list-of-String expression: the pre-tokens of each value.

@@ -9,7 +9,7 @@ out of its words must be classes of characters, such as digits.
 >>> cut_name([step, level])
 'bytes+split:\\p{N}{1,3}'
 >>> cut_name([{"type": "WhitespaceSplit"}, {"type": "Digits", "individual_digits": True}])
-'regex:[\\p{N}]|[^\\s\\p{N}]+'
+'matches:[\\p{N}]|[^\\s\\p{N}]+'
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def cut_name(steps: Sequence[Json], *, found: Sequence[str] = ()) -> str:
         is_usual = is_bytes and [cut.pattern for cut in cuts] in ([gpt2.ORIGINAL], [gpt2.GROUPED])
         return "bytes" if is_usual else level + name_of(tuple(Split(cut.pattern) for cut in cuts))
     if dropping == [0]:
-        return f"{level}regex:{_one_pattern(*cuts)}"
+        return f"{level}matches:{_one_pattern(*cuts)}"
     raise VocabularyError(f"text is dropped after it is cut, which VOLT cannot; {_REMEDY}")
 
 

@@ -19,6 +19,7 @@ from volt.formats.huggingface.cuts import cut_name
 from volt.formats.huggingface.pipeline import Json, Scheme, replace_step
 from volt.text.markers import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
+from volt.text.patterns.declared import drops_rest, splits_of
 from volt.text.patterns.parsing import parse, sets_of
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 
@@ -105,14 +106,10 @@ def _drops_white(cut: str) -> bool:
     """Whether a pre-tokeniser drops all white space, which then may be any."""
     if cut == "whitespace":
         return True
-    pattern = cut.removeprefix("bytes+").removeprefix("regex:")
-    if pattern == cut.removeprefix("bytes+"):
+    if not drops_rest(cut):
         return False
-    try:
-        [white] = sets_of(parse(r"\s"))
-        return all((characters & white).edges == () for characters in sets_of(parse(pattern)))
-    except ConfigError:
-        return False
+    [white], [split] = sets_of(parse(r"\s")), splits_of(cut)
+    return all((characters & white).edges == () for characters in sets_of(parse(split.pattern)))
 
 
 def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[str]) -> tuple[Marker, str]:

@@ -33,6 +33,7 @@ from volt.formats.huggingface.model import CONFIG, FILE, MAP, Json, load, model_
 from volt.formats.huggingface.oniguruma import original
 from volt.formats.huggingface.pipeline import Scheme, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface.tokens import read_tokens
+from volt.text import gpt2
 from volt.text.markers import SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.declared import name_of
@@ -66,9 +67,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         raise VocabularyError(f"{path}: {place}{error.message if error.place else error}") from None
     except ConfigError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    return replace(
-        result, provenance={"format": "huggingface", "lost": list(losses(data, result, is_own=is_own))}
-    )
+    return replace(result, provenance={"format": "huggingface", "lost": list(losses(data, result, is_own=is_own))})
 
 
 def _vocabulary(
@@ -127,9 +126,7 @@ def own_scheme(data: Json, model: Json, *, users: tuple[str, ...]) -> Scheme | N
     """The scheme that VOLT writes these normalizer and pre_tokenizer sections for; None if it writes no such ones."""
     names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
     markers: tuple[Marker, ...] = ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
-    for marker, name, form, lower, found in product(
-        markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))
-    ):
+    for marker, name, form, lower, found in product(markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))):
         scheme = Scheme(marker, Normalizer(form, lower).name, name, found)
         if is_written(data, scheme):
             return scheme
@@ -162,7 +159,13 @@ def _patterns(cut: Any) -> Iterator[str]:
 def _splits(steps: Sequence[Json]) -> Iterator[str]:
     """The pre-tokeniser whose splits these steps are, if they are, and VOLT knows their grammar."""
     patterns = [step["pattern"].get("Regex") for step in steps if isinstance(step.get("pattern"), dict)]
-    if steps and len(patterns) == len(steps) and all(isinstance(pattern, str) for pattern in patterns):
+    usual = ([gpt2.ORIGINAL], [gpt2.GROUPED])  # these are called by their names
+    if (
+        steps
+        and len(patterns) == len(steps)
+        and all(isinstance(one, str) for one in patterns)
+        and patterns not in usual
+    ):
         name = name_of(tuple(Split(original(pattern)) for pattern in patterns))
         with suppress(ConfigError):
             yield PreTokenizer(name).name

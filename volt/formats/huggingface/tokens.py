@@ -95,6 +95,8 @@ def _special(
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)
     known = {*unmade, *added}
     roles = {role: named[role] if named.get(role) in known else None for role in ROLES}
-    roles = {role: token if token and can_be_special(token) and len(token) > 1 else None for role, token in roles.items()}
+    roles = {
+        role: token if token and can_be_special(token) and len(token) > 1 else None for role, token in roles.items()
+    }
     control = [token for token in free if token not in roles.values() and can_be_special(token) and not whole]
     return SpecialTokens(**roles, user=tuple(added), control=tuple(control))

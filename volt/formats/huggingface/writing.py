@@ -21,12 +21,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError, quoted
+from volt.errors import VocabularyError, quoted
 from volt.files.atomic import make_folder, write_atomic
 from volt.formats.huggingface.losses import remade, remade_note
+from volt.formats.huggingface.model import CONFIG, FILE, MAP
 from volt.formats.huggingface.oniguruma import spelled
 from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
-from volt.formats.huggingface.model import CONFIG, FILE, MAP
 from volt.formats.huggingface.reading import not_whole
 from volt.text.markers import SUFFIX
 from volt.text.special_tokens import ROLES

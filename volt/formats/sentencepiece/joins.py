@@ -97,9 +97,7 @@ def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, 
         if found := next((piece for piece in group if piece in inside), None):
             return found, inside[found]
         met = Counter(piece[0] for piece in group if _is_run(piece))
-        family = {
-            piece: piece[0] if _is_run(piece) and met[piece[0]] == n_runs[piece[0]] else piece for piece in group
-        }
+        family = {piece: piece[0] if _is_run(piece) and met[piece[0]] == n_runs[piece[0]] else piece for piece in group}
         if clash := _first_shared(family):
             return clash
     return None
