@@ -211,7 +211,7 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """The bytes of byte-level pieces. Special tokens are text already. A piece that ends a word may end with a space."""
+    """The bytes of byte-level pieces. Special tokens are text already. A word's last piece may end with a space."""
     special = set(vocabulary.special.all)
     if vocabulary.marker == "suffix":
         pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)

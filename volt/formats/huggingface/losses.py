@@ -44,7 +44,7 @@ def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
     if lost := [token for token in vocab if token not in kept]:
         yield f"{len(lost):,} tokens that nothing makes are left out, such as {lost[0]!r}; their ids are not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
-        yield f"The token '</w>', of id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind user tokens and bytes."
+        yield f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind bytes or user tokens."
 
 
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
