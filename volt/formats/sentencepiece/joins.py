@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Literal
 
+from volt.text.markers import SUFFIX
+
+_PRIVATE = 0x100000  # the first of the private characters
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of pieces
 
 
@@ -56,6 +59,33 @@ class Joins:
             tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped),
             None if is_paired else first_clash(scores, late),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """A private character for each atom that ends with "</w>", so that every atom of a piece is one character.
+
+    >>> letters = Letters.of(["low</w>", "lo"])
+    >>> len(letters.short("low</w>")), letters.long(letters.short("low</w>"))
+    (3, 'low</w>')
+    """
+
+    atoms: dict[str, str]
+
+    @classmethod
+    def of(cls, pieces: Iterable[str]) -> Letters:
+        """Those of the atoms that these pieces end with."""
+        finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
+        return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
+
+    def short(self, piece: str) -> str:
+        """A piece with one character for its last atom."""
+        text = piece.removesuffix(SUFFIX)
+        return text[:-1] + self.atoms[text[-1]] if text and text != piece else piece
+
+    def long(self, text: str) -> str:
+        """The inverse of `short`."""
+        return text.translate({ord(letter): final + SUFFIX for final, letter in self.atoms.items()})
 
 
 def _made_anyhow(pieces: Sequence[str], merges: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
