@@ -185,12 +185,21 @@ def test_a_regex_that_the_library_cannot_read_is_refused(tmp_path):
 
 @pytest.mark.parametrize("level", ["metaspace", "unicode"])
 def test_the_first_word_keeps_its_space_beside_user_tokens(level, tmp_path):
-    """With an end marker and user tokens, too, a line starts with "▁", as notes say, unless a space or such a token
-    starts it; the file reads back to an equal fingerprint."""
+    """With an end marker and user tokens, too, a line starts with "▁", and so does a user token behind a space; but a
+    line that is just one, as notes say; the file reads back to an equal fingerprint."""
     vocabulary = learn(LINES, "suffix", level, user=("<url>",))
     notes = huggingface.write(vocabulary, tmp_path / "m")
-    assert any("begins with a user token" in note for note in notes)
-    lines = ["the lower", "the newest, the widest", "größe naïve", "x"]
+    assert any("just <url> gets no '▁'" in note for note in notes)
+    lines = [
+        "the lower",
+        "the newest, the widest",
+        "größe naïve",
+        "x",
+        " the  <url> lower",
+        "<url> the",
+        "<url><url>",
+        "  ",
+    ]
     assert_agree(Encoder(vocabulary), huggingface.peer(tmp_path / "m"), lines)
     assert huggingface.read(tmp_path / "m").fingerprint == vocabulary.fingerprint
 

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError, missing
+from volt.formats.huggingface.ends import ENDED, vocab_without_ends
 from volt.formats.huggingface.model import FILE
 from volt.formats.huggingface.reading import read
 from volt.formats.protocol import USUAL, Peer
-from volt.text.markers import PREFIX
+from volt.text.markers import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 
 
@@ -33,16 +34,17 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     path = path / FILE if path.is_dir() else path
     tokenizer = _loaded(path)
     try:
-        vocab = tokenizer.get_vocab()
+        vocab = vocab_without_ends(tokenizer.get_vocab())
         shares_ids = all(vocab.get(piece, number) == number for piece, number in read(path).ids.items())
     except VocabularyError:
         shares_ids = False
-    added = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
+    named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
+    named |= {tokenizer.token_to_id(ENDED): SUFFIX}
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         found = tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        named = [[added.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
-        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, named, strict=True)]
+        spelled = [[named.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
+        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, spelled, strict=True)]
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]

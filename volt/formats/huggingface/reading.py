@@ -27,6 +27,7 @@ from typing import Any
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats.huggingface.added import added_tokens, all_ids, role_tokens
+from volt.formats.huggingface.ends import ENDED, has_ends, without_ends
 from volt.formats.huggingface.foreign import flat, read_foreign
 from volt.formats.huggingface.losses import losses
 from volt.formats.huggingface.model import CONFIG, FILE, MAP, Json, load, model_merges, model_section, model_vocab
@@ -34,7 +35,7 @@ from volt.formats.huggingface.oniguruma import original
 from volt.formats.huggingface.pipeline import Scheme, normalizers, pre_tokenizers, sequence
 from volt.formats.huggingface.tokens import read_tokens
 from volt.text import gpt2
-from volt.text.markers import SUFFIX, Marker
+from volt.text.markers import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.declared import name_of
 from volt.text.patterns.splitter import Split
@@ -57,10 +58,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
     path = path / FILE if path.is_dir() else path
     data = load(path)
+    end, data = ENDED if has_ends(data) else SUFFIX, without_ends(data)
     model = model_section(path, data)
     vocab, pairs = model_vocab(path, model), list(model_merges(path, model))
     try:
-        result, is_own = _vocabulary(data, model, vocab, pairs, role_tokens(path, model))
+        result, is_own = _vocabulary(data, model, vocab, pairs, role_tokens(path, model), end=end)
     except VocabularyError as error:
         section, index = error.place or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
@@ -71,11 +73,11 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _vocabulary(
-    data: Json, model: Json, vocab: dict[str, int], pairs: list[tuple[str, str]], named: Mapping[str, str]
+    data: Json, model: Json, vocab: dict[str, int], pairs: list[tuple[str, str]], named: Mapping[str, str], *, end: str
 ) -> tuple[Vocabulary, bool]:
-    """The vocabulary, and whether VOLT wrote the file."""
+    """The vocabulary, and whether VOLT wrote the file. end: how that spells the lone token "</w>"."""
     added = added_tokens(data, vocab)
-    own = own_scheme(data, model, users=file_users(data, vocab, added))
+    own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
     scheme = own or read_foreign(data, model, found=added)
     users = scheme.users if own and scheme.users else added
     if model.get("ignore_merges") and scheme.marker != "none" and not scheme.takes_users_as_words:
@@ -112,7 +114,7 @@ def recognises(path: Path, head: bytes) -> bool:
 def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
     """The user tokens, if VOLT wrote the file: added ones, or those that the last Split names."""
     if added:
-        return tuple(token for token in added if token != SUFFIX)
+        return tuple(token for token in added if token not in (SUFFIX, PREFIX))
     steps = flat(data.get("pre_tokenizer"), "pretokenizers")
     pattern = steps[-1].get("pattern") if len(steps) > 1 and not steps[-1].get("invert") else None
     found = pattern.get("Regex") if isinstance(pattern, dict) else None
@@ -122,12 +124,15 @@ def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tu
     return tuple(token for token in vocab if token in names)
 
 
-def own_scheme(data: Json, model: Json, *, users: tuple[str, ...]) -> Scheme | None:
-    """The scheme that VOLT writes these normalizer and pre_tokenizer sections for; None if it writes no such ones."""
+def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
+    """The scheme that VOLT writes these normalizer and pre_tokenizer sections for; None if it writes no such ones.
+
+    end: how the file spells the lone token "</w>"
+    """
     names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
     markers: tuple[Marker, ...] = ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
     for marker, name, form, lower, found in product(markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))):
-        scheme = Scheme(marker, Normalizer(form, lower).name, name, found)
+        scheme = Scheme(marker, Normalizer(form, lower).name, name, found, end=end)
         if is_written(data, scheme):
             return scheme
     return None

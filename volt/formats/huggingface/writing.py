@@ -23,12 +23,22 @@ from pathlib import Path
 
 from volt.errors import VocabularyError, quoted
 from volt.files.atomic import make_folder, write_atomic
+from volt.formats.huggingface.ends import ENDED, with_ends
 from volt.formats.huggingface.losses import remade, remade_note
 from volt.formats.huggingface.model import CONFIG, FILE, MAP
 from volt.formats.huggingface.oniguruma import spelled
-from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
+from volt.formats.huggingface.pipeline import (
+    LONE_END,
+    LONE_SPACE,
+    Json,
+    Scheme,
+    decoders,
+    normalizers,
+    pre_tokenizers,
+    sequence,
+)
 from volt.formats.huggingface.reading import not_whole
-from volt.text.markers import SUFFIX
+from volt.text.markers import PREFIX, SUFFIX
 from volt.text.special_tokens import ROLES
 from volt.vocabulary import Vocabulary
 
@@ -127,16 +137,24 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         yield from _user_notes(scheme, special.user[0])
         yield from _word_notes(vocabulary, scheme)
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
-        yield (
-            "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT gives "
-            "its bytes and the token '</w>'."
-        )
+        yield from _end_notes(scheme)
     if vocabulary.normalizer.form == "nfkc":
         yield (
             "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, stay as they are, "
             "where VOLT's NFKC changes them."
         )
     yield from _cut_notes(vocabulary, scheme)
+
+
+def _end_notes(scheme: Scheme) -> Iterator[str]:
+    """What becomes of an unknown character that ends a word."""
+    if scheme.end == SUFFIX:
+        yield (
+            "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT gives "
+            "its bytes and the token '</w>': the vocabulary has no 'w'."
+        )
+    else:
+        yield f"The token '</w>' is spelled {scheme.end}, and two tokens more, behind all others, help to make it."
 
 
 def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
@@ -160,12 +178,8 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
             f"User tokens, such as {example}, are in the vocabulary but no 'added tokens'; a token with a role or a "
             "byte token that is spelled out right behind one is found where it is all that is left of the word."
         )
-    elif scheme.ends_users:
-        yield (
-            f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there; a "
-            f"line that is just {example} gets no lone '</w>', and a line that is just '</w>' is one; the library "
-            "shows this token as U+10FFFD."
-        )
+    elif scheme.normalizes_users:
+        yield from _end_user_notes(scheme, example)
     elif scheme.marker == "suffix":
         yield (
             f"User tokens, such as {example}, cut the words that they touch: the part before one ends in '</w>', and "
@@ -176,21 +190,28 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
             f"User tokens, such as {example}, cut the words that they touch: the part behind one starts with '▁', "
             "and no lone '▁' piece precedes one that starts a word, as it does in VOLT."
         )
-    elif not scheme.cut.is_bytes and not scheme.cut.dummy_prefix and not scheme.cut.splits:
+    elif not scheme.cut.is_bytes and not scheme.cut.splits:
         yield (
             f"Text is cut at user tokens, such as {example}, before it is cut into words, where VOLT cuts it into "
             "words with the tokens in it: white space or symbols beside one may fall into other pieces."
         )
-    if scheme.cut.dummy_prefix and not scheme.takes_users_as_words:
-        yield (
-            f"A line that begins with a user token, such as {example}, or with a space gets no further '▁' in front, "
-            "as it does in VOLT: transformers and tokenizers cannot have both user tokens and that."
-        )
+
+
+def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
+    """How the words of user tokens differ where these are found in normalised text."""
+    if scheme.ends_users and not scheme.cut.splits:
+        yield f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there."
+    lacks = ["'▁' in front"] * scheme.cut.dummy_prefix + ["lone '</w>'"] * scheme.ends_users
+    yield f"A line that is just {example} gets no {' and no '.join(lacks)}."
+    lone = {scheme.end: LONE_END} if scheme.ends_users else {}
+    lone |= {PREFIX: LONE_SPACE} if scheme.spaces_users else {}
+    for token, shown in lone.items():
+        yield f"A line that is just {token!r} is that token alone, which the library shows as U+{ord(shown):X}."
 
 
 def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
     """What comes of handling user tokens in normalised text, and of ignore_merges."""
-    if (scheme.takes_users_as_words or scheme.ends_users) and scheme.normalizer != "none":
+    if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
         yield "Text that the normaliser turns into the spelling of a user token is one; VOLT looks at raw text."
     unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None
     if unmade is not None:
@@ -200,27 +221,41 @@ def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
 def _tokenizer(vocabulary: Vocabulary) -> Json:
     """The content of tokenizer.json."""
     scheme, special = Scheme.of(vocabulary), vocabulary.special
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": scheme.ends_users, "special": False}
-    added = () if scheme.takes_users_as_words else special.user + (SUFFIX,) * scheme.ends_users
+    flags = {
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": scheme.normalizes_users,
+        "special": False,
+    }
+    lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (scheme.spaces_users and PREFIX in vocabulary.ids)
+    added = () if scheme.takes_users_as_words else special.user + lone
+    model = _model(vocabulary, scheme)
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": vocabulary.ids[token], "content": token, **flags} for token in added],
+        "added_tokens": [{"id": model["vocab"][token], "content": token, **flags} for token in added],
         "normalizer": sequence("normalizers", normalizers(scheme)),
         "pre_tokenizer": sequence("pretokenizers", pre_tokenizers(scheme)),
         "post_processor": None,
         "decoder": sequence("decoders", decoders(scheme, vocabulary.byte_fallback)),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": special.unk,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
-            "fuse_unk": False,
-            "byte_fallback": vocabulary.byte_fallback,
-            "ignore_merges": scheme.takes_users_as_words,
-            "vocab": vocabulary.ids,
-            "merges": [list(pair) for pair in dict.fromkeys(vocabulary.merges)],
-        },
+        "model": model,
     }
+
+
+def _model(vocabulary: Vocabulary, scheme: Scheme) -> Json:
+    """The model section."""
+    model = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": vocabulary.special.unk,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
+        "fuse_unk": False,
+        "byte_fallback": vocabulary.byte_fallback,
+        "ignore_merges": scheme.takes_users_as_words,
+        "vocab": vocabulary.ids,
+        "merges": [list(pair) for pair in dict.fromkeys(vocabulary.merges)],
+    }
+    return with_ends(model) if scheme.end != SUFFIX else model
