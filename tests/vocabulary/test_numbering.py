@@ -114,7 +114,7 @@ def test_damaged_pieces_are_told_with_their_line(tmp_path):
     text = path.read_text()
     for found, put, message in [
         ('"token", 3]', '"tokens", 3]', ":16: found"),
-        ('["l", "token", 3],\n', "", "no merge makes|no character"),
+        ('["l", "token", 3],\n', "", "the fingerprint does not match"),
         ('"bos"]', '"boss"]', ":14: unknown kind 'boss'"),
         ('"merging": "pairs"', '"merging": "triples"', "triples"),
         ('"whole_words": false', '"whole_words": 0', "whole_words"),
