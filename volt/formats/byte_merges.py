@@ -28,6 +28,7 @@ from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 BESIDE = ("vocab.json", "encoder.json")
+MERGES = ("merges.txt", "vocab.bpe")
 GPT2_ORDER = tuple(sorted(ALPHABET))
 ASSUMED = "No merge holds '</w>' or 'Ġ': the file is taken for subword-nmt's, with no merge at the end of a word."
 _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
@@ -70,6 +71,32 @@ def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
     """
     tokens = list(map("".join, pairs))
     return any(token.startswith(PREFIX) for token in tokens) and not any(SUFFIX in token for token in tokens)
+
+
+def merges_in(folder: Path) -> Path | None:
+    """The file of merges in a folder that has ids beside it, and no tokenizer.json; None if there is none.
+
+    >>> merges_in(Path("/nowhere")) is None
+    True
+    """
+    has_ids = any((folder / name).is_file() for name in BESIDE)
+    return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
+
+
+def read_folder(folder: Path) -> Vocabulary:
+    """The vocabulary of merges over bytes in a folder. Raises VocabularyError if it holds others."""
+    from volt.formats import subword_nmt
+
+    path = merges_in(folder)
+    if path is None:
+        raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
+    found = subword_nmt.read(path)
+    if not found.pretokenizer.is_bytes:
+        raise VocabularyError(
+            f"{path}: its merges are over characters, and the folder does not tell how its tokenizer cuts words; give "
+            "its tokenizer.json"
+        )
+    return found
 
 
 def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:

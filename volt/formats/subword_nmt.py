@@ -72,8 +72,8 @@ def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
     bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
     if byte_merges.spells_bytes([(left, right) for left, right in bare if left and right]):
         raise CandidateError(
-            f"{path}: its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do; VOLT has no "
-            "such words: find a vocabulary on your corpus, counted with pretokenizer='bytes'"
+            f"{path}: its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do; they do not "
+            "tell how words are cut: give the tokenizer.json that goes with them"
         )
 
 

@@ -56,6 +56,10 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """
     if merges is not None:
         raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
+    if path.is_dir() and not (path / FILE).exists():
+        from volt.formats.byte_merges import read_folder
+
+        return read_folder(path)
     path = path / FILE if path.is_dir() else path
     data = load(path)
     end, data = ENDED if has_ends(data) else SUFFIX, without_ends(data)
@@ -100,13 +104,15 @@ def files_read(path: Path) -> tuple[Path, ...]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether this is a tokenizer.json, or a folder that holds one.
+    """Whether this is a tokenizer.json, or a folder that holds one, or merges.txt and vocab.json.
 
     >>> recognises(Path("a.json"), b'{"version": "1.0", "truncation": null'), recognises(Path("a.json"), b'{"a": 1}')
     (True, False)
     """
     if path.is_dir():
-        return (path / FILE).is_file()
+        from volt.formats.byte_merges import merges_in
+
+        return (path / FILE).is_file() or merges_in(path) is not None
     known = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
     return head.lstrip()[:1] == b"{" and any(name in head for name in known)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from volt.errors import VocabularyError, quoted
 from volt.files.atomic import make_folder, write_atomic
-from volt.formats.huggingface.ends import ENDED, with_ends
+from volt.formats.huggingface.ends import with_ends
 from volt.formats.huggingface.losses import remade, remade_note
 from volt.formats.huggingface.model import CONFIG, FILE, MAP
 from volt.formats.huggingface.oniguruma import spelled
