@@ -48,7 +48,7 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
         ending = SUFFIX if vocabulary.marker == "suffix" else ""
         spelled = [piece.removesuffix(ending) for piece in pieces]
         spans = _within_bytes(spelled, set(vocabulary.special.user))
-        yield from ((piece, *span) for piece, (_, *span) in zip(pieces, spans, strict=True))
+        yield from ((piece, first, last) for piece, (_, first, last) in zip(pieces, spans, strict=True))
         return
     position, n_bytes = 0, 0
     for piece in pieces:

@@ -44,6 +44,7 @@ from volt.vocabulary import Vocabulary
 
 _NAMES = ("whitespace", "metaspace", "unicode", "gpt2", "bytes")
 _FORMS = ("none", "nfc", "nfkc")
+_THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma reads these otherwise
 _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 
 
@@ -170,13 +171,9 @@ def _patterns(cut: Any) -> Iterator[str]:
 def _splits(steps: Sequence[Json]) -> Iterator[str]:
     """The pre-tokeniser whose splits these steps are, if they are, and VOLT knows their grammar."""
     patterns = [step["pattern"].get("Regex") for step in steps if isinstance(step.get("pattern"), dict)]
+    are_texts = bool(steps) and len(patterns) == len(steps) and all(isinstance(one, str) for one in patterns)
     usual = ([gpt2.ORIGINAL], [gpt2.GROUPED])  # these are called by their names
-    if (
-        steps
-        and len(patterns) == len(steps)
-        and all(isinstance(one, str) for one in patterns)
-        and patterns not in usual
-    ):
+    if are_texts and patterns not in usual and not any(map(_THEIRS.search, patterns)):
         name = name_of(tuple(Split(original(pattern)) for pattern in patterns))
         with suppress(ConfigError):
             yield PreTokenizer(name).name
