@@ -32,7 +32,7 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
     normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(line))
     starts = np.append(spans[from_hidden[:, 0], 0], len(line)).tolist()
     ends = np.append(0, spans[from_hidden[:, 1] - 1, 1]).tolist()
-    cut = pretoken_spans(vocabulary.pretokenizer, normal)
+    cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
     encoded = encode_words([word for word, *_ in cut])
     for (word, start, end), pieces in zip(cut, encoded, strict=True):
         is_bytes = vocabulary.pretokenizer.is_bytes

@@ -59,15 +59,16 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
     return text, _spans(before, after)
 
 
-def pretoken_spans(pretokenizer: PreTokenizer, text: str) -> list[tuple[str, int, int]]:
+def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True) -> list[tuple[str, int, int]]:
     """Each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
 
+    hidden: whether private characters stand for user tokens, as in `PreTokenizer.split`
     Raises CorpusError if the text holds a lone surrogate.
 
     >>> pretoken_spans(PreTokenizer("metaspace"), "ab c")
     [('▁ab', 0, 2), ('▁c', 2, 4)]
     """
-    words = pretokenizer.split(text)
+    words = pretokenizer.split(text, hidden=hidden)
     if pretokenizer.isolates_users:
         return [(word, *span) for word, span in zip(words, _word_spans(pretokenizer, text, words), strict=True)]
     if _leaves_gaps(pretokenizer):

@@ -13,7 +13,6 @@ from volt.text.markers import BYTE_TOKENS
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
 ALPHABET = tuple(chr(byte if byte in _PRINTABLE else 256 + _OTHERS.index(byte)) for byte in range(256))
-HEX = tuple(f"{byte:02x}" for byte in range(256))
 _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from volt import arguments
 from volt.errors import ConfigError
 from volt.text import gpt2
-from volt.text.byte_alphabet import ALPHABET, HEX, to_characters
 from volt.text.markers import SPACE
 from volt.text.normalizer import _over_text
 from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
@@ -41,11 +40,6 @@ _LOSSLESS = {
 }  # fmt: skip
 IF_ABSENT = "-if-absent"
 _LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
-_ESCAPE = "\U0010ffff"  # no letter, number or space, as "▁" is none, and so are the two signs behind it
-_ASIDE = {_ESCAPE: f"{_ESCAPE}!", SPACE: f"{_ESCAPE}?"}  # what text holds, while "▁" stands for its spaces
-_MEANT = {escaped: found for found, escaped in _ASIDE.items()} | {SPACE: " "}
-_SPELLED = {sign.encode().hex(): to_characters(meant.encode()) for sign, meant in _MEANT.items()}
-_SPELLED |= dict(zip(HEX, ALPHABET, strict=True))  # of two that fit, the first is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +143,8 @@ class PreTokenizer:
 
     @property
     def cutter(self) -> WordCutter | None:
-        """What cuts many lines at once by the pattern in its name; None if Polars does it."""
-        if is_declared(self.name):
+        """What cuts many lines at once by the pattern that its name holds, or means; None if Polars does it."""
+        if self.is_bytes or is_declared(self.name):
             return cutter_of(self.name)
         return cutter_of_regex(self.pattern) if self.name.startswith("regex:") else None
 
@@ -205,10 +199,12 @@ class PreTokenizer:
         """
         return drops_rest(self.name)
 
-    def extract(self, expr: pl.Expr) -> pl.Expr:
+    def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
         """String expression → list-of-String expression: the pre-tokens of each value.
 
         expr: of Polars
+        hidden: whether private characters from U+10F000 on stand for user tokens (see volt.text.special_tokens); where
+            a table of moves or of bytes cuts, each is a pre-token by itself then
 
         >>> import polars as pl
         >>> pl.select(PreTokenizer().extract(pl.lit("a  b"))).item().to_list()
@@ -216,11 +212,9 @@ class PreTokenizer:
         """
         if self.name == "whitespace":
             return expr.str.extract_all(_WHITESPACE)
-        if is_declared(self.name):  # of a regex, the engine of Polars makes lists of words 1.2 times as fast
-            cutter = cutter_of(self.name)
+        if self.is_bytes or is_declared(self.name):  # of a regex, Polars makes lists of words 1.2 times as fast
+            cutter = cutter_of(self.name) if hidden else cutter_of(self.name).without_user_tokens
             return expr.map_batches(cutter.cut_series, return_dtype=_list_of_words(), is_elementwise=True)
-        if self.is_bytes:
-            return _extract_bytes(expr)
         if self.name not in _LOSSLESS:
             return _extract_regex(expr, self.pattern)
         if self.name == "metaspace":
@@ -231,10 +225,11 @@ class PreTokenizer:
         started = _with_dummy(marked, is_always=not self.name.endswith(IF_ABSENT))
         return started.str.extract_all(_LOSSLESS[self.name])
 
-    def split(self, text: str) -> list[str]:
+    def split(self, text: str, *, hidden: bool = True) -> list[str]:
         """The pre-tokens of one normalised string.
 
         text: normalised
+        hidden: whether private characters from U+10F000 on stand for user tokens
 
         Raises CorpusError if it holds a lone surrogate.
 
@@ -243,7 +238,7 @@ class PreTokenizer:
         """
         text = arguments.text(text, "text")
         if (cutter := self.cutter) is not None:
-            return cutter.cut_text(text)
+            return (cutter if hidden else cutter.without_user_tokens).cut_text(text)
         return list(_over_text(self.extract, text).item())
 
 
@@ -263,18 +258,6 @@ def _list_of_words() -> pl.DataType:
     import polars as pl
 
     return pl.List(pl.String)
-
-
-def _extract_bytes(expr: pl.Expr) -> pl.Expr:
-    import polars as pl
-
-    for found, escaped in _ASIDE.items():
-        expr = expr.str.replace_all(found, escaped, literal=True)
-    marked = expr.str.replace_all(" ", SPACE, literal=True)
-    words = marked.str.replace_all(gpt2.BYTES_RUN, "$1 $2").str.extract_all(gpt2.CUT_BYTES)
-    word = pl.element()
-    spelled = word.str.encode("hex").str.replace_many(list(_SPELLED), list(_SPELLED.values()), leftmost=True)
-    return words.list.eval(pl.when(word.str.contains(f"^[{gpt2.HIDDEN}]$")).then(word).otherwise(spelled))
 
 
 def _with_dummy(marked: pl.Expr, *, is_always: bool) -> pl.Expr:

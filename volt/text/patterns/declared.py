@@ -103,18 +103,20 @@ def name_of(splits: tuple[Split, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """What cuts as the name of a pre-tokeniser says. Raises ConfigError if it does not say it rightly."""
+    """What cuts as the name of a pre-tokeniser says, or "bytes". Raises ConfigError if it does not say it rightly."""
+    from volt.text.patterns.named import NAMED
     from volt.text.patterns.splitter import Splitter
     from volt.text.patterns.words import WordCutter
 
-    splitter = Splitter.of(*splits_of(name))
+    splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 500)}: on some texts its matches are looked for far beyond their ends, so "
             "that time would grow with the square of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
     drops = drops_rest(name)
-    return WordCutter.of(splitter, is_bytes=name.startswith(BYTES), matches_only=drops, parts_users=drops)
+    is_bytes = name == _OF_GPT2[True] or name.startswith(BYTES)
+    return WordCutter.of(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
 from volt.text.normalizer import check_text
+from volt.text.patterns.parting import Parting, parting_of
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
@@ -47,13 +48,15 @@ class WordCutter:
     is_bytes: whether each byte becomes a character of GPT-2's alphabet
     matches_only: whether what lies between the matches of the one split is dropped
     reads_marks: whether a "▁" of the text is read as a space
-    parts_users: whether hidden user tokens are words of their own where what lies between matches is dropped
+    isolates: whether private characters stand for user tokens: each is a word then, and ends the text around it
+    parts_users: whether that is so, too, where what lies between matches is dropped
     """
 
     splitter: Splitter
     is_bytes: bool
     matches_only: bool
     reads_marks: bool
+    isolates: bool = True
     parts_users: bool = False
 
     @classmethod
@@ -68,7 +71,7 @@ class WordCutter:
         assert not matches_only or (len(splitter.splits) == 1 and not splitter.splits[0].from_end)
         made = cls(splitter, is_bytes, matches_only, reads_marks=False)
         reads_marks = not is_bytes and (not matches_only or made.cut_text(" ") != [])
-        return cls(splitter, is_bytes, matches_only, reads_marks, parts_users)
+        return cls(splitter, is_bytes, matches_only, reads_marks, parts_users=parts_users)
 
     def cut_lines(self, data: bytes, *, separator: int, strips_return: bool = False) -> Bytes:
         """The words of lines, see volt.kernels.pattern_words.
@@ -119,9 +122,9 @@ class WordCutter:
         """The words of lines that start and end there."""
         from volt.kernels.pattern_words import MORE, WIDEST, write_words
 
-        if self.parts_users and (found := list(_HIDDEN_BYTES.finditer(data))):
+        if self.isolates and self.parts_users and (found := list(_HIDDEN_BYTES.finditer(data))):
             return self._parted(data, starts, ends, [one.start() for one in found])
-        isolates = not self.matches_only and _HIDDEN_START in data
+        isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
         tables = (self._isolating if isolates else self.splitter).tables
         longest = int((ends - starts).max(initial=0))
         out = np.empty(WIDEST * len(data) + 2 * len(starts) + MORE, np.uint8)
@@ -142,6 +145,20 @@ class WordCutter:
         return np.frombuffer(b"".join(b" ".join(line) + b"\xff" for line in lines), np.uint8)
 
     @cached_property
+    def without_user_tokens(self) -> WordCutter:
+        """The same for text in which private characters are characters like others.
+
+        >>> WordCutter.of(Splitter.of(Split("[^ ]+"))).without_user_tokens.cut_text("a\U0010f000 b")
+        ['a\U0010f000', '▁', 'b']
+        """
+        return replace(self, isolates=False)
+
+    @cached_property
+    def parting(self) -> Parting | None:
+        """How a text may be parted before it is cut; None if not at all."""
+        return parting_of(self.splitter.tables, matches_only=self.matches_only)
+
+    @cached_property
     def _isolating(self) -> Splitter:
         """The splitter for text that holds private characters: each is a word of its own."""
         return Splitter.of(_HIDDEN, *self.splitter.splits)
@@ -156,4 +173,4 @@ class WordCutter:
         spelled = np.zeros((256, 4), np.uint8)
         for byte, form in enumerate(written):
             spelled[byte, : 1 + len(form)] = len(form), *form
-        return Spelling(spelled.reshape(-1), int(self.is_bytes), int(self.matches_only))
+        return Spelling(spelled.reshape(-1), int(self.is_bytes and self.isolates), int(self.matches_only))
