@@ -255,3 +255,12 @@ def test_a_folder_of_merges_and_ids(tmp_path: Path) -> None:
     assert (vocabulary.special.eos, vocabulary.special.control) == ("<|end|>", ("<s>",))
     lines = [*LINES, "a<mask> b <|end|>", " <mask>"]
     assert [Encoder(vocabulary).encode_ids(line).tolist() for line in lines] == peer.ids(lines)
+
+
+@pytest.mark.parametrize("kind", ["words", "suffix", "clip", "metaspace", "first"])
+def test_what_is_not_written_back_is_refused(kind: str, tmp_path: Path) -> None:
+    """A vocabulary whose words tokenizer.json cuts in a way that is only read is refused, and nothing is written."""
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file_of(kind, random.Random(kind))))
+    with pytest.raises(VocabularyError, match="give the file that it comes from"):
+        huggingface.write(huggingface.read(tmp_path / "tokenizer.json"), tmp_path / "again.json")
+    assert not (tmp_path / "again.json").exists()

@@ -39,6 +39,7 @@ from volt.formats.huggingface.pipeline import (
 )
 from volt.formats.huggingface.reading import not_whole
 from volt.text.markers import PREFIX, SUFFIX
+from volt.text.pretokenizer import IF_ABSENT
 from volt.text.special_tokens import ROLES
 from volt.vocabulary import Vocabulary
 
@@ -99,6 +100,11 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         raise VocabularyError(
             f"{path}: the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot; "
             "count with a pattern that does not, such as digits3"
+        )
+    if cut.isolates_users or cut.name.endswith(IF_ABSENT):
+        raise VocabularyError(
+            f"{path}: the pre-tokenizer {quoted(cut.name, 100)} is read from a tokenizer.json, and not written to one "
+            "yet; give the file that it comes from"
         )
     if cut.has_own_pattern:
         _refuse_regex(vocabulary, path)
