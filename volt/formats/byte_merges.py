@@ -83,22 +83,6 @@ def merges_in(folder: Path) -> Path | None:
     return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
 
 
-def read_folder(folder: Path) -> Vocabulary:
-    """The vocabulary of merges over bytes in a folder. Raises VocabularyError if it holds others."""
-    from volt.formats import subword_nmt
-
-    path = merges_in(folder)
-    if path is None:
-        raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
-    found = subword_nmt.read(path)
-    if not found.pretokenizer.is_bytes:
-        raise VocabularyError(
-            f"{path}: its merges are over characters, and the folder does not tell how its tokenizer cuts words; give "
-            "its tokenizer.json"
-        )
-    return found
-
-
 def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     """The vocabulary of merges over bytes, and of the files beside them if there are some.
 

@@ -58,7 +58,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     if merges is not None:
         raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
     if path.is_dir() and not (path / FILE).exists():
-        from volt.formats.byte_merges import read_folder
+        from volt.formats.huggingface.folders import read_folder
 
         return read_folder(path)
     path = path / FILE if path.is_dir() else path
