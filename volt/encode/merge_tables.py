@@ -120,7 +120,7 @@ class MergeTables:
         character, final = chr(code >> 1), code & 1
         user = self.vocabulary.special.revealed(ord(character))
         if user is not None:
-            return (user, SUFFIX)[: 1 + final]
+            return (user, SUFFIX)[: 1 + (final and not self.vocabulary.pretokenizer.isolates_users)]
         if self.vocabulary.pretokenizer.is_bytes:  # a private character, which stands apart from the bytes around it
             return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback:

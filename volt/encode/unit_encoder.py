@@ -22,6 +22,7 @@ from volt.encode.units import parting_of_units
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.character_classes import CharacterClasses
 from volt.text.markers import SPACE
+from volt.text.pretokenizer import IF_ABSENT
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _cut(vocabulary: Vocabulary) -> int:
         if parting_of_units(vocabulary) is None:
             return cutting.WORD  # units are normalised pre-tokens
         return cutting.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else cutting.PATTERN
-    if vocabulary.normalizer.name != "none":
+    if vocabulary.normalizer.name != "none" or name.endswith(IF_ABSENT):
         return cutting.NEVER
     if name == "whitespace":
         return cutting.SPLIT

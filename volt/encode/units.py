@@ -64,7 +64,7 @@ class UnitRule:
         if pretokenizer.name in ("gpt2", "bytes"):
             return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
         if pretokenizer.dummy_prefix:
-            breaks = b"" if pretokenizer.name == "metaspace-line" else b" "
+            breaks = b"" if pretokenizer.name.startswith("metaspace-line") else b" "
             return cls(_bits(breaks), keeps_breaks=True, marks_first=True)
         return cls(_bits(b" "), words=True)
 
@@ -235,6 +235,6 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
         return ends_inside
     if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
         return ends_inside | normal.str.contains(SPACE, literal=True)
-    if pretokenizer.name == "metaspace-runs":
+    if pretokenizer.name.startswith("metaspace-runs"):
         return normal.str.contains(f"[ {SPACE}]$")
     return pl.repeat(False, pl.len())

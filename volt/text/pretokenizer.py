@@ -20,7 +20,7 @@ from volt.errors import ConfigError
 from volt.text import gpt2
 from volt.text.markers import SPACE
 from volt.text.normalizer import _over_text
-from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, is_declared, splits_of
+from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
 from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _LOSSLESS = {
     "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
     "gpt2": gpt2.CUT_MARKED,
 }  # fmt: skip
+IF_ABSENT = "-if-absent"
+_LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,15 @@ class PreTokenizer:
         "metaspace"      before every space, as in sentencepiece
         "metaspace-runs" before every run of spaces, for pieces of sentencepiece that are several spaces
         "metaspace-line" not at all: a line is one word, for pieces of sentencepiece that span words
+        "metaspace-if-absent", and so the others
+                         the same, but a line that starts with a space gets no "▁" more, as in tokenizers' Metaspace
         "regex:PATTERN"  into the matches of a Rust regex
         "split:PATTERN"  into the matches of a pattern, and what lies between them
-        "splits:JSON", "bytes+split:PATTERN", "bytes+splits:JSON"
-                         so several times, and with bytes as characters: see volt.text.patterns.declared
+        "splits:JSON"    so several times
+        "matches:PATTERN"
+                         into the matches of a pattern; what lies between them is dropped
+        "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+matches:PATTERN"
+                         the same with bytes as characters: see volt.text.patterns.declared
 
     Raises ConfigError if the name or the pattern is invalid.
 
@@ -71,7 +78,10 @@ class PreTokenizer:
         elif is_declared(self.name):
             cutter_of(self.name)
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
-            names = ", ".join(["whitespace", *_LOSSLESS, "bytes", "regex:PATTERN", "split:PATTERN"])
+            usual = [name for name in _LOSSLESS if not name.endswith(IF_ABSENT)]
+            names = ", ".join(
+                ["whitespace", *usual, "bytes", f"metaspace{IF_ABSENT}", "regex:PATTERN", "split:PATTERN"]
+            )
             raise ConfigError(f"unknown pre-tokenizer {self.name!r}; choose from {names}")
 
     @classmethod
@@ -147,6 +157,8 @@ class PreTokenizer:
         """
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
+        if drops_rest(self.name):
+            return cutter_of(self.name).cut_text(" ") != []
         return self.name in _LOSSLESS or self.is_bytes or is_declared(self.name)
 
     @property
@@ -166,6 +178,26 @@ class PreTokenizer:
         (True, False)
         """
         return self.name == "unicode" or self.name.startswith("metaspace")
+
+    def dummy_of(self, text: str) -> str:
+        """The "▁" that starts the words of a text and is not in it, if there is one.
+
+        text: normalised
+
+        >>> PreTokenizer("metaspace").dummy_of(" a"), PreTokenizer("metaspace-if-absent").dummy_of(" a")
+        ('▁', '')
+        """
+        is_there = self.name.endswith(IF_ABSENT) and text.startswith((" ", SPACE))
+        return SPACE * (self.dummy_prefix and text != "" and not is_there)
+
+    @property
+    def isolates_users(self) -> bool:
+        """Whether user tokens are no words, so that no marker ends them, as in CLIP.
+
+        >>> PreTokenizer("bytes+matches:[a-z]+").isolates_users, PreTokenizer("bytes").isolates_users
+        (True, False)
+        """
+        return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
         """String expression → list-of-String expression: the pre-tokens of each value.
@@ -190,7 +222,8 @@ class PreTokenizer:
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
             return marked.str.replace_all(gpt2.MARKED_RUN, "$1 $2").str.extract_all(gpt2.CUT_MARKED)
-        return _with_dummy(marked).str.extract_all(_LOSSLESS[self.name])
+        started = _with_dummy(marked, is_always=not self.name.endswith(IF_ABSENT))
+        return started.str.extract_all(_LOSSLESS[self.name])
 
     def split(self, text: str, *, hidden: bool = True) -> list[str]:
         """The pre-tokens of one normalised string.
@@ -227,10 +260,11 @@ def _list_of_words() -> pl.DataType:
     return pl.List(pl.String)
 
 
-def _with_dummy(marked: pl.Expr) -> pl.Expr:
+def _with_dummy(marked: pl.Expr, *, is_always: bool) -> pl.Expr:
     import polars as pl
 
-    return pl.when(marked == "").then(marked).otherwise(pl.lit(SPACE) + marked)
+    is_there = (marked == "") if is_always else (marked == "") | marked.str.starts_with(SPACE)
+    return pl.when(is_there).then(marked).otherwise(pl.lit(SPACE) + marked)
 
 
 def _extract_metaspace(expr: pl.Expr) -> pl.Expr:

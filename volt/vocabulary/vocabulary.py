@@ -209,7 +209,8 @@ class Vocabulary:
     @cached_property
     def _spelling(self) -> tuple[str, ...]:
         """What spells unknown characters, and ends words behind them and behind user tokens."""
-        lone_marker = (SUFFIX,) * (self.marker == "suffix" and bool(self.special.user or self.byte_fallback))
+        users = bool(self.special.user) and not self.pretokenizer.isolates_users
+        lone_marker = (SUFFIX,) * (self.marker == "suffix" and (users or self.byte_fallback))
         return BYTE_TOKENS * self.byte_fallback + lone_marker
 
     @cached_property

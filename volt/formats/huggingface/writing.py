@@ -1,16 +1,11 @@
-r"""Hugging Face tokenizer.json, alone or in a folder that transformers loads ⇄ vocabulary.
+r"""Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
 Written: id for id the same strings, the same pieces on any text, but for what `write` returns. Only user tokens can be
 "added tokens", because tokenizers would find the others, such as "</s>", in text, and VOLT never does; transformers is
 told the same by `split_special_tokens`. Encoding adds no bos or eos.
 
-Read: files of type BPE. Tokens stay in the order of their ids, behind unk, bos, eos, pad, user tokens and byte tokens,
-so ids stay only in files that VOLT wrote. Added tokens that have no role become user tokens. Left out: tokens that
-nothing makes, what a post-processor adds, dropout, fused unknowns. Where VOLT's rules differ from the library's, VOLT's
-hold: tokens with a role are plain text in text, U+001C to U+001F are white space, a metaspace line that starts with a
-space gets its "▁" all the same, and a final "Σ" is lowered to "ς".
-
->>> import json, tempfile
+>>> import tempfile
+>>> from volt.formats.huggingface.reading import read
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = write(vocabulary, Path(folder, "model"))
@@ -24,13 +19,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError, quoted
+from volt.errors import VocabularyError, quoted
 from volt.files.atomic import make_folder, write_atomic
-from volt.formats.huggingface.ends import ENDED, has_ends, with_ends, without_ends
-from volt.formats.huggingface.losses import losses, remade, remade_note
+from volt.formats.huggingface.ends import with_ends
+from volt.formats.huggingface.losses import remade, remade_note
+from volt.formats.huggingface.model import CONFIG, FILE, MAP
 from volt.formats.huggingface.oniguruma import spelled
 from volt.formats.huggingface.pipeline import (
     LONE_END,
@@ -43,26 +38,11 @@ from volt.formats.huggingface.pipeline import (
     sequence,
 )
 from volt.formats.huggingface.ranked import merges_of
-from volt.formats.huggingface.reading import (
-    CONFIG,
-    FILE,
-    MAP,
-    added_tokens,
-    check_whole_words,
-    file_users,
-    is_written,
-    load,
-    model_merges,
-    model_section,
-    model_vocab,
-    not_whole,
-    read_scheme,
-    read_tokens,
-    role_tokens,
-)
+from volt.formats.huggingface.reading import not_whole
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import PREFIX, SUFFIX
-from volt.text.special_tokens import SpecialTokens
+from volt.text.pretokenizer import IF_ABSENT
+from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 
@@ -106,49 +86,6 @@ def files_written(path: Path) -> tuple[Path, ...]:
     return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
 
 
-def files_read(path: Path) -> tuple[Path, ...]:
-    """The files of the folder, also where the tokenizer.json in it is named."""
-    return files_written(path.parent if path.name == FILE else path)
-
-
-def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a tokenizer.json, or the folder that holds one; see the top of this module.
-
-    `provenance["lost"]` says what is not carried and what VOLT does differently.
-
-    Raises VocabularyError, with file and place, if it is damaged, of another type, or cuts text in a way VOLT cannot.
-    """
-    if merges is not None:
-        raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
-    path = path / FILE if path.is_dir() else path
-    data = load(path)
-    end, data = ENDED if has_ends(data) else SUFFIX, without_ends(data)
-    model = model_section(path, data)
-    vocabulary, pairs = model_vocab(path, model), list(model_merges(path, model))
-    try:
-        added = added_tokens(data, vocabulary)
-        scheme = read_scheme(data, model, vocabulary, users=file_users(data, vocabulary, added), end=end)
-        added = list(scheme.users) or added
-        result = Vocabulary(**read_tokens(scheme, model, vocabulary, pairs, role_tokens(path, model), added))
-    except (VocabularyError, ConfigError) as error:
-        raise VocabularyError(f"{path}: {error}") from None
-    if model.get("ignore_merges") and not scheme.takes_users_as_words:
-        check_whole_words(path, result)
-    lost = losses(data, result, is_own=is_written(data, scheme) and scheme.users == result.special.user)
-    return replace(result, provenance={"format": "huggingface", "lost": list(lost)})
-
-
-def recognises(path: Path, head: bytes) -> bool:
-    """Whether this is a tokenizer.json, or a folder that holds one.
-
-    >>> recognises(Path("a.json"), b'{"version": "1.0", "truncation": null'), recognises(Path("a.json"), b'{"a": 1}')
-    (True, False)
-    """
-    if path.is_dir():
-        return (path / FILE).is_file()
-    return head.lstrip()[:1] == b"{" and (b'"added_tokens"' in head or b'"truncation"' in head)
-
-
 def _write_file(path: Path, text: str) -> None:
     with write_atomic(path) as file:
         file.write(text.encode())
@@ -177,6 +114,11 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         raise VocabularyError(
             f"{path}: the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot; "
             "count with a pattern that does not, such as digits3"
+        )
+    if cut.isolates_users or cut.name.endswith(IF_ABSENT):
+        raise VocabularyError(
+            f"{path}: the pre-tokenizer {quoted(cut.name, 100)} is read from a tokenizer.json, and not written to one "
+            "yet; give the file that it comes from"
         )
     if cut.has_own_pattern:
         _refuse_regex(vocabulary, path)
