@@ -152,12 +152,9 @@ class Vocabulary:
                 if not is_text and not _is_text(part):
                     yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
                 if part not in made and atom_code(part, marker=self.marker) is None:
-                    yield (
-                        "merges",
-                        rank,
-                        f"no character and no {'' if self.merging == 'ranks' else 'earlier '}merge makes {quoted(part)}; "
-                        "restore that merge",
-                    )
+                    which = "merge" if self.merging == "ranks" else "earlier merge"
+                    message = f"no character and no {which} makes {quoted(part)}; restore that merge"
+                    yield "merges", rank, message
             made.add(left + right)
 
     def _token_faults(self) -> Iterator[tuple[str, int, str]]:

@@ -42,7 +42,7 @@ from volt.formats.huggingface.reading import not_whole
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import PREFIX, SUFFIX
 from volt.text.pretokenizer import IF_ABSENT
-from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 
