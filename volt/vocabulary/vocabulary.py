@@ -147,6 +147,7 @@ class Vocabulary:
         is_text = _is_text("".join(chain.from_iterable(self.merges)))
         if is_text and self.merging == "ranks" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
             return
+        earlier = "" if self.merging == "ranks" else "earlier "
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not is_text and not _is_text(part):
