@@ -33,7 +33,7 @@ def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
     """The pairs of tokens that spell a token, the left one of two that can overlap first.
 
     >>> list(_pairs("aba", {"a", "b", "ab", "ba"})), list(_pairs("aab", {"a", "b", "aa", "ab"}))
-    ([('a', 'ba'), ('ab', 'a')], [('a', 'ab'), ('aa', 'b')])
+    ([('ab', 'a'), ('a', 'ba')], [('a', 'ab'), ('aa', 'b')])
     """
     half = len(token) // 2
     for place in range(1, half + 1):
