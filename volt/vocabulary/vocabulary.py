@@ -147,13 +147,12 @@ class Vocabulary:
         is_text = _is_text("".join(chain.from_iterable(self.merges)))
         if is_text and self.merging == "ranks" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
             return
-        earlier = "" if self.merging == "ranks" else "earlier "
+        which = "merge" if self.merging == "ranks" else "earlier merge"
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not is_text and not _is_text(part):
                     yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
                 if part not in made and atom_code(part, marker=self.marker) is None:
-                    which = "merge" if self.merging == "ranks" else "earlier merge"
                     message = f"no character and no {which} makes {quoted(part)}; restore that merge"
                     yield "merges", rank, message
             made.add(left + right)
