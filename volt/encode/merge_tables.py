@@ -12,8 +12,9 @@ Tokens are numbered with atoms first, then in the order in which merges make the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +23,14 @@ from numpy.typing import NDArray
 from volt.errors import VocabularyError
 from volt.text.atoms import atom_code, atom_codes, atom_text, text_codes
 from volt.text.byte_alphabet import to_characters
-from volt.text.markers import BYTE_TOKENS, SUFFIX
+from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.vocabulary import Merging
 
 if TYPE_CHECKING:
     from volt.kernels.pair_table import Merges
+    from volt.kernels.spellings import Spellings
+    from volt.kernels.words import PieceRule
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -41,8 +45,9 @@ class MergeTables:
     codes: the code of each atom
     merges: the ranked merges
     kept: (n_tokens,) uint8, whether each token belongs to the vocabulary
-    parts: (n_tokens,) int64, the pair key of each token's parts, −1 for atoms
-    tokens: the string of each token
+    parts: (n_tokens,) int64, the pair key of each token's parts, −1 for what no merge makes
+    words: the tokens that are looked up as whole words; empty where none are
+    tokens: the string of each token: atoms, what merges make, then what only whole words are
     """
 
     vocabulary: Vocabulary
@@ -51,36 +56,43 @@ class MergeTables:
     merges: Merges
     kept: NDArray[np.uint8]
     parts: Longs
+    words: Spellings
     tokens: tuple[str, ...]
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
         """The tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or merges."""
-        from volt.kernels.pair_table import MOST, ranked_merges
+        from volt.kernels.spellings import no_spellings
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
-        numbers = {token: number for number, token in enumerate(vocabulary.atoms)}
-        rows, parts = [], [-1] * len(numbers)
-        for left, right in vocabulary.merges:
-            row = numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))
-            if row[2] == len(parts):
-                parts.append((row[0] << 32) | row[1])
-            rows.append(row)
-        if max(len(numbers), len(rows)) > MOST:
-            raise VocabularyError(
-                f"{len(numbers):,} tokens and {len(rows):,} merges: at most {MOST:,} of each; choose a smaller size"
-            )
-        table = np.array(rows, np.int32).reshape(-1, 3)
-        kept = set(vocabulary.tokens)
+        made, symbol_of = list(map("".join, vocabulary.merges)), _symbols(codes)
+        tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, made, vocabulary.tokens)))
+        _check_size(len(tokens), len(made))
+        numbers = dict(zip(tokens, count()))
+        lefts, rights = (_numbered(numbers, (pair[side] for pair in vocabulary.merges), len(made)) for side in (0, 1))
+        results, keys = _numbered(numbers, made, len(made)), lefts.astype(np.int64) << 32 | rights
+        parts, kept = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
+        parts[results[::-1]] = keys[::-1]  # of several merges that make a token, the first is written last
+        kept[_numbered(numbers, vocabulary.tokens, len(vocabulary.tokens))] = 1
+        looks_up = vocabulary.whole_words or vocabulary.merging == "ranks"
+        words = _spellings(tokens, symbol_of, vocabulary.marker) if looks_up else no_spellings()
         return cls(
             vocabulary=vocabulary,
-            symbol_of=_symbols(codes),
+            symbol_of=symbol_of,
             codes=codes,
-            merges=ranked_merges(table[:, 0], table[:, 1], table[:, 2]),
-            kept=np.array([token in kept for token in numbers], np.uint8),
-            parts=np.array(parts, np.int64),
-            tokens=tuple(numbers),
+            merges=_merges(vocabulary.merging, lefts, rights, results, words),
+            kept=kept,
+            parts=parts,
+            words=words if vocabulary.whole_words else no_spellings(),
+            tokens=tokens,
         )
+
+    @property
+    def rule(self) -> PieceRule:
+        """What becomes of merged tokens."""
+        from volt.kernels.words import PieceRule
+
+        return PieceRule(self.kept, self.parts, self.words)
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         """The atoms of words as symbols, and where each word's end. The words are one text, cut by their lengths."""
@@ -98,7 +110,7 @@ class MergeTables:
         """The same for words that are given as their atoms."""
         from volt.kernels.words import encode_words
 
-        return encode_words(atoms, ends, self.merges, self.kept, self.parts, dropout, np.array([state]))
+        return encode_words(atoms, ends, self.merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
         """The pieces that a symbol stands for: one, but for user tokens at the end of a word, and bytes."""
@@ -121,3 +133,43 @@ def _symbols(codes: Sequence[int]) -> Ints:
     symbols = -1 - np.arange(2 * 0x110000, dtype=np.int32)
     symbols[codes] = np.arange(len(codes), dtype=np.int32)
     return symbols
+
+
+def _check_size(n_tokens: int, n_merges: int) -> None:
+    """Raise VocabularyError if there are too many for the table of pairs."""
+    from volt.kernels.pair_table import MOST
+
+    if max(n_tokens, n_merges) > MOST:
+        raise VocabularyError(
+            f"{n_tokens:,} tokens and {n_merges:,} merges: at most {MOST:,} of each; choose a smaller size"
+        )
+
+
+def _numbered(numbers: Mapping[str, int], tokens: Iterable[str], n: int) -> Ints:
+    """The numbers of n tokens."""
+    return np.fromiter(map(numbers.__getitem__, tokens), np.int32, n)
+
+
+def _spellings(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spellings:
+    """The symbols that tokens are made of."""
+    from volt.kernels.spellings import spellings
+
+    final = np.array([marker == "suffix" and token.endswith(SUFFIX) and token != SUFFIX for token in tokens], bool)
+    bare = [token.removesuffix(SUFFIX) for token in tokens] if final.any() else tokens
+    codes, ends = atom_codes(bare, marker="none")
+    codes[ends[final] - 1] += 1
+    return spellings(symbol_of[codes], ends)
+
+
+def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, words: Spellings) -> Merges:
+    """The ranked merges. For "ranks", these are all ways to join two tokens into what a merge makes."""
+    from volt.kernels.pair_table import ranked_merges
+    from volt.kernels.spellings import cuts
+
+    if merging != "ranks":
+        return ranked_merges(lefts, rights, results, one_by_one=merging == "steps")
+    first = np.full(len(words.starts) - 1, -1, np.int32)
+    first[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
+    lefts, rights, wholes = cuts(words)
+    is_made = first[wholes] >= 0
+    return ranked_merges(lefts[is_made], rights[is_made], results, ranks=first[wholes[is_made]], one_by_one=True)

@@ -80,7 +80,7 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
 
 def neighbours(vocabulary: Vocabulary) -> list[str]:
     """A letter, a number, a sign and a white space that the vocabulary does not know, of those that there are."""
-    taken = set("".join(chain(vocabulary.atoms, vocabulary.special.user)))
+    taken = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
     found = list[str]()
     for codes in (_LETTERS, _NUMBERS, _SIGNS, map(ord, WHITE_SPACE[6:])):
         free = (char for char in map(chr, codes) if char not in taken)

@@ -43,7 +43,7 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
     empty = numbering()
     return empty._replace(
         cutter=_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
-        kept=tables.kept, parts=tables.parts, starts=starts, rendered=values,
+        rule=tables.rule, starts=starts, rendered=values,
         widest=max(ID_SIZE, int(np.diff(starts).max(initial=0))),
     )  # fmt: skip
 

@@ -36,6 +36,20 @@ def merges() -> Any:
     return ranked_merges(ints(0), ints(1), ints(2))
 
 
+def _rule() -> Any:
+    """What becomes of the three tokens of that merge."""
+    from volt.kernels.spellings import no_spellings
+    from volt.kernels.words import PieceRule
+
+    return PieceRule(bytes_(3), longs(-1, -1, 1), no_spellings())
+
+
+def _spell() -> None:
+    from volt.kernels.spellings import cuts, spellings
+
+    cuts(spellings(ints(0), longs(1)))
+
+
 def _learn() -> None:
     from volt.kernels.arrays import Words
     from volt.kernels.learn import Until, learn
@@ -65,13 +79,13 @@ def _trace() -> None:
 def _encode_words() -> None:
     from volt.kernels.words import encode_words
 
-    encode_words(ints(0, 1), longs(2), merges(), bytes_(3), longs(-1, -1, 1), 0.0, longs(0))
+    encode_words(ints(0, 1), longs(2), merges(), _rule(), 0.0, longs(0))
 
 
 def _sample() -> None:
     from volt.kernels.words import encode_sampled
 
-    encode_sampled(ints(0, 3), longs(2), merges(), bytes_(3), longs(-1, -1, 1), 0.1, 0, longs(0))
+    encode_sampled(ints(0, 3), longs(2), merges(), _rule(), 0.1, 0, longs(0))
 
 
 def _start_line() -> None:
@@ -149,6 +163,8 @@ def _parse_ids() -> None:
 
 SAMPLES: dict[str, Callable[[], object]] = {
     "pair_table.fill": merges,
+    "spellings.enter": _spell,
+    "spellings.find_cuts": _spell,
     "learn.learn_merges": _learn,
     "learn_parity.learn_parity_merges": _learn_parity,
     "words.trace_each": _trace,

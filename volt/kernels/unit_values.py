@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.compiling import borrowing
 from volt.kernels.cutting import (
     BYTES,
@@ -26,7 +26,8 @@ from volt.kernels.cutting import (
 from volt.kernels.memory import load64, store64
 from volt.kernels.merging import Room, room_of
 from volt.kernels.pair_table import Merges
-from volt.kernels.words import encode_word
+from volt.kernels.spellings import no_spellings
+from volt.kernels.words import PieceRule, encode_word
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
 
@@ -36,7 +37,7 @@ class UnitEncoder(NamedTuple):
 
     cutter: how units become words, and words atoms
     sampled: whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
-    merges, kept, parts: see volt.kernels.words
+    merges, rule: see volt.kernels.words
     room, pieces: memory to work in
     starts: (n_symbols + 1,) int64, symbol s is rendered as rendered[starts[s]:starts[s + 1]]
     rendered: (…,) uint8, with 8 bytes more than are used
@@ -46,8 +47,7 @@ class UnitEncoder(NamedTuple):
     cutter: Cutter
     sampled: bool
     merges: Merges
-    kept: FlagArray
-    parts: LongArray
+    rule: PieceRule
     room: Room
     pieces: IntArray
     starts: LongArray
@@ -65,8 +65,8 @@ def numbering() -> UnitEncoder:
     """An encoder that gives each unit its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs)
-    merges = Merges(np.zeros(8, np.uint64), ints, ints)
-    encoder = UnitEncoder(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
+    merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False), PieceRule(classes, longs, no_spellings())
+    encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE)
     return encoder.for_thread()
 
 
@@ -111,7 +111,7 @@ def write_word(
     if n <= 0 or encoder.sampled:
         return _mark_last(n, symbols, values, at)
     no_state = encoder.cutter.ends  # nothing is drawn from it
-    n = encode_word(n, encoder.room, encoder.merges, encoder.kept, encoder.parts, 0.0, no_state, encoder.pieces, 0)
+    n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
     began = at
     for symbol in encoder.pieces[:n]:
         if symbol < 0:

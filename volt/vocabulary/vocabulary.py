@@ -53,7 +53,8 @@ class Vocabulary:
         "pairs"  those pairs with the merge of the lowest rank, all of them from left to right, as in subword-nmt
         "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers
         "ranks"  the same, but a rank belongs to what a merge makes: any neighbours that spell it may join, at the rank
-                 of the first merge that makes it, as in tiktoken and sentencepiece
+                 of the first merge that makes it, as in tiktoken and sentencepiece. What a merge joins may be made by
+                 a later one then
     whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
         tokens that no merge makes then
     order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
@@ -142,7 +143,8 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        made = set[str]()
+        ranks_results = self.merging == "ranks"  # then it does not matter which merge is first
+        made = set(map("".join, self.merges)) if ranks_results else set[str]()
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not _is_text(part):
@@ -151,7 +153,8 @@ class Vocabulary:
                     yield (
                         "merges",
                         rank,
-                        f"no character and no earlier merge makes {quoted(part)}; restore that merge",
+                        f"no character and no {'' if ranks_results else 'earlier '}merge makes {quoted(part)}; "
+                        "restore that merge",
                     )
             made.add(left + right)
 
