@@ -16,6 +16,7 @@ from volt.lazy import lazy
 
 if TYPE_CHECKING:
     from volt.choose.enough import learn_enough as learn_enough
+    from volt.choose.extend import extend_bpe as extend_bpe
     from volt.choose.scaling import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.search import search as search
@@ -48,6 +49,7 @@ _import, __dir__, __all__ = lazy(
     __name__,
     {
         "choose.enough": ("learn_enough",),
+        "choose.extend": ("extend_bpe",),
         "choose.scaling": ("LanguageModel",),
         "choose.search": ("SearchResult", "search"),
         "choose.size_steps": ("Parameters", "SizeStep"),
