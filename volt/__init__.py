@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from volt.choose.scaling import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.search import search as search
+    from volt.choose.shrink import shrink as shrink
     from volt.choose.size_steps import Parameters as Parameters
     from volt.choose.size_steps import SizeStep as SizeStep
     from volt.choose.sweep import muv_search as muv_search
@@ -52,6 +53,7 @@ _import, __dir__, __all__ = lazy(
         "choose.extend": ("extend_bpe",),
         "choose.scaling": ("LanguageModel",),
         "choose.search": ("SearchResult", "search"),
+        "choose.shrink": ("shrink",),
         "choose.size_steps": ("Parameters", "SizeStep"),
         "choose.sweep": ("muv_search",),
         "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
