@@ -88,8 +88,8 @@ def search(
     """Find the vocabulary that a corpus deserves.
 
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
-    prints the sizes with what every rule would pick and why. With --extend, a vocabulary that exists grows: its ids stay,
-    and new tokens come behind.
+    prints the sizes with what every rule would pick and why. With --extend, a vocabulary grows: its ids stay, and new
+    tokens come behind.
     """
     asked = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule

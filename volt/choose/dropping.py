@@ -3,8 +3,8 @@
 Dropping a token splits its pieces back into the parts of its first merge. A token with n pieces whose parts come to k
 kept tokens adds n (k − 1) pieces, and k of the others occur n times more. So what is dropped later only grows dearer,
 and the next cheapest token is found by a heap whose entries are looked at again when they come up. That is greedy, and
-its counts are exact as long as all merges stay. Those that no token needs any longer are left out in the end, after
-which the corpus takes as many pieces but for a few in 100,000 (experiments/shrinking.py), and is counted once more.
+its counts are exact as long as all merges stay. Those that no token needs any longer are left out in the end, which
+changes a few words, so the corpus is then counted once more.
 
 >>> from volt.count.word_counts import WordCounts
 >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w"), ("a", "b")), tokens=("l", "o", "w", "a", "b", "lo", "low", "ab"),
@@ -81,7 +81,7 @@ class Drops:
             [is_atom[number] and (always or bool(occur[number])) for number in range(n)], closed,
         )  # fmt: skip
         for number in reversed(range(n)):
-            if not drops.kept[number] and drops.counts[number]:
+            if not drops.kept[number] and drops.first_parts[number] is not None:
                 drops._split_back(number)
         return drops
 

@@ -132,7 +132,7 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
     from volt.kernels.arrays import Words
 
     unknown, places = np.unique(words.symbols[words.symbols < 0], return_inverse=True)
-    symbols = numbers[np.maximum(words.symbols, 0)]
+    symbols = np.append(numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
     symbols[words.symbols < 0] = np.array([news.get(one, -1) for one in unknown.tolist()], np.int32)[places]
     return Words(*without(symbols < 0, symbols, words.ends, words.counts))
 

@@ -105,7 +105,11 @@ def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> str:
     atoms = set(left.atoms)
     n_atoms = sum(token in atoms for token in left.tokens)
     told = {"special token": n - kinds["token"] - kinds["byte"] - kinds["marker"], "byte token": kinds["byte"]}
-    told |= {"atom": n_atoms, "token that others need": kinds["token"] - n_atoms}
-    what = ", ".join(counted(number, name) for name, number in told.items() if number)
+    told |= {"atom": n_atoms, "token of which others are made": kinds["token"] - n_atoms}
+    what = ", ".join(
+        counted(number, name, name.replace("token", "tokens") if "token " in name else "")
+        for name, number in told.items()
+        if number
+    )
     ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["give keep_atoms=False"] * keep_atoms)]
     return f"to is {to:,}, and {counted(n, 'id')} are the fewest that can be left: {what}; {', or '.join(ways)}"

@@ -69,7 +69,7 @@ def _extended(
     """The vocabulary that is extended, with the same ids, and what is kept of the other tokens behind."""
     old, tokens = extended.vocabulary, candidates.tokens_at(size)
     reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
-    kept = (np.ones(size, bool) if kept is None else kept) & [token not in reserved for token in tokens]
+    kept = (np.ones(size, bool) if kept is None else kept) & np.array([token not in reserved for token in tokens], bool)
     kept[: len(extended.kept)] = extended.kept
     numbers, counts = np.flatnonzero(kept).tolist(), counts_of_kept(candidates, kept)
     own = set(old.tokens)
@@ -117,7 +117,8 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
     counts = candidates.counts_at(len(kept))
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
-    for token in np.flatnonzero(~kept)[::-1].tolist():
+    split = np.flatnonzero(~kept)[::-1].tolist()
+    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # behind what is made of it
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts

@@ -246,7 +246,8 @@ def without(
 ) -> tuple[NDArray[Any], Longs, Longs]:
     """Words without the symbols that are taken out: what stands on either side becomes two words.
 
-    >>> [part.tolist() for part in without(np.array([0, 1, 0, 1], bool), np.array([3, 4, 5, 6]), [3, 4], np.array([7, 8]))]
+    >>> taken, symbols = np.array([0, 1, 0, 1], bool), np.array([3, 4, 5, 6])
+    >>> [part.tolist() for part in without(taken, symbols, np.array([3, 4]), np.array([7, 8]))]
     [[3, 5], [1, 2], [7, 7]]
     """
     words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~taken]
