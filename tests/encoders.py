@@ -28,7 +28,14 @@ CORPUS = [
 ]
 # (marker, pre-tokeniser): what is lossless up to white space, and what is lossless entirely
 JOINED = [("suffix", "whitespace"), ("prefix", "whitespace")]
-LOSSLESS = [("none", "metaspace"), ("none", "unicode"), ("none", "gpt2"), ("none", r"regex:[^ ]+|[ ]+")]
+LOSSLESS = [
+    ("none", "metaspace"),
+    ("none", "metaspace-runs"),
+    ("none", "metaspace-line"),
+    ("none", "unicode"),
+    ("none", "gpt2"),
+    ("none", r"regex:[^ ]+|[ ]+"),
+]
 SCHEMES = JOINED + LOSSLESS
 NORMALIZERS = ["none", "nfc", "nfkc+lowercase"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from random import Random
 
 import naive
 from hypothesis import strategies as st
@@ -83,3 +84,17 @@ def vocabularies(draw: st.DrawFn, *, longest: int = 11) -> Vocabulary:
         tuple(merges), tuple(tokens[: draw(st.integers(0, len(tokens)))]), marker=marker, merging=merging,
         whole_words=whole_words,
     )  # fmt: skip
+
+
+def dropped(word: str, merges: Sequence[Pair], merging: str, dropout: float, rng: Random) -> list[str]:
+    """The pieces of a word where each pair that could be merged is passed over with a probability, at every step."""
+    if merging == "pairs":
+        return naive.encode_dropped(word, merges, dropout, rng, "none")
+    rank, parts = rank_finder(merges, merging), list(word)
+    while True:
+        ranks = [(at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None]
+        found = [at for at in ranks if rng.random() >= dropout]
+        if not found:
+            return parts
+        place = min(found)[1]
+        parts[place : place + 2] = [parts[place] + parts[place + 1]]

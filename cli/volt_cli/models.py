@@ -14,24 +14,25 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
-def load_model(path: Path, *, beside: Collection[str] = ()) -> Vocabulary:
+def load_model(path: Path, *, beside: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
     """The vocabulary in a file, whose format is told by its content.
 
     beside: the texts that are read as well. Raises ConfigError if both are to come from stdin.
+    pattern: what cuts text into words, where the file does not say it
 
     What a foreign file does not tell is said on stderr, as `volt import` says it.
     """
     if str(path) != "-":
-        return _read(path)
+        return _read(path, pattern)
     if "-" in beside:
         raise ConfigError("-m -: stdin cannot hold both the vocabulary and the text; name a file for one of them")
-    return _from_stdin()
+    return _from_stdin(pattern)
 
 
-def _read(path: Path) -> Vocabulary:
+def _read(path: Path, pattern: str | None) -> Vocabulary:
     from volt.formats.registry import is_own, read_vocabulary
 
-    vocabulary = read_vocabulary(path)
+    vocabulary = read_vocabulary(path, pattern=pattern)
     if vocabulary.provenance.get("lost") and not is_own(path):
         say_losses(path, vocabulary)
     return vocabulary
@@ -43,7 +44,7 @@ def say_losses(path: Path, vocabulary: Vocabulary) -> None:
         say(f"note: {path}: {in_options(loss)}")
 
 
-def _from_stdin() -> Vocabulary:
+def _from_stdin(pattern: str | None) -> Vocabulary:
     """The vocabulary that stdin holds; messages call its file "stdin"."""
     import shutil
     import sys
@@ -55,6 +56,6 @@ def _from_stdin() -> Vocabulary:
         with copy.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         try:
-            return _read(copy)
+            return _read(copy, pattern)
         except VoltError as error:
             raise type(error)(str(error).replace(str(copy), "stdin")) from None

@@ -58,6 +58,14 @@ Model = Annotated[
         help="The vocabulary: a file of VOLT or of another library, or - for stdin.",
     ),
 ]
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|REGEX",
+        autocompletion=starting(PATTERNS),
+        help="What cuts text into words, where the file does not say it (tiktoken): cl100k, llama3, … or a regex.",
+    ),
+]
 Files = Annotated[
     list[str] | None,
     typer.Argument(metavar="FILE", callback=readable_texts, help="Files, globs or folders; default: stdin."),

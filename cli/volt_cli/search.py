@@ -312,6 +312,11 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
 def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> None:
     """Raise CandidateError if merges over bytes meet a corpus of characters, or the other way round."""
     if spells_bytes and not counts_bytes:
-        raise CandidateError(f"{path}: its merges are over bytes, as those of GPT-2; search with --level bytes")
+        raise CandidateError(
+            f"{path}: its merges are over bytes, as those of GPT-2, and words are counted in characters; search with "
+            "--level bytes"
+        )
     if counts_bytes and not spells_bytes:
-        raise CandidateError(f"{path}: its merges are over characters; leave out --level bytes")
+        raise CandidateError(
+            f"{path}: its merges are over characters, and words are counted in bytes; leave out --level bytes"
+        )

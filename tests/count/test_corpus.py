@@ -76,7 +76,9 @@ def test_counting_is_counting(
     return None
 
 
-@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", r"regex:\w"])
+@pytest.mark.parametrize(
+    "pretokenizer", ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", r"regex:\w"]
+)
 @pytest.mark.parametrize("normalizer", ["none", "nfkc+lowercase"])
 @given(part=lines, block_size=st.integers(1, 60))
 @settings(max_examples=25)
@@ -267,7 +269,9 @@ def test_word_tables(write: Callable[[str, str], Path]) -> None:
     assert pairs(whole) == {"low": 5, "Low": 2, "▁lo": 1, "New▁York": 3, "É": 4}
 
 
-@pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "gpt2", "metaspace"])
+@pytest.mark.parametrize(
+    "pretokenizer", ["whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line"]
+)
 @given(texts=st.lists(line, min_size=1, max_size=4))
 @settings(max_examples=30)
 def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: list[str]) -> None:

@@ -56,7 +56,7 @@ def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
-@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", "bytes"])
+@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes"])
 @settings(max_examples=50, deadline=None)
 @given(lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12))
 def test_runs_of_spaces_are_cut_where_the_pattern_cuts(pretokenizer: str, lines: list[str]) -> None:

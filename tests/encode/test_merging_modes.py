@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from merging_modes import LETTERS, Pair, encoded, merge_lists, vocabularies
+from merging_modes import LETTERS, Pair, dropped, encoded, merge_lists, vocabularies
 
 from volt.encode.encoder import Encoder
+from volt.formats.sentencepiece.rows import model_class
 from volt.kernels.merging import LONG
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
@@ -113,3 +116,42 @@ def test_ranks_are_those_of_tiktoken(more: list[str], rng: Random) -> None:
     words = ["".join(rng.choices(LETTERS, k=rng.choice([3, 5, 8, 13, 120, 600]))) for _ in range(20)] + more
     found = Encoder(vocabulary).encode_words(words)
     assert [[*pieces] for pieces in found] == [[tokens[i] for i in made.encode_ordinary(word)] for word in words]
+
+
+@SOME
+@given(st.lists(st.text(LETTERS, min_size=2, max_size=7), max_size=25, unique=True), st.randoms(use_true_random=False))
+def test_ranks_are_those_of_sentencepiece(more: list[str], rng: Random) -> None:
+    """Any order of any pieces: a BPE model of sentencepiece, whose scores all differ, cuts words into the same."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model, tokens = model_class()(), (*LETTERS, *more)
+    model.trainer_spec.model_type = 2  # BPE
+    model.normalizer_spec.add_dummy_prefix = False
+    model.pieces.add(piece="<unk>", score=0, type=2)
+    for rank, token in enumerate(tokens):
+        model.pieces.add(piece=token, score=-rank, type=1)
+    library = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+    merges = joined(tokens)
+    vocabulary = Vocabulary(merges, (*LETTERS, *map("".join, merges)), marker="none", merging="ranks")
+    words = ["".join(rng.choices(LETTERS, k=rng.choice([3, 5, 8, 13, 120, 300]))) for _ in range(20)] + more
+    found = Encoder(vocabulary).encode_words(words)
+    assert [[*pieces] for pieces in found] == [library.encode(word, out_type=str) for word in words]
+
+
+@pytest.mark.parametrize("merging", get_args(Merging))
+@pytest.mark.parametrize(("word", "dropout"), [("abcabc", 0.4), ("aabaabaab", 0.2)])
+def test_dropout_has_its_defined_distribution(merging: Merging, word: str, dropout: float) -> None:
+    """Pieces are as frequent as where each pair that could be merged is passed over at random, anew at every step; that
+    a word is a token does not matter then."""
+    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "a"), ("a", "bc"), ("a", "a"), ("aa", "b"))
+    tokens = ("a", "b", "c", "bc", "ab", "abc", "abca", "aa", "aab", "abcabc")
+    made = Encoder(Vocabulary(merges, tokens, marker="none", merging=merging, whole_words=True))
+    rng, n = Random(5), 1_500
+    found = Counter(map(tuple, made.encode_lines([word] * n, dropout=dropout, seed=3)))
+    expected = Counter(tuple(dropped(word, merges, merging, dropout, rng)) for _ in range(n))
+    for pieces in found.keys() | expected.keys():
+        assert abs(found[pieces] - expected[pieces]) < 6 * (found[pieces] + expected[pieces] + 1) ** 0.5
+    assert made.encode(word, dropout=1.0, seed=1) == list(word)
+    batch = made.encode_batch([word] * n, dropout=dropout, seed=3)
+    assert [ids.tolist() for ids in batch] == [
+        made.ids(pieces).tolist() for pieces in made.encode_lines([word] * n, dropout=dropout, seed=3)
+    ]

@@ -28,7 +28,7 @@ ALIKE = (
     (b"rugsycvea\xc9ez\xd3UK\xc3", b"funnvjup\xc6d\xc8\xc1h+%}"),
     (b"yyjlbrgyi\xe70\xe2&\xf1hB", b"uxfwnosq\xb2IiQ\xc1E3)"),
 )
-LOSSLESS = ("metaspace", "unicode", "gpt2", "bytes")
+LOSSLESS = ("metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 # What the patterns look at: contractions, spaces before and behind, classes of characters, marks, astral letters.
 BITS = (
     *" \t\r\x0b\x01'",
@@ -153,7 +153,7 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     tables = MergeTables.of(vocabulary)
     classes = CharacterClasses()
     classes.classify(text)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, classes), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, classes), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
@@ -183,7 +183,7 @@ def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     """White space parts words, and the atoms are those of the plain path."""
     vocabulary = Vocabulary((), (), marker=marker)
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
     assert found.values.tolist() == _atoms(tables, words)
@@ -195,7 +195,7 @@ def test_white_space_beyond_ascii_parts_words() -> None:
     characters = "".join(map(chr, sorted({code + step for code in spaces for step in (-1, 0, 1)})))
     vocabulary = Vocabulary((), (), marker="none")
     tables, text = MergeTables.of(vocabulary), " ".join(f"a{character}b" for character in characters)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     assert found.values.tolist() == _atoms(tables, text.split())
@@ -233,7 +233,7 @@ def _pending(units: list[bytes]) -> set[bytes]:
     """Those of the units that the loop leaves to Python."""
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     table.encode(table.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
     data, ends = table.units(table.pending)
     return {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
@@ -250,7 +250,7 @@ def test_irregular_units_are_told() -> None:
     """What Python says is irregular has its line left to Python: written as empty, with its number and place."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)
-    rule = UnitRule.of(vocabulary.pretokenizer)
+    rule = UnitRule.of(vocabulary)
     table, text = (
         UnitCache(rule, unit_encoder_of(tables, as_ids(tables), CharacterClasses()), np.int32),
         "a b\na\xa0 b\nb\n".encode(),

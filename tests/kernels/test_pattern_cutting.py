@@ -13,7 +13,6 @@ from patterns import any_texts, patterns
 from volt.errors import ConfigError
 from volt.kernels.pattern_cutting import SplitTables, behind_replaced, cut_texts
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
-from volt.text.patterns.alphabet import class_at
 
 PIECES = [
     b"a",
@@ -93,10 +92,10 @@ def naive_span(kinds: list[int], start: int, tables: SplitTables) -> tuple[list[
 
 def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
     """Where the words end, in characters, by splits one after the other; and how many characters were looked at."""
-    kinds = [class_at(ord(character), tables.pages, tables.classes) for character in text]
+    kinds = [int(tables.classes[ord(character)]) for character in text]
     bounds, looks = [0, len(text)] if text else [0], 0
-    for start, from_end in zip(tables.starts.tolist(), tables.from_end.tolist(), strict=True):
-        made = [0]
+    for split in tables.splits.tolist():
+        made, start, from_end = [0], split >> 1, split & 1
         for begin, end in pairwise(bounds):
             found, n = naive_span(kinds[begin:end][:: -1 if from_end else 1], start, tables)
             looks += n

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.text.patterns import Split, Splitter
-from volt.text.patterns.alphabet import Alphabet, class_at
+from volt.text.patterns.alphabet import Alphabet
 from volt.text.patterns.character_sets import _ALIKE, CharacterSet, matched
 from volt.text.patterns.classes import parse_character, parse_class
 from volt.text.patterns.cursor import Cursor
@@ -154,10 +154,10 @@ def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other:
     alphabet = Alphabet.of([as_set(one), as_set(other)])
     assert alphabet.n_classes == len({(code in one, code in other) for code in SOME + [code + 1 for code in SOME[:-1]]})
     names = pl.arange(alphabet.n_classes, dtype=pl.UInt8, eager=True).to_numpy()
-    tables = alphabet.pages(names)
+    table = alphabet.table(names)
     for codes in (one, other):
         columns = alphabet.columns(as_set(codes))
-        assert {code for code in SOME if columns >> class_at(code, *tables) & 1} == codes
+        assert {code for code in SOME if columns >> int(table[code]) & 1} == codes
 
 
 @pytest.mark.parametrize("pattern", REFUSED)

@@ -1,5 +1,6 @@
 """Laws of normalisation and pre-tokenisation."""
 
+import re
 import unicodedata
 
 import polars as pl
@@ -33,7 +34,9 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
         Normalizer.parse("NFD")
     with pytest.raises(ConfigError, match="choose from none, nfc, nfkc"):
         Normalizer("nfd")
-    with pytest.raises(ConfigError, match="whitespace, unicode, metaspace, gpt2, bytes, regex:PATTERN"):
+    with pytest.raises(
+        ConfigError, match="whitespace, unicode, metaspace, metaspace-runs, metaspace-line, gpt2, bytes"
+    ):
         PreTokenizer.parse("spaces")
     with pytest.raises(ConfigError, match="unclosed group"):
         PreTokenizer.parse("regex:(a")
@@ -116,6 +119,14 @@ def test_metaspace_is_sentencepieces(text: str) -> None:
     assert PreTokenizer("metaspace").split(text) == expected
 
 
+@given(st.text(alphabet=" ▁ab\t\u3000é\n", max_size=12))
+def test_runs_of_spaces_and_lines_stay_whole(text: str) -> None:
+    """A line with its dummy ▁ is cut where a ▁ follows what is none, or not at all."""
+    line = SPACE + text.replace(" ", SPACE) if text else ""
+    assert PreTokenizer("metaspace-runs").split(text) == re.findall(f"{SPACE}+[^{SPACE}]*", line)
+    assert PreTokenizer("metaspace-line").split(text) == [line] * bool(line)
+
+
 def test_unicode_keeps_marks_and_separates_numbers() -> None:
     """Words are letters with their marks; numbers and other symbols stand apart."""
     assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
@@ -130,6 +141,8 @@ def test_unicode_keeps_marks_and_separates_numbers() -> None:
         ("unicode", True, True),
         ("gpt2", True, False),
         ("metaspace", True, True),
+        ("metaspace-runs", True, True),
+        ("metaspace-line", True, True),
         (r"regex:\S+", False, False),
         (r"regex:(?s).", True, False),
     ],

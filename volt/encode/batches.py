@@ -96,7 +96,7 @@ class BatchEncoder:
         self, tables: MergeTables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20
     ) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
-        self._rule = UnitRule.of(tables.vocabulary.pretokenizer)
+        self._rule = UnitRule.of(tables.vocabulary)
         self._classes = CharacterClasses()  # its threads share what they find out
         self._encoder = unit_encoder_of(tables, None if sampled else rendering, self._classes)
         self._idle: list[UnitCache] = []

@@ -38,7 +38,8 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
     """The line that the pieces spell. Bytes that are no UTF-8 become U+FFFD. Special tokens appear as they are."""
     if vocabulary.pretokenizer.is_bytes:
-        return b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
+        text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
+        return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
     text = "".join(_texts(vocabulary, pieces))
     if _ends_with_space(vocabulary):
         return text.removesuffix(" ")
@@ -210,8 +211,10 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """The bytes of byte-level pieces. Special tokens are text already."""
+    """The bytes of byte-level pieces. Special tokens are text already. A word's last piece may end with a space."""
     special = set(vocabulary.special.all)
+    if vocabulary.marker == "suffix":
+        pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)
     return (piece.encode() if piece in special else to_bytes(piece) for piece in pieces)
 
 

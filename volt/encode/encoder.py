@@ -1,7 +1,9 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
-A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none is left; then
-every piece that is no kept token is split back into the two parts of its first merge. What the vocabulary cannot spell
+A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none is left, or
+as else `Vocabulary.merging` says; then every piece that is no kept token is split back into the two parts of its first
+merge. Where whole words are looked up, a word that is a kept token is that token; with dropout, merges alone decide, as
+in tokenizers. What the vocabulary cannot spell
 stays as it is among pieces, and becomes bytes or `<unk>` among ids.
 
 >>> from volt.vocabulary import Vocabulary

@@ -12,7 +12,7 @@ Tokens are numbered with atoms first, then in the order in which merges make the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING
@@ -69,11 +69,11 @@ class MergeTables:
         tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, made, vocabulary.tokens)))
         _check_size(len(tokens), len(made))
         numbers = dict(zip(tokens, count()))
-        lefts, rights = (_numbered(numbers, (pair[side] for pair in vocabulary.merges), len(made)) for side in (0, 1))
-        results, keys = _numbered(numbers, made, len(made)), lefts.astype(np.int64) << 32 | rights
+        lefts, rights = (_numbered(numbers, [pair[side] for pair in vocabulary.merges]) for side in (0, 1))
+        results, keys = _numbered(numbers, made), lefts.astype(np.int64) << 32 | rights
         parts, kept = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
         parts[results[::-1]] = keys[::-1]  # of several merges that make a token, the first is written last
-        kept[_numbered(numbers, vocabulary.tokens, len(vocabulary.tokens))] = 1
+        kept[_numbered(numbers, vocabulary.tokens)] = 1
         looks_up = vocabulary.whole_words or vocabulary.merging == "ranks"
         words = _spellings(tokens, symbol_of, vocabulary.marker) if looks_up else no_spellings()
         return cls(
@@ -120,7 +120,7 @@ class MergeTables:
         character, final = chr(code >> 1), code & 1
         user = self.vocabulary.special.revealed(ord(character))
         if user is not None:
-            return (user, SUFFIX)[: 1 + final]
+            return (user, SUFFIX)[: 1 + (final and not self.vocabulary.pretokenizer.isolates_users)]
         if self.vocabulary.pretokenizer.is_bytes:  # a private character, which stands apart from the bytes around it
             return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback:
@@ -145,9 +145,9 @@ def _check_size(n_tokens: int, n_merges: int) -> None:
         )
 
 
-def _numbered(numbers: Mapping[str, int], tokens: Iterable[str], n: int) -> Ints:
-    """The numbers of n tokens."""
-    return np.fromiter(map(numbers.__getitem__, tokens), np.int32, n)
+def _numbered(numbers: Mapping[str, int], tokens: Sequence[str]) -> Ints:
+    """The numbers of tokens."""
+    return np.fromiter(map(numbers.__getitem__, tokens), np.int32, len(tokens))
 
 
 def _spellings(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spellings:

@@ -32,7 +32,7 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
     normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(line))
     starts = np.append(spans[from_hidden[:, 0], 0], len(line)).tolist()
     ends = np.append(0, spans[from_hidden[:, 1] - 1, 1]).tolist()
-    cut = pretoken_spans(vocabulary.pretokenizer, normal)
+    cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
     encoded = encode_words([word for word, *_ in cut])
     for (word, start, end), pieces in zip(cut, encoded, strict=True):
         is_bytes = vocabulary.pretokenizer.is_bytes
@@ -45,7 +45,10 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Each piece with the characters of its word that it covers. A user token covers one, a byte the one it is of."""
     if vocabulary.pretokenizer.is_bytes:
-        yield from _within_bytes(pieces, set(vocabulary.special.user))
+        ending = SUFFIX if vocabulary.marker == "suffix" else ""
+        spelled = [piece.removesuffix(ending) for piece in pieces]
+        spans = _within_bytes(spelled, set(vocabulary.special.user))
+        yield from ((piece, first, last) for piece, (_, first, last) in zip(pieces, spans, strict=True))
         return
     position, n_bytes = 0, 0
     for piece in pieces:

@@ -16,10 +16,18 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     import polars as pl
 
+    from volt.text.patterns.words import WordCutter
+
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
     """The pre-tokens of each line. Raises CorpusError if a line holds a lone surrogate."""
     return _pretokens(vocabulary, [check_text(line) for line in lines]).to_list()
+
+
+def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
+    """What cuts the texts of a vocabulary by a pattern, user tokens apart if it has any; None if Polars cuts them."""
+    cutter = vocabulary.pretokenizer.cutter
+    return cutter if cutter is None or vocabulary.special.user else cutter.without_user_tokens
 
 
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
@@ -28,7 +36,7 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     >>> joined_words(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
     ['a b', '']
     """
-    if (cutter := vocabulary.pretokenizer.cutter) is not None:
+    if (cutter := cutter_of(vocabulary)) is not None:
         return cutter.cut_texts(_normal(vocabulary, lines).to_list())
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
 
@@ -43,7 +51,7 @@ def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_
     >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\\n\\nc", separator=10))
     b'a b\\xff\\xffc\\xff'
     """
-    cutter, mark = vocabulary.pretokenizer.cutter, bytes([separator])
+    cutter, mark = cutter_of(vocabulary), bytes([separator])
     if cutter is not None and vocabulary.normalizer.name == "none" and not vocabulary.special.user:
         text.replace(mark, b"\n").decode()
         return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
@@ -56,7 +64,7 @@ def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_
 def _pretokens(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     import polars as pl
 
-    words = vocabulary.pretokenizer.extract(pl.col("text"))
+    words = vocabulary.pretokenizer.extract(pl.col("text"), hidden=bool(vocabulary.special.user))
     return _normal(vocabulary, lines).to_frame().select(words).to_series()
 
 

@@ -112,7 +112,11 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
     """A form, and the words that a pattern cuts whole and nothing stands beside."""
-    contractions = CONTRACTIONS.split("|") if vocabulary.pretokenizer.name in ("gpt2", "bytes") else []
+    cut, contractions = vocabulary.pretokenizer, list[str]()
+    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
+        contractions = CONTRACTIONS.split("|")
+    if cut.has_own_pattern:  # many take capitals, too
+        contractions += CONTRACTIONS.upper().split("|")
     return contractions + _between(vocabulary, "", "", form)
 
 

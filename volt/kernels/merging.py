@@ -253,9 +253,8 @@ def _merge_short(n: int, room: Room, merges: Merges, dropout: float, state: Long
             return
         rank, first = np.uint64(found >> _POSITION_BITS), np.uint64(found & _POSITIONS)
         lower = _merge_place(first, rank, places, word, merges)
-        if (
-            lower or dropout > 0.0
-        ) and not merges.one_by_one:  # else, no result being its own part, the others are the next least
+        # Otherwise the merge's other places are the next least, as no result is its own part.
+        if (lower or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < behind:
                 if places[p] >> _POSITION_BITS == found >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):

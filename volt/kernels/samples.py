@@ -122,7 +122,7 @@ def _encode_units() -> None:
     from volt.kernels.unit_state import LoopState
     from volt.kernels.unit_values import numbering
 
-    rule, ring = Rule(10, False, 1 << 32, False, False, False), np.zeros(RING, np.uint64)
+    rule, ring = Rule(10, False, 1 << 32, 0, False, False, False), np.zeros(RING, np.uint64)
     line_ends, left_lines = np.zeros(LINES, np.int64), np.zeros((LINES, 2), np.int64)
     state, out = LoopState().slots(), bytes_(ROOM)
     encode_units(spaces(PADDING), 0, rule, _table(), numbering(), out, line_ends, left_lines, ring, state)

@@ -39,18 +39,21 @@ class PieceRule(NamedTuple):
 
 
 @borrowing
-def _split_back(token: int, rule: PieceRule, out: IntArray, n_out: int, stack: IntArray) -> int:
-    """Write a token's kept parts to `out`. Returns how many pieces `out` then has."""
+def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
+    """Write a token's kept parts to `out`. Returns how many pieces `out` then has.
+
+    parts: the pair key of each token, −1 for an atom
+    """
     stack[0], depth = token, 1
     while depth > 0:
         depth -= 1
         token = stack[depth]
-        if token < 0 or rule.kept[token] or rule.parts[token] < 0:
+        if token < 0 or kept[token] or parts[token] < 0:
             out[n_out] = token
             n_out += 1
         else:
-            stack[depth] = rule.parts[token] & 0xFFFFFFFF
-            stack[depth + 1] = rule.parts[token] >> 32
+            stack[depth] = parts[token] & 0xFFFFFFFF
+            stack[depth + 1] = parts[token] >> 32
             depth += 2
     return n_out
 
@@ -71,7 +74,7 @@ def encode_word(
         if symbol < 0 or rule.kept[symbol]:
             out[n_out], n_out = symbol, n_out + 1
         else:
-            n_out = _split_back(symbol, rule, out, n_out, room.stack)
+            n_out = _split_back(symbol, rule.kept, rule.parts, out, n_out, room.stack)
     return n_out
 
 

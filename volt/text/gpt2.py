@@ -4,7 +4,6 @@
     GROUPED        the same matches, as later files spell them
     MARKED         the same for text whose spaces are "▁"
     CUT_MARKED     the same for an engine that cannot look ahead: what MARKED_RUN matches is parted first, by a space
-    CUT_BYTES      the same, where hidden user tokens stand alone; it belongs to BYTES_RUN
 
 The part `\\s+(?!\\S)` leaves the last of a run of white space to what follows. An engine without this look ahead needs
 a real space put there, which cannot occur in text whose spaces are "▁".
@@ -19,11 +18,9 @@ from codecs import getincrementaldecoder
 from collections.abc import Sequence
 
 from volt.text.markers import SPACE
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
 GROUPED_CONTRACTIONS = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files have it
-HIDDEN = rf"\x{{{FIRST_HIDDEN:X}}}-\x{{{LAST_HIDDEN:X}}}"  # the characters that stand for user tokens
 _PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, and where they are "▁"
 
 
@@ -42,8 +39,6 @@ GROUPED = rf"{_words(' ', contractions=GROUPED_CONTRACTIONS, others=_PLAIN)}|{_T
 MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}]+(?![^{_WHITE}])|[{_WHITE}]+"
 MARKED_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}])"
 CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
-BYTES_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}{HIDDEN}])"
-CUT_BYTES = rf"[{HIDDEN}]|{_words(SPACE, others=_WHITE + HIDDEN)}|[{_WHITE}--[ ]]+"
 
 
 _PART = rf"^(?: ?\p{{L}}+| ?\p{{N}}+| ?[^{_PLAIN}\p{{L}}\p{{N}}]+|{_PLAIN}+|'(?:[stmdrvl]|re|ve|ll)| ?)$"

@@ -47,6 +47,10 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
     ([], (0, "no id for 'b'; give it one"))
     """
     known, places = {*reserved, *tokens}, dict[str, int]()
+    held, kept = [*filter(None, order)], set(tokens)
+    is_complete = len(held) == len(known) and known == {*held} and len(order) <= MOST_IDS
+    if is_complete and [*filter(kept.__contains__, held)] == [*tokens]:  # in less time than to look for faults
+        return
     for number, piece in enumerate(order):
         if piece == UNUSED:
             continue

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -56,7 +56,7 @@ class Vocabulary:
                  of the first merge that makes it, as in tiktoken and sentencepiece. What a merge joins may be made by
                  a later one then
     whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
-        tokens that no merge makes then
+        tokens that no merge makes then. With dropout, merges alone decide
     order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
         special tokens are first, then byte tokens, then `tokens`
 
@@ -95,7 +95,7 @@ class Vocabulary:
         """The fields as what they are declared to be: lists as tuples, names as what they name."""
         merges = arguments.several(self.merges, "merges")
         return {
-            "merges": tuple(_pair(pair, f"merges[{rank}]") for rank, pair in enumerate(merges)),
+            "merges": _pairs(merges),
             "tokens": tuple(arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")),
             "counts": tuple(arguments.wholes(self.counts, "counts")),
             "normalizer": as_normalizer(self.normalizer),
@@ -143,27 +143,30 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        ranks_results = self.merging == "ranks"  # then it does not matter which merge is first
-        made = set(map("".join, self.merges)) if ranks_results else set[str]()
+        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()  # there parts may come later
+        is_text = _is_text("".join(chain.from_iterable(self.merges)))
+        if is_text and self.merging == "ranks" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
+            return
+        which = "merge" if self.merging == "ranks" else "earlier merge"
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
-                if not _is_text(part):
+                if not is_text and not _is_text(part):
                     yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
                 if part not in made and atom_code(part, marker=self.marker) is None:
-                    yield (
-                        "merges",
-                        rank,
-                        f"no character and no {'' if ranks_results else 'earlier '}merge makes {quoted(part)}; "
-                        "restore that merge",
-                    )
+                    message = f"no character and no {which} makes {quoted(part)}; restore that merge"
+                    yield "merges", rank, message
             made.add(left + right)
 
     def _token_faults(self) -> Iterator[tuple[str, int, str]]:
         first, made, reserved = dict[str, int](), set(map("".join, self.merges)), set(self._reserved)
         if self.counts and len(self.counts) != len(self.tokens):
             yield "tokens", len(self.tokens) - 1, f"{len(self.tokens)} tokens but {len(self.counts)} counts"
+        is_text, kept = _is_text("".join(self.tokens)), set(self.tokens)
+        is_sound = len(kept) == len(self.tokens) and reserved.isdisjoint(kept) and min(self.counts, default=0) >= 0
+        if is_text and is_sound and (self.whole_words or self._are_atoms(kept - made)):
+            return
         for index, token in enumerate(self.tokens):
-            if not _is_text(token):
+            if not is_text and not _is_text(token):
                 yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is no text; remove it"
             elif token in first:
                 yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
@@ -183,6 +186,9 @@ class Vocabulary:
                 )
             first.setdefault(token, index)
 
+    def _are_atoms(self, tokens: Set[str]) -> bool:
+        return all(atom_code(token, marker=self.marker) is not None for token in tokens)
+
     def _order_faults(self) -> Iterator[tuple[str, int, str]]:
         if self.order:
             yield from (("pieces", *fault) for fault in order_faults(self.order, self._reserved, self.tokens))
@@ -200,7 +206,8 @@ class Vocabulary:
     @cached_property
     def _spelling(self) -> tuple[str, ...]:
         """What spells unknown characters, and ends words behind them and behind user tokens."""
-        lone_marker = (SUFFIX,) * (self.marker == "suffix" and bool(self.special.user or self.byte_fallback))
+        users = bool(self.special.user) and not self.pretokenizer.isolates_users
+        lone_marker = (SUFFIX,) * (self.marker == "suffix" and (users or self.byte_fallback))
         return BYTE_TOKENS * self.byte_fallback + lone_marker
 
     @cached_property
@@ -350,6 +357,14 @@ class Vocabulary:
                 "damaged. Restore it, or delete this line to accept the content as it is"
             )
         return vocabulary
+
+
+def _pairs(merges: list[Any]) -> tuple[tuple[str, str], ...]:
+    """Merges as pairs of strings; that 200,000 are so already is found in a tenth of the time of looking at each."""
+    are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
+    if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:
+        return tuple(merges)
+    return tuple(_pair(pair, f"merges[{rank}]") for rank, pair in enumerate(merges))
 
 
 def _pair(pair: Any, name: str) -> tuple[str, str]:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError, missing
-from volt.formats.huggingface.reading import FILE
-from volt.formats.huggingface.writing import read
+from volt.formats.huggingface.ends import ENDED, vocab_without_ends
+from volt.formats.huggingface.model import FILE
+from volt.formats.huggingface.reading import read
 from volt.formats.protocol import USUAL, Peer
-from volt.text.markers import PREFIX
+from volt.text.markers import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 
 
@@ -30,18 +31,20 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
     Raises MissingLibraryError if tokenizers is not installed, VocabularyError if it refuses the file.
     """
-    path = path / FILE if path.is_dir() else path
-    tokenizer = _loaded(path)
+    folder, path = path, path / FILE if path.is_dir() else path
+    tokenizer = _loaded(path) if path.exists() or not folder.is_dir() else _loaded_from_merges(folder)
     try:
-        shares_ids = read(path).ids == tokenizer.get_vocab()
+        vocab = vocab_without_ends(tokenizer.get_vocab())
+        shares_ids = all(vocab.get(piece, number) == number for piece, number in read(folder).ids.items())
     except VocabularyError:
         shares_ids = False
-    added = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
+    named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
+    named |= {tokenizer.token_to_id(ENDED): SUFFIX}
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         found = tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        named = [[added.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
-        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, named, strict=True)]
+        spelled = [[named.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
+        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, spelled, strict=True)]
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
@@ -59,6 +62,22 @@ def _loaded(path: Path) -> Any:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # it raises nothing narrower
         raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
+
+
+def _loaded_from_merges(folder: Path) -> Any:
+    """The library's tokenizer for a folder with merges over bytes, as transformers makes it of one."""
+    from volt.formats.byte_merges import BESIDE, merges_in
+
+    try:
+        from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    except ImportError:
+        raise missing("tokenizers") from None
+    vocabulary, merges = read(folder), merges_in(folder)
+    vocab = next(place for name in BESIDE if (place := folder / name).exists())
+    tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in vocabulary.special.user])
+    return tokenizer
 
 
 def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:

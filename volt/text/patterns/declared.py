@@ -2,6 +2,7 @@ r"""Splits ⇄ the name that a vocabulary saves them by. It holds the patterns t
 
     split:PATTERN     one split
     splits:JSON       a sequence: a list of patterns, or of {"pattern": …, "from_end": true} where one reads backwards
+    matches:PATTERN   one pattern, and what lies between its matches is dropped; user tokens cut the text before
     bytes+…           the same, and each byte of the words becomes a character of GPT-2's alphabet
 
 >>> name = declared("digits3", is_bytes=True)
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from volt.text.patterns.words import WordCutter
 
 BYTES = "bytes+"
-_ONE, _SEVERAL = "split:", "splits:"
+_ONE, _SEVERAL, _MATCHES = "split:", "splits:", "matches:"
 _OF_GPT2 = {False: "gpt2", True: "bytes"}  # pre-tokenisers of these names cut alike, and faster
 _WORD = re.compile(r"[\w.-]+")
 
@@ -34,7 +35,16 @@ def is_declared(name: str) -> bool:
     >>> is_declared("bytes+split:a"), is_declared("bytes")
     (True, False)
     """
-    return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL))
+    return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
+
+
+def drops_rest(name: str) -> bool:
+    """Whether what lies between the matches of the pattern in a name is dropped.
+
+    >>> drops_rest("bytes+matches:[a-z]+"), drops_rest("split:a")
+    (True, False)
+    """
+    return name.removeprefix(BYTES).startswith(_MATCHES)
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
@@ -67,7 +77,7 @@ def splits_of(name: str) -> tuple[Split, ...]:
     from volt.text.patterns.splitter import Split
 
     kind, _, told = name.removeprefix(BYTES).partition(":")
-    if f"{kind}:" == _ONE:
+    if f"{kind}:" in (_ONE, _MATCHES):
         return (Split(told),)
     try:
         rows = json.loads(told)
@@ -93,17 +103,20 @@ def name_of(splits: tuple[Split, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """What cuts as the name of a pre-tokeniser says. Raises ConfigError if it does not say it rightly."""
+    """What cuts as the name of a pre-tokeniser says, or "bytes". Raises ConfigError if it does not say it rightly."""
+    from volt.text.patterns.named import NAMED
     from volt.text.patterns.splitter import Splitter
     from volt.text.patterns.words import WordCutter
 
-    splitter = Splitter.of(*splits_of(name))
+    splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 500)}: on some texts its matches are looked for far beyond their ends, so "
             "that time would grow with the square of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
-    return WordCutter.of(splitter, is_bytes=name.startswith(BYTES))
+    drops = drops_rest(name)
+    is_bytes = name == _OF_GPT2[True] or name.startswith(BYTES)
+    return WordCutter.of(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
 
 
 @lru_cache(maxsize=64)

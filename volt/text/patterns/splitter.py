@@ -131,16 +131,16 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
         np.vstack([automaton.moves[:, :-1] for automaton in automata]), axis=1, return_index=True, return_inverse=True
     )
     columns, width = [*first.tolist(), alphabet.n_classes], told.shape[1] + 1
-    pages, classes = alphabet.pages(renamed.reshape(-1).astype(np.uint8))
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
     moves = [
         _placed(automaton.moves[:, columns], width, offset) for automaton, offset in zip(automata, offsets, strict=True)
     ]
     starts = np.array([automaton.start for automaton in automata], np.int64)  # 0 where no text can match
-    from_end = np.array([split.from_end for split in splits], np.uint8)
+    from_end = np.array([split.from_end for split in splits], np.int64)
     return SplitTables(
-        pages, classes, np.concatenate(moves), width - 1, (starts > 0) * (starts * width + offsets), from_end
-    )
+        classes=alphabet.table(renamed.reshape(-1).astype(np.uint8)), moves=np.concatenate(moves), end=width - 1,
+        splits=2 * (starts > 0) * (starts * width + offsets) + from_end,
+    )  # fmt: skip
 
 
 def _placed(moves: NDArray[np.int32], width: int, offset: int) -> NDArray[np.int32]:

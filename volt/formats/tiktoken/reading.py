@@ -1,0 +1,71 @@
+"""A file of ranks → byte-level vocabulary: tiktoken's lines, or tekken's JSON, which says more.
+
+>>> recognises(Path("a.tiktoken"), b"IQ== 0\\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
+(True, True)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from volt.errors import ConfigError, VocabularyError, shown_path
+from volt.files.whole import read_head
+from volt.formats.patterns import choose
+from volt.formats.protocol import HEAD_SIZE, Peer
+from volt.formats.tiktoken import library, tekken
+from volt.formats.tiktoken.building import vocabulary_of
+from volt.formats.tiktoken.ranks import looks_like, read_ranks
+from volt.vocabulary import Vocabulary
+
+_NO_SPECIAL = "The file names no special tokens: there are none, and text that spells one is text."
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether a file that begins so holds ranks."""
+    return looks_like(head) or tekken.looks_like(head)
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """Read ranks as a byte-level vocabulary; ids are those of the file.
+
+    tiktoken's file names no special tokens and no pattern: there are none of the former, and text is cut by GPT-2's
+    pattern, if the tokens fit it. `provenance["lost"]` says what the file does not hold.
+    Raises VocabularyError, with file and line, if it is damaged, or goes with another pattern.
+    """
+    return read_with_pattern(path, merges=merges)
+
+
+def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | None = None) -> Vocabulary:
+    """The same with text cut by a pattern: the name of a published one, or a regular expression."""
+    if merges is not None:
+        raise VocabularyError(f"{merges}: ranks imply the merges; leave out the merges file")
+    if _is_tekken(path, pattern):
+        return tekken.read(path)
+    ranks = read_ranks(path)
+    choice = choose(path, [token for token in ranks if token], pattern)
+    provenance = {
+        "format": "tiktoken",
+        "pattern": "given" if choice.is_given else "assumed",
+        "lost": [*choice.notes, _NO_SPECIAL],
+    }
+    return vocabulary_of(path, ranks, choice.pretokenizer, provenance=provenance)
+
+
+def original(path: Path, *, pattern: str | None = None) -> Peer:
+    """tiktoken with a file as its publisher has it, and the pattern that he names, in the file or elsewhere.
+
+    pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
+        where the file names none
+    """
+    return tekken.original(path) if _is_tekken(path, pattern) else library.original(path, pattern=pattern)
+
+
+def _is_tekken(path: Path, pattern: str | None) -> bool:
+    """Whether this is a tekken.json. Raises ConfigError if a pattern is given for it, too."""
+    if not tekken.looks_like(read_head(path, HEAD_SIZE, kind=VocabularyError)):
+        return False
+    if pattern is not None:
+        raise ConfigError(
+            f"{shown_path(path)}: a tekken.json says itself how text is cut into words; leave out the pattern"
+        )
+    return True
