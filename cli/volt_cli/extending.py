@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _WORDS = "words are made as MODEL makes them"
 _TOKENS = "MODEL keeps its special tokens"
 _LEARNS = "it learns merges behind those of MODEL"
+_ATOMS = {"add": True, "leave": False, None: None}
 
 
 def check_alone(
@@ -48,7 +49,7 @@ def check_alone(
         *((option, _TOKENS) for option in _given(special, [field.name for field in fields(special)])),
         *((option, _LEARNS) for option in ["--candidates FILE"] * bool(learning.file)),
         *((option, _LEARNS) for option in _given(naming, ("parity",))),
-        *((f"{option} SHARE", "give --no-new-atoms") for option in _given(learning, ("coverage",))),
+        *((f"{option} SHARE", "give --new-atoms leave") for option in _given(learning, ("coverage",))),
     ):
         raise ConfigError(f"{option} and --extend: {why}; leave out one")
 
@@ -81,5 +82,5 @@ def extending_learner(
     def learn(n_merges: int | None = None, *, marker: object = None, **others: Any) -> Candidates:
         return extend(n_merges, **others)
 
-    extend = partial(extend_bpe, vocabulary, counts, new_atoms=learning.new_atoms)
+    extend = partial(extend_bpe, vocabulary, counts, new_atoms=_ATOMS[learning.new_atoms])
     return learn

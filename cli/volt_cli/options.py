@@ -272,10 +272,11 @@ class CandidateOptions:
         ),
     ] = None
     new_atoms: Annotated[
-        bool | None,
+        Literal["add", "leave"] | None,
         typer.Option(
-            "--new-atoms/--no-new-atoms",
-            help="With --extend: whether characters that MODEL lacks become tokens; default: unless bytes spell them.",
+            metavar="HOW",
+            help="With --extend: add characters that MODEL lacks, or leave them out; default: add, unless bytes spell "
+            "them.",
         ),
     ] = None
     coverage: Annotated[

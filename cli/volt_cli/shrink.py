@@ -37,11 +37,13 @@ def shrink(
         Path, typer.Argument(metavar="MODEL", callback=readable_model, help="A file of VOLT or of another library.")
     ],
     to: Annotated[
-        int, typer.Option("--to", metavar="N", min=1, help="How many ids are left, special and byte tokens included.")
+        int, typer.Option("--to", metavar="N", help="How many ids are left, special and byte tokens included.")
     ],
     texts: Annotated[
         list[str],
-        typer.Option("--on", metavar="CORPUS", callback=readable_texts, help="Text to be encoded; may repeat."),
+        typer.Option(
+            "--on", metavar="TEXT", callback=readable_texts, help="Files, globs or folders to encode; may repeat."
+        ),
     ],
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
@@ -56,7 +58,7 @@ def shrink(
         bool, typer.Option("--closed", help="Keep tokens that others are merged from, for other libraries.")
     ] = False,
     drop_atoms: Annotated[
-        bool, typer.Option("--drop-atoms", help="Drop characters, too, that CORPUS lacks; they are then unknown.")
+        bool, typer.Option("--drop-atoms", help="Drop characters, too, that TEXT lacks; they are then unknown.")
     ] = False,
     encoding_errors: EncodingErrors = "strict",
     max_line: MaxLine = MAX_LINE,
@@ -65,7 +67,7 @@ def shrink(
 ) -> None:
     """Drop the tokens of a vocabulary that a corpus misses least.
 
-    Encodes CORPUS, and drops one token after the other, the one that adds the fewest pieces. What is left keeps its
+    Encodes TEXT, and drops one token after the other, the one that adds the fewest pieces. What is left keeps its
     order. Rows of an embedding are copied by --map.
     """
     from volt.choose.shrink import shrink as run_shrink

@@ -155,7 +155,7 @@ def test_rules_count_new_types_alone():
         (
             lambda: extend_bpe(OLD, volt.WordCounts.from_pairs({"a": 1}, pretokenizer="bytes")),
             CorpusError,
-            "pretokenizer 'bytes', and the vocabulary has 'whitespace'; count with pretokenizer=vocabulary.pretokenizer",
+            "pretokenizer 'bytes', and the vocabulary has 'whitespace'; count with pretokenizer=vocabulary",
         ),
         (lambda: extend_bpe(OLD, {"low": 2}, -1), CandidateError, "n_merges"),
         (lambda: volt.search(extend_bpe(OLD, {"low": 2}), sizes=[3]), CandidateError, "the 4 tokens that are extended"),
