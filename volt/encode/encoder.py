@@ -40,6 +40,7 @@ from volt.errors import ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.long_lines import MAX_LINE
 from volt.files.spans import can_span
+from volt.text.stand_ins import with_marks
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
@@ -123,7 +124,7 @@ class Encoder:
         words: pre-tokens, none of them empty
         """
         words = arguments.texts(words, "words", one="did you mean encode_words([word])?")
-        return self._spelled(*self._tables.encode(words)) if words else []
+        return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
     def encode_batch(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
@@ -248,7 +249,7 @@ class Encoder:
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
         line = checked.line(line, "encode_offsets")
-        return list(encode_offsets(self.vocabulary, line, encode_words=self.encode_words))
+        return list(encode_offsets(self.vocabulary, line, encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
         """The ids of pieces, (n_pieces,) int32. What is no piece has the id of `unk`, if there is one.
@@ -346,12 +347,16 @@ class Encoder:
             self._batches[key] = BatchEncoder(self._tables, rendering, sampled=key[2], limit=self._cache_words)
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
 
+    def _encoded(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """The pieces of pre-tokens of lines, in which user tokens are hidden."""
+        return self._spelled(*self._tables.encode(words)) if words else []
+
     def _known(self, words: set[str]) -> dict[str, tuple[str, ...]]:
         """The pieces of these words, from the cache where it has them."""
         cache = self._cache
         known = {word: cache[word] for word in words if word in cache}
         missing = list(words.difference(known))
-        new = dict(zip(missing, self.encode_words(missing), strict=True))
+        new = dict(zip(missing, self._encoded(missing), strict=True))
         if len(cache) + len(new) > self._cache_words:
             self._cache = new
         else:

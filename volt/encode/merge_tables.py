@@ -1,7 +1,8 @@
 """`MergeTables`: a vocabulary as compiled code sees it, and pieces as people see them.
 
 Tokens are numbered with atoms first, then in the order in which merges make them. A symbol is such a number, or
-−1 − code for a character that the vocabulary does not know.
+−1 − code for a character that the vocabulary does not know, or that a user token is hidden behind. A private character
+of the text itself, which is marked where there are user tokens, counts as one beyond Unicode where it is not known.
 
 >>> from volt.vocabulary import Vocabulary
 >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
@@ -22,8 +23,10 @@ from numpy.typing import NDArray
 
 from volt.errors import VocabularyError
 from volt.text.atoms import atom_code, atom_codes, atom_text, text_codes
-from volt.text.byte_alphabet import to_characters
+from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+from volt.text.stand_ins import marked
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
+_BEYOND = 2 * 0x110000  # codes from here on are those of private characters of the text itself
 NO_STATE = 0  # of a generator that nothing draws from
 
 
@@ -96,13 +100,23 @@ class MergeTables:
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         """The atoms of words as symbols, and where each word's end. The words are one text, cut by their lengths."""
-        codes, ends = text_codes(text, lengths, marker=self.vocabulary.marker)
-        return self.symbol_of[codes], ends
+        return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
         """The pieces of words as symbols, and where each word's end. state: where dropout's generator starts."""
-        codes, ends = atom_codes(words, marker=self.vocabulary.marker)
-        return self.encode_atoms(self.symbol_of[codes], ends, dropout=dropout, state=state)
+        symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
+        return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
+
+    def _symbols(self, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
+        """The symbols of atoms, less the marks in front of private characters, and where each word's end."""
+        symbols, characters = self.symbol_of[codes], codes >> 1
+        if not self.vocabulary.special.user or characters.max(initial=0) < FIRST_HIDDEN:
+            return symbols, ends
+        marks, hidden = marked(characters), (characters >= FIRST_HIDDEN) & (characters <= LAST_HIDDEN)
+        own = symbols[marks + 1]
+        symbols[hidden] = -1 - codes[hidden]
+        symbols[marks + 1] = np.where(own < 0, own - _BEYOND, own)
+        return np.delete(symbols, marks), ends - np.searchsorted(marks, ends)
 
     def encode_atoms(
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
@@ -117,13 +131,14 @@ class MergeTables:
         if symbol >= 0 and (self.kept[symbol] or not self.vocabulary.byte_fallback):
             return (self.tokens[symbol],)
         code = -1 - symbol if symbol < 0 else self.codes[symbol]
-        character, final = chr(code >> 1), code & 1
-        user = self.vocabulary.special.revealed(ord(character))
+        user = self.vocabulary.special.revealed(code >> 1) if symbol < 0 else None
         if user is not None:
-            return (user, SUFFIX)[: 1 + (final and not self.vocabulary.pretokenizer.isolates_users)]
-        if self.vocabulary.pretokenizer.is_bytes:  # a private character, which stands apart from the bytes around it
+            return (user, SUFFIX)[: 1 + (code & 1 and not self.vocabulary.pretokenizer.isolates_users)]
+        code %= _BEYOND
+        character, final = chr(code >> 1), code & 1
+        if self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET:  # only a word given as it stands
             return tuple(to_characters(character.encode()))
-        if self.vocabulary.byte_fallback:
+        if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
         return (atom_text(code),)
 

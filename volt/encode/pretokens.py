@@ -1,5 +1,7 @@
 """Lines → pre-tokens: user tokens hidden, normalised, cut.
 
+Where there are user tokens, a private character of a line itself stands behind a mark (volt.text.stand_ins).
+
 >>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
 [['a', 'b'], []]
 """
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from volt.forks import about_to_use_polars
 from volt.text.normalizer import check_text
+from volt.text.stand_ins import StandIns, stand_ins
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -21,7 +24,15 @@ if TYPE_CHECKING:
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
     """The pre-tokens of each line. Raises CorpusError if a line holds a lone surrogate."""
-    return _pretokens(vocabulary, [check_text(line) for line in lines]).to_list()
+    lines = [check_text(line) for line in lines]
+    own = own_characters(vocabulary, lines)
+    words: list[list[str]] = _pretokens(vocabulary, own.put(lines)).to_list()
+    return own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes) if own.of_text else words
+
+
+def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> StandIns:
+    """What stands in for private characters of the texts while they are cut: none, where there are no user tokens."""
+    return stand_ins(texts) if vocabulary.special.user else StandIns({})
 
 
 def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
@@ -36,6 +47,8 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     >>> joined_words(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
     ['a b', '']
     """
+    if own_characters(vocabulary, lines).of_text:
+        return list(map(" ".join, split_lines(vocabulary, lines)))
     if (cutter := cutter_of(vocabulary)) is not None:
         return cutter.cut_texts(_normal(vocabulary, lines).to_list())
     return _pretokens(vocabulary, lines).list.join(" ").to_list()

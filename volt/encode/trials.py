@@ -20,7 +20,6 @@ from unicodedata import category
 from volt.text.byte_alphabet import to_bytes, whole_characters
 from volt.text.gpt2 import CONTRACTIONS
 from volt.text.markers import SPACE
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
@@ -67,8 +66,6 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
     text = spelled(vocabulary, form.text)
     if text is None:
         return whole_characters(to_bytes(form.text)) is None
-    if special.user and any(FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN for char in text):
-        return False
     if vocabulary.normalizer.name != "none" and any(user in text for user in special.user):
         return False  # other characters may become these, behind the back of the user token
     if cut.name == "bytes":

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.pretokens import own_characters
 from volt.forks import about_to_use_polars
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
@@ -176,13 +177,16 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
     import polars as pl
 
     about_to_use_polars()
-    rule = UnitRule.of(vocabulary)
+    rule, own = UnitRule.of(vocabulary), own_characters(vocabulary, units)
     frame = pl.DataFrame(
-        {"unit": units, "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
+        {"unit": own.put(units), "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
     frame = frame.select(
         words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule)
     ).with_columns(n_words=pl.col("words").list.len().cast(pl.Int64))
+    if own.of_text:
+        restored = own.restored(frame["words"].to_list(), is_bytes=vocabulary.pretokenizer.is_bytes)
+        frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))
     words = frame["words"].explode().drop_nulls()
     return UnitWords(
         words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),

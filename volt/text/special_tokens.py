@@ -1,8 +1,8 @@
 """Special tokens: those with a role, the user's own that are found in text and never split, and control tokens.
 
 A user token is hidden behind one private character before a text is normalised and cut, so it survives both, and no
-merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; where a text holds them itself
-they become U+FFFD, so that no text can forge a user token.
+merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; where a text holds them itself,
+the encoder keeps them apart (volt.text.stand_ins), so that no text can forge a user token.
 
 >>> special = SpecialTokens(user=("<url>",))
 >>> hidden = special.hide_text("see <url>!")
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
-MOST_USER = 4093  # user tokens: a private character stands for each
+MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # user tokens: a private character stands for each, and the last for none
 LONGEST = 1000  # characters of a special token: what looks for them takes time with the square of it
 _HELP = "choose another spelling, such as <url>"
 
@@ -110,11 +110,10 @@ class SpecialTokens:
 
         text: of Polars
 
-        Where two tokens fit, the longer one is taken.
+        Where two tokens fit, the longer one is taken. Private characters of the text itself stay as they are.
         """
         if not self.user:
             return text
-        text = text.str.replace_all(rf"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd")
         hidden = {token: self._hidden(number) for number, token in enumerate(self.user)}
         longest_first = sorted(self.user, key=len, reverse=True)
         return text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
@@ -126,7 +125,6 @@ class SpecialTokens:
         """
         if not self.user:
             return text
-        text = "".join("\ufffd" if FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN else char for char in text)
         numbers = {token: number for number, token in enumerate(self.user)}
         return _finder(self.user).sub(lambda found: self._hidden(numbers[found[0]]), text)
 
