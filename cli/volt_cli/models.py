@@ -41,7 +41,7 @@ def _read(path: Path, pattern: str | None) -> Vocabulary:
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
     """Say on stderr what a foreign file did not tell, and what VOLT does differently, a line each."""
     for loss in vocabulary.provenance.get("lost", ()):
-        say(f"note: {path}: {in_options(loss)}")
+        say(f"note: {path.name or path}: {in_options(loss)}")
 
 
 def _from_stdin(pattern: str | None) -> Vocabulary:

@@ -16,6 +16,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.whole import read_text
 from volt.formats.huggingface.added import can_be_special, folder_tokens
@@ -172,8 +173,8 @@ def _losses(
         yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
     elif special.control:
         yield (
-            f"{len(special.control):,} tokens of {beside.name} that no merge makes and no other file names are not "
-            f"found in text, such as {special.control[0]!r}."
+            f"{counted(len(special.control), 'token')} of {beside.name} that no merge makes and no other file names, "
+            f"such as {special.control[0]!r}: never found in text, kept as control tokens."
         )
     if len(ids) > len(tokens) + len(special.all):
         left = next(token for token in ids if token not in {*tokens, *special.all})

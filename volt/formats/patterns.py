@@ -22,6 +22,7 @@ from volt.text.pretokenizer import PreTokenizer
 PUBLISHED = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 MOST_CUT = 0.001  # of the tokens: Whisper's multilingual file has one in 10,000
 TELLING = 10_000  # tokens: so many hold numbers and signs that tell patterns apart
+ASKED_PATTERN = "with pattern='NAME or REGEX'"
 _N_HINTS = 4
 _N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
 
@@ -67,8 +68,8 @@ def _assumption(n_tokens: int, n_gpt2: int, others: list[str]) -> str:
     fit = "which fits all of its tokens" if not n_gpt2 else f"which cuts {n_gpt2:,} of its {n_tokens:,} tokens"
     also = f", as do {', '.join(others)}" if others else ""
     return (
-        f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, read it with "
-        "pattern='NAME or REGEX'."
+        f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, read it "
+        f"{ASKED_PATTERN}."
     )
 
 
@@ -93,7 +94,7 @@ def _refusal(path: Path, tokens: Sequence[bytes]) -> str:
     )
     return (
         f"{shown_path(path)}: the file names no pattern that text is cut by, and {found}; give the one that its "
-        f"publisher names, with pattern='NAME or REGEX'. Of its tokens, known ones cut: {hints}"
+        f"publisher names, {ASKED_PATTERN}. Of the known ones these cut fewest of its tokens: {hints}"
     )
 
 

@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from volt.errors import VocabularyError, missing
+from volt.errors import ConfigError, VocabularyError, missing, shown_path
+from volt.formats.byte_merges import BESIDE, merges_in
 from volt.formats.huggingface.ends import ENDED, vocab_without_ends
 from volt.formats.huggingface.model import FILE
 from volt.formats.huggingface.reading import read
@@ -31,13 +32,37 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
     Raises MissingLibraryError if tokenizers is not installed, VocabularyError if it refuses the file.
     """
-    folder, path = path, path / FILE if path.is_dir() else path
-    tokenizer = _loaded(path) if path.exists() or not folder.is_dir() else _loaded_from_merges(folder)
+    merges = merges_in(path) if path.is_dir() and not (path / FILE).exists() else None
+    if merges is not None:
+        return peer_of_merges(merges)
     try:
-        vocab = vocab_without_ends(tokenizer.get_vocab())
-        shares_ids = all(vocab.get(piece, number) == number for piece, number in read(folder).ids.items())
+        ids = read(path).ids
     except VocabularyError:
-        shares_ids = False
+        ids = None
+    return _peer(_loaded(path / FILE if path.is_dir() else path), ids)
+
+
+def peer_of_merges(path: Path) -> Peer:
+    """tokenizers with merges over bytes and the ids beside them.
+
+    Raises ConfigError if there are no ids, MissingLibraryError.
+    """
+    vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
+    if vocab is None:
+        raise ConfigError(
+            f"{shown_path(path)}: no library cuts by merges over bytes without the ids of their tokens; put the "
+            f"{BESIDE[0]} that goes with them beside"
+        )
+    from volt.formats.subword_nmt import read as read_codes
+
+    vocabulary = read_codes(path)
+    return _peer(_loaded_from_merges(vocab, path, vocabulary.special.user), vocabulary.ids)
+
+
+def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
+    """our_ids: those that VOLT reads from the file, None if it does not read it"""
+    vocab = vocab_without_ends(tokenizer.get_vocab())
+    shares_ids = our_ids is not None and all(vocab.get(piece, number) == number for piece, number in our_ids.items())
     named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
     named |= {tokenizer.token_to_id(ENDED): SUFFIX}
 
@@ -64,19 +89,15 @@ def _loaded(path: Path) -> Any:
         raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
 
 
-def _loaded_from_merges(folder: Path) -> Any:
-    """The library's tokenizer for a folder with merges over bytes, as transformers makes it of one."""
-    from volt.formats.byte_merges import BESIDE, merges_in
-
+def _loaded_from_merges(vocab: Path, merges: Path, user: Sequence[str]) -> Any:
+    """The library's tokenizer for merges over bytes, as transformers makes it of a folder. user: found in text"""
     try:
         from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     except ImportError:
         raise missing("tokenizers") from None
-    vocabulary, merges = read(folder), merges_in(folder)
-    vocab = next(place for name in BESIDE if (place := folder / name).exists())
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in vocabulary.special.user])
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in user])
     return tokenizer
 
 

@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from volt.display import counted
 from volt.formats.huggingface.pipeline import Json
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SUFFIX
@@ -39,10 +40,10 @@ def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """Which tokens are left out, and which are there for VOLT's sake."""
     others = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
     if others:
-        yield f"{len(others):,} tokens that nothing makes are control tokens, such as {others[0]!r}."
+        yield f"{counted(len(others), 'token')} that nothing makes: kept as control tokens, such as {others[0]!r}."
     kept = {*vocabulary.ids, *vocabulary.scaffolding}
     if lost := [token for token in vocab if token not in kept]:
-        yield f"{len(lost):,} tokens that nothing makes are left out, such as {lost[0]!r}; their ids are not used."
+        yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
         yield f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind bytes or user tokens."
 
