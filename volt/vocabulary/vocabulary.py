@@ -51,10 +51,10 @@ class Vocabulary:
     provenance: what made the vocabulary, as JSON values
     merging: which neighbours join next
         "pairs"  those pairs with the merge of the lowest rank, all of them from left to right, as in subword-nmt
-        "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers
+        "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers. What a merge
+                 joins may be made by a later one then
         "ranks"  the same, but a rank belongs to what a merge makes: any neighbours that spell it may join, at the rank
-                 of the first merge that makes it, as in tiktoken and sentencepiece. What a merge joins may be made by
-                 a later one then
+                 of the first merge that makes it, as in tiktoken and sentencepiece
     whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
         tokens that no merge makes then. With dropout, merges alone decide
     order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
@@ -143,11 +143,11 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()  # there parts may come later
+        made = set(map("".join, self.merges)) if self.merging != "pairs" else set[str]()  # there parts may come later
         is_text = _is_text("".join(chain.from_iterable(self.merges)))
-        if is_text and self.merging == "ranks" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
+        if is_text and self.merging != "pairs" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
             return
-        which = "merge" if self.merging == "ranks" else "earlier merge"
+        which = "earlier merge" if self.merging == "pairs" else "merge"
         for rank, (left, right) in enumerate(self.merges):
             for part in (left, right):
                 if not is_text and not _is_text(part):
