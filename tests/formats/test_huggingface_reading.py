@@ -219,6 +219,13 @@ def test_of_equal_merges_the_last_counts(tmp_path):
     assert pieces == huggingface.peer(path).pieces(["abc ab"]) == [["a", "bc", "ab"]]
 
 
+def _join(model, left, right):
+    """Add a merge of two tokens, and both of them, of which nothing makes those of several characters."""
+    for token in (left, right, left + right):
+        model["vocab"].setdefault(token, 1 + max(model["vocab"].values()))
+    model["merges"].append([left, right])
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -229,7 +236,7 @@ def test_of_equal_merges_the_last_counts(tmp_path):
         (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),
         (lambda data: data["model"]["merges"].append("a b c"), "no pair of strings"),
         (lambda data: data["model"].pop("merges"), "model.merges is missing"),
-        (lambda data: data["model"]["merges"].reverse(), r"merges, entry \d+: no character and no earlier merge"),
+        (lambda data: _join(data["model"], "Ō Ō", "t"), r"merges, entry \d+: no character and no earlier merge"),
         (lambda data: data["model"]["vocab"].update(t=5), "the same id 5"),
         (lambda data: data["model"]["vocab"].update(t=-1), "'t' has the id -1"),
         (lambda data: data["model"]["vocab"].update(t="1"), "'t' has the id '1'"),

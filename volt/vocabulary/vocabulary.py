@@ -50,10 +50,10 @@ class Vocabulary:
     provenance: what made the vocabulary, as JSON values
     merging: which neighbours join next
         "pairs"  those pairs with the merge of the lowest rank, all of them from left to right, as in subword-nmt
-        "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers
+        "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers. What a merge
+                 joins may be made by a later one then
         "ranks"  the same, but a rank belongs to what a merge makes: any neighbours that spell it may join, at the rank
-                 of the first merge that makes it, as in tiktoken and sentencepiece. What a merge joins may be made by
-                 a later one then
+                 of the first merge that makes it, as in tiktoken and sentencepiece
     whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
         tokens that no merge makes then. With dropout, merges alone decide
     order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
@@ -142,7 +142,7 @@ class Vocabulary:
 
     def _faults(self) -> Iterator[Fault]:
         """List, index, and what is wrong and what to do."""
-        yield from merge_faults(self.merges, self.marker, in_any_order=self.merging == "ranks")
+        yield from merge_faults(self.merges, self.marker, in_any_order=self.merging != "pairs")
         yield from token_faults(
             self.tokens, self.counts, self.merges, self.marker, reserved=self._reserved, whole_words=self.whole_words
         )

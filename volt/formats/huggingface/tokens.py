@@ -56,12 +56,23 @@ def read_tokens(
 
 
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """How tokenizers merges, which is by pairs, as subword-nmt does, unless some token is made in two ways.
+    """How tokenizers merges, which is by pairs, as subword-nmt does, unless some token is made in two ways, or joined
+    by a merge that stands before the one that makes it.
 
-    >>> merging_of([("l", "o")])
-    'pairs'
+    >>> merging_of([("l", "o")]), merging_of([("lo", "w"), ("l", "o")])
+    ('pairs', 'steps')
     """
-    return "steps" if next(remade(merges), None) else "pairs"
+    return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
+
+
+def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
+    """Whether a merge joins what a later one makes.
+
+    >>> joins_later([("lo", "w"), ("l", "o")])
+    True
+    """
+    first = {token: rank for rank, token in reversed(list(enumerate(map("".join, merges))))}
+    return any(first.get(left, -1) >= rank or first.get(right, -1) >= rank for rank, (left, right) in enumerate(merges))
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
