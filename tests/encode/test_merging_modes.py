@@ -9,6 +9,7 @@ from random import Random
 from typing import get_args
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merging_modes import LETTERS, Pair, dropped, encoded, merge_lists, vocabularies
@@ -19,7 +20,7 @@ from volt.kernels.merging import LONG
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 
-MANY, SOME = settings(max_examples=60, deadline=None), settings(max_examples=15, deadline=None)
+MANY, SOME = settings(max_examples=examples(60), deadline=None), settings(max_examples=15, deadline=None)
 words_of_few = st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), min_size=1, max_size=6)
 
 
