@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain, pairwise, product
 
 import numpy as np
@@ -145,13 +146,19 @@ def _units(line: bytes, keeps: bool, strips: bool, breaks: bytes) -> list[bytes]
     return cut if keeps else [one.strip(breaks) for one in cut if one.strip(breaks)]
 
 
+@cache
+def _bare(name: str) -> tuple[Vocabulary, MergeTables]:
+    """A vocabulary without tokens, which cuts by this pre-tokeniser."""
+    vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
+    return vocabulary, MergeTables.of(vocabulary)
+
+
 @pytest.mark.parametrize("name", LOSSLESS)
 @settings(max_examples=examples(400), deadline=None)
 @given(text=texts)
 def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     """Atoms and words of every line whose characters have been met: found without Python, as the pattern has them."""
-    vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
-    tables = MergeTables.of(vocabulary)
+    vocabulary, tables = _bare(name)
     classes = CharacterClasses()
     classes.classify(text)
     table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, classes), np.int32)
