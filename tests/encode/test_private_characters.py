@@ -26,7 +26,7 @@ DECLARED = (
     r"split: ?[a-z]+", r"split:.", r"bytes+split: ?\p{L}+|\p{N}{1,3}", r"bytes+split:\p{Co}\s?",
     "matches:[a-z]+|[^a-z ]", "bytes+matches:[a-z]+|[^a-z ]+",
 )  # fmt: skip
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=30, deadline=None)
 
 
 def declared(name: str, normalizer: str = "none") -> Vocabulary:
@@ -157,12 +157,12 @@ def test_counting_is_as_without_user_tokens(name, tmp_path):
 
 
 def test_a_text_of_all_characters_is_encoded():
-    """However many private characters a batch of lines holds; a line of more than there are others gives U+FFFD."""
+    """However many private characters lines hold; one that holds them all lacks stand-ins, and has U+FFFD for 4,094."""
     which = next(
         n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
     )
     codes = [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]
-    lines = ["".join(map(chr, codes[start : start + 2_000])) for start in range(0, len(codes), 2_000)]
+    lines = ["".join(map(chr, codes[start : start + 500])) for start in range(0, len(codes), 5_000)]
     assert ENCODERS_WITH[which].encode_lines(lines) == TWINS[which].encode_lines(lines)
     pieces = ENCODERS_WITH[which].encode("".join(map(chr, codes)))
     assert to_bytes("".join(pieces)).decode() == "".join(map(chr, codes[:-4094])) + "\ufffd" * 4094
