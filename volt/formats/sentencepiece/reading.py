@@ -26,7 +26,6 @@ from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, Letters
 from volt.formats.sentencepiece.rows import (
     BPE,
-    HIDDEN,
     ONLY_SPACES,
     RUNS_UNMARKED,
     TRIMMED,
@@ -268,8 +267,6 @@ def _losses(
         yield f"{such(unmade, 'has')} an id that is not used here: no two pieces spell what it is."
     if not spells_bytes:
         yield unknown_runs(special)
-    if special.user:
-        yield HIDDEN
     if special.user and normalizer != Normalizer():
         yield "A user token that only normalisation brings about is one for sentencepiece, and text here."
 
