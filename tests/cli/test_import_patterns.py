@@ -59,8 +59,8 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
 
 
 def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--check exits 0 where tiktoken gives the same ids with the same pattern, and 1, with both cuts, where it does not;
-    it says so where the pattern is only assumed."""
+    """--check exits 0 where tiktoken gives the same ids with the same pattern, and 1, with both cuts, where not; it
+    says so where the pattern is only assumed."""
     pytest.importorskip("tiktoken")
     check = ["t.txt", "-o", "v.volt", "--check"]
     assert run("import", "x.tiktoken", *check, "--pattern", "cl100k").lines == [
@@ -80,15 +80,14 @@ def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", ["x.tiktoken", "tekken.json", "v.volt", "json"])
 def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
-    """Merges of ranks serve as candidates whatever pattern goes with them, each of what earlier ones make; a .volt and a
-    tokenizer.json made of them give the same."""
+    """Merges of ranks serve as candidates whatever pattern goes with them, each of what earlier ones make; a .volt
+    and a tokenizer.json made of them give the same."""
     run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k", "-q")
     run("export", "-m", "v.volt", "--to", "huggingface", "-o", "json", "-q")
     search = ["search", "t.txt", "-q", "-o", "s.volt", "--level", "bytes", "--select", "tokens", "--candidates", name]
     assert b"its merges are taken" in run(*search, "--pattern", "cl100k").stderr
     merges = Vocabulary.load("s.volt").merges
-    assert merges[:2] == (("t", "h"), ("th", "e"))
-    assert (to_characters(b" "), "the") in merges
+    assert list(dict.fromkeys(map("".join, merges)))[:4] == ["th", "he", "the", to_characters(b" the")]
     told = run(*[word for word in search if word not in ("--level", "bytes")], status=1).stderr
     assert b"search with --level bytes" in told
 
@@ -98,6 +97,7 @@ def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
     no memory is taken for the id."""
     rows = ROWS.splitlines(keepends=True)
     model = {"type": "BPE", "vocab": {"a": 0, "b": 2_000_000_000}, "merges": []}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
     for data, said in (
         (b"<!DOCTYPE html>\n<html></html>", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "git lfs pull"),
@@ -106,7 +106,7 @@ def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
         (b"".join([*rows[:99], b"AAAA 5\n", *rows[100:]]), "other:100: repeats the rank 5 of line 6; remove one line"),
         (b"".join([*rows[:99], b"AAAA -5\n", *rows[100:]]), "other:100: found 'AAAA -5' where a token in base64"),
         (b"".join([*rows[:99], b"AAAA %d\n" % 10**9]), "other:100: the rank 1000000000 is no id"),
-        (json.dumps({"model": model}).encode(), "other: the token 'b' has the id 2000000000"),
+        (json.dumps({"model": model, "pre_tokenizer": level}).encode(), "other: the token 'b' has the id 2000000000"),
     ):
         Path("other").write_bytes(data)
         told = run("import", "other", "-o", "v.volt", status=1).stderr.decode()

@@ -19,6 +19,7 @@ from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.vocabulary.numbering import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
 
 
