@@ -113,3 +113,34 @@ def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
         assert "error other:" in told
         assert said in told
     assert not Path("v.volt").exists()
+
+
+def test_inspect_spells_bytes_as_text(run: Run) -> None:
+    """Tokens of bytes are shown as what they spell, spaces as "␣", bytes of no whole character in numbers, long runs
+    counted; as JSON they stay as they are."""
+    rows = [
+        *ROWS.splitlines(),
+        base64.b64encode(b"=" * 64) + b" 265",
+        base64.b64encode("é".encode() + b"\xc3") + b" 266",
+    ]
+    Path("runs").write_bytes(b"\n".join(rows))
+    inspect = ["inspect", "-m", "runs", "--pattern", "cl100k", "-n", "3", "the the"]
+    shown = run(*inspect).stdout.decode()
+    assert "=×64" in shown
+    assert "é<0xC3>" in shown
+    assert "the ␣the" in " ".join(shown.split())
+    assert "Ġ" not in shown
+    assert json.loads(run(*inspect, "--json").stdout)["pieces"] == ["the", "Ġthe"]
+
+
+def test_codes_of_fastbpe_are_codes(run: Run) -> None:
+    """Three columns, the last a count, mean the merges of the first two; --check goes by subword-nmt, and as candidates
+    they give the same."""
+    pytest.importorskip("subword_nmt")
+    Path("codes").write_text("t h 90\nth e</w> 7\nh a 2\nha t</w> 2\n", encoding="utf-8")
+    assert b"subword-nmt: 2 of 2" in run("import", "codes", "t.txt", "-o", "v.volt", "--check").stdout
+    assert Vocabulary.load("v.volt").merges[:2] == (("t", "h"), ("th", "e</w>"))
+    run("search", "t.txt", "-q", "-o", "s.volt", "--select", "tokens", "--candidates", "codes")
+    assert Vocabulary.load("s.volt").merges[:2] == (("t", "h"), ("th", "e</w>"))
+    Path("codes").write_text("t h 90\nth e</w>\n", encoding="utf-8")
+    assert b"codes:" in run("import", "codes", "-o", "v.volt", status=1).stderr
