@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from volt.errors import VocabularyError
 from volt.formats.huggingface.added import can_be_special
 from volt.formats.huggingface.losses import remade
 from volt.formats.huggingface.model import Json, falls_back
@@ -18,6 +19,7 @@ from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.vocabulary.numbering import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
 
 
@@ -83,6 +85,8 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
     (('a', '', '<s>'), ())
     """
+    if (last := max(ids, key=ids.__getitem__, default="")) and ids[last] >= MOST_IDS:
+        raise VocabularyError(f"the token {last!r} has the id {ids[last]}; {MOST_IDS:,} ids are the most: restore it")
     kept = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():
