@@ -17,8 +17,8 @@ from random import Random
 from typing import NamedTuple
 from unicodedata import category
 
-from volt.text.byte_alphabet import to_bytes
-from volt.text.gpt2 import CONTRACTIONS, whole_characters
+from volt.text.byte_alphabet import to_bytes, whole_characters
+from volt.text.gpt2 import CONTRACTIONS
 from volt.text.markers import SPACE
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import WHITE_SPACE

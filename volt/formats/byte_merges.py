@@ -20,9 +20,10 @@ from volt.errors import VocabularyError
 from volt.files.whole import read_text
 from volt.formats.huggingface.added import can_be_special, folder_tokens
 from volt.formats.huggingface.tokens import merging_of, order_of
-from volt.text.byte_alphabet import ALPHABET, to_bytes
-from volt.text.gpt2 import cut_tokens, whole_characters
+from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.markers import PREFIX, SUFFIX
+from volt.text.patterns.fitting import cut_tokens
+from volt.text.patterns.named import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -97,7 +98,7 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     special, found = _special(path, ids, made)
     ids = dict(sorted((ids | found).items(), key=lambda item: item[1]))
     tokens = tuple(token for token in ids if token not in special.all and (token in made or token in ALPHABET))
-    if cut := cut_tokens([to_bytes(token) for token in tokens]):
+    if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
         raise VocabularyError(other_pattern(path, [to_bytes(token) for token in tokens], cut))
     last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
     merges = tuple(sorted(last, key=last.__getitem__))

@@ -8,7 +8,7 @@ Bytes that print in Latin-1 stand for themselves; the others, in order, for U+01
 
 from __future__ import annotations
 
-from codecs import charmap_decode
+from codecs import charmap_decode, getincrementaldecoder
 
 from volt.text.markers import BYTE_TOKENS
 
@@ -37,3 +37,17 @@ def readable(text: str) -> str:
     """
     decoded = to_bytes(text).decode("utf-8", "surrogateescape")
     return "".join(BYTE_TOKENS[ord(one) - 0xDC00] if "\udc80" <= one <= "\udcff" else one for one in decoded)
+
+
+def whole_characters(token: bytes) -> str | None:
+    """A token without the parts of characters that it begins and ends with; None if the rest is no text.
+
+    >>> whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), whole_characters(b"\\xc3a")
+    ('a', None)
+    """
+    start = next((i for i, byte in enumerate(token) if byte & 0xC0 != 0x80), len(token))
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        return decoder.decode(token[start:])
+    except UnicodeDecodeError:
+        return None

@@ -12,8 +12,7 @@ is one that a merge makes and the vocabulary does not keep.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -23,18 +22,18 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
-from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
+from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import write_atomic
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary.faults import Fault, merge_faults, token_faults
 from volt.vocabulary.file import VocabularyFile
 from volt.vocabulary.numbering import Kind, kinds_of, order_faults
 from volt.vocabulary.rows import arguments_of, text_of
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 
 
@@ -88,7 +87,7 @@ class Vocabulary:
         arguments.choice(self.merging, "merging", get_args(Merging))
         for name, value in self._told().items():
             object.__setattr__(self, name, value)  # the one way in which a frozen dataclass takes what was meant
-        for section, index, message in chain(self._merge_faults(), self._token_faults(), self._order_faults()):
+        for section, index, message in self._faults():
             raise VocabularyError(message, place=(section, index))
 
     def _told(self) -> dict[str, object]:
@@ -141,55 +140,12 @@ class Vocabulary:
         """
         return self.ids.get(arguments.text(token, "token"))
 
-    def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
+    def _faults(self) -> Iterator[Fault]:
         """List, index, and what is wrong and what to do."""
-        made = set(map("".join, self.merges)) if self.merging == "ranks" else set[str]()  # there parts may come later
-        is_text = _is_text("".join(chain.from_iterable(self.merges)))
-        if is_text and self.merging == "ranks" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
-            return
-        which = "merge" if self.merging == "ranks" else "earlier merge"
-        for rank, (left, right) in enumerate(self.merges):
-            for part in (left, right):
-                if not is_text and not _is_text(part):
-                    yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
-                if part not in made and atom_code(part, marker=self.marker) is None:
-                    message = f"no character and no {which} makes {quoted(part)}; restore that merge"
-                    yield "merges", rank, message
-            made.add(left + right)
-
-    def _token_faults(self) -> Iterator[tuple[str, int, str]]:
-        first, made, reserved = dict[str, int](), set(map("".join, self.merges)), set(self._reserved)
-        if self.counts and len(self.counts) != len(self.tokens):
-            yield "tokens", len(self.tokens) - 1, f"{len(self.tokens)} tokens but {len(self.counts)} counts"
-        is_text, kept = _is_text("".join(self.tokens)), set(self.tokens)
-        is_sound = len(kept) == len(self.tokens) and reserved.isdisjoint(kept) and min(self.counts, default=0) >= 0
-        if is_text and is_sound and (self.whole_words or self._are_atoms(kept - made)):
-            return
-        for index, token in enumerate(self.tokens):
-            if not is_text and not _is_text(token):
-                yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is no text; remove it"
-            elif token in first:
-                yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
-            elif token in reserved:
-                yield (
-                    "tokens",
-                    index,
-                    f"token {quoted(token)} is spelled like a special token; rename the special token",
-                )
-            elif token not in made and not self.whole_words and atom_code(token, marker=self.marker) is None:
-                yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
-            elif self.counts and self.counts[index] < 0:
-                yield (
-                    "tokens",
-                    index,
-                    f"token {quoted(token)} has the count {shown(self.counts[index])}; give 0 or more",
-                )
-            first.setdefault(token, index)
-
-    def _are_atoms(self, tokens: Set[str]) -> bool:
-        return all(atom_code(token, marker=self.marker) is not None for token in tokens)
-
-    def _order_faults(self) -> Iterator[tuple[str, int, str]]:
+        yield from merge_faults(self.merges, self.marker, in_any_order=self.merging == "ranks")
+        yield from token_faults(
+            self.tokens, self.counts, self.merges, self.marker, reserved=self._reserved, whole_words=self.whole_words
+        )
         if self.order:
             yield from (("pieces", *fault) for fault in order_faults(self.order, self._reserved, self.tokens))
 
@@ -373,7 +329,3 @@ def _pair(pair: Any, name: str) -> tuple[str, str]:
     if len(parts) != 2:
         raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")
     return parts[0], parts[1]
-
-
-def _is_text(token: str) -> bool:
-    return token.isascii() or not _SURROGATE.search(token)

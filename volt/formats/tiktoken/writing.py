@@ -12,7 +12,8 @@ from volt.formats.protocol import USUAL
 from volt.formats.tiktoken.joins import recovered
 from volt.formats.tiktoken.library import pattern_of
 from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
-from volt.text.gpt2 import cut_tokens
+from volt.text.patterns.fitting import cut_tokens
+from volt.text.patterns.named import NAMED
 from volt.vocabulary import Vocabulary
 
 CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
@@ -67,7 +68,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
 
 def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
     """Raise VocabularyError if GPT-2's pattern cuts a token, as the file would then be taken for one of another."""
-    if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens]):
+    if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
         raise VocabularyError(
             f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(crossing):,} of the tokens, such as "
             f"{to_characters(crossing[0])!r}, so they never occur, and the file would read as one for another pattern; "

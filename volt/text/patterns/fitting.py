@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.gpt2 import whole_characters
+from volt.text.byte_alphabet import whole_characters
 from volt.text.patterns.splitter import Split, Splitter
 
 States = frozenset[int]
