@@ -128,8 +128,9 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
 
     try:
         splitter = Splitter.of(Split(pattern))
+        is_linear = splitter.is_linear
     except ConfigError:
         return None
-    if has_possessive(parse(pattern)) or not splitter.is_linear:  # a++ is (a+)+ there
+    if has_possessive(parse(pattern)) or not is_linear:  # a++ is (a+)+ there
         return None
     return WordCutter.of(splitter, matches_only=True)
