@@ -20,7 +20,7 @@ from volt.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 _COUNTS = WordCounts.from_pairs({"low": 2})
-_ENCODER = Encoder(Vocabulary(merges=(), tokens=("a", "b"), pretokenizer=r"split: ?\w+", marker="none"))
+_ENCODER = Encoder(Vocabulary(merges=(), tokens=("a", "b"), pretokenizer=PreTokenizer(r"split: ?\w+"), marker="none"))
 
 
 def _forked(function: Callable[..., Any], *arguments: object) -> Any:

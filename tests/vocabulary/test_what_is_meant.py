@@ -1,4 +1,4 @@
-"""What makes a vocabulary is looked at where it is given: a vocabulary that could be made can be saved and read again."""
+"""What makes a vocabulary is looked at where it is given: what could be made can be saved and read again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_provenance_that_is_no_json_is_refused_by_name(provenance: Any, found: s
 @pytest.mark.parametrize("name", ["split:\ud800", "regex:a\ud800", "bytes+matches:a\udc00", 'splits:["\\ud800"]'])
 def test_patterns_hold_no_lone_surrogate(name: str) -> None:
     """A pattern that no file can hold is refused where it is given."""
-    with pytest.raises(ConfigError, match="holds the lone surrogate U\\+D[8C]00"):
+    with pytest.raises(ConfigError, match=r"holds the lone surrogate U\+D[8C]00"):
         PreTokenizer(name)
 
 
@@ -86,17 +86,17 @@ def test_a_splitter_takes_splits() -> None:
 
 
 def test_long_repetitions_are_judged_or_refused() -> None:
-    """A pattern of a hundred characters is taken; one that would take minutes is refused, and a regex goes elsewhere."""
+    """A pattern of forty characters is taken; one that would take minutes is refused."""
     assert PreTokenizer("split:.{40}|.").split("a" * 45) == ["a" * 40, *"aaaaa"]
     with pytest.raises(ConfigError, match=r"pairs of states.*repeat fewer times"):
-        PreTokenizer("split:[a-z]{1,1500}b|.")
+        PreTokenizer("split:.{1000}|.")
 
 
 def test_circles_are_found_behind_long_walks() -> None:
     """A walk of any length has an end, unless it comes to a circle."""
-    walk = {(place, 0): {(place + 1, 0)} for place in range(30_000)}
+    walk = {(place, 0): {(place + 1, 0)} for place in range(5_000)}
     assert not _has_circle(walk)
-    assert _has_circle({**walk, (30_000, 0): {(29_999, 0), (1, 1)}})
+    assert _has_circle({**walk, (5_000, 0): {(4_999, 0), (1, 1)}})
 
 
 @pytest.mark.parametrize("marker", ["none", "prefix"])
