@@ -7,6 +7,7 @@ from collections import Counter
 from functools import cache
 
 import naive
+from drawn import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from merges import LINES, merge_lists, word_counts
@@ -20,7 +21,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-FEW = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=examples(60))
 USER = ("<url>", "<URL>", "<0x4", "é▁!", "abc", "ab", "@@")
 CORPUS = [
     *LINES,

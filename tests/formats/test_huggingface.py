@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from volt.vocabulary import Vocabulary
 
 tokenizers = pytest.importorskip("tokenizers")
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 KINDS = {
     "suffix": ("suffix", "whitespace"),
     "prefix": ("prefix", "whitespace"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ from volt.vocabulary import Vocabulary
 pytest.importorskip("sentencepiece")
 pytest.importorskip("google.protobuf")
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 USER = ("<url>", "ab", "abc", "🦙")
 SCHEMES = [("whitespace", "prefix"), ("metaspace", "none")]
 KINDS = ["full", "pruned", "closed", "user", "bytes"]
@@ -160,7 +161,7 @@ def test_pieces_and_ids_on_real_text(lines, corpus):
     st.lists(st.text("▁abc", max_size=9)),
     st.data(),
 )
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_arbitrary_merges_agree_or_are_named(choices, lines, data):
     """Merges that nothing learned, of which some make one string twice or cannot apply: sentencepiece encodes as VOLT
     does, or write says that it joins other parts. What is read back encodes as the file does."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ from volt.vocabulary import Vocabulary
 
 pytest.importorskip("subword_nmt")
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 KINDS = ["full", "pruned", "closed", "counted"]
 CORPUS = [
     "the lower the newest, the widest lowest low aaaaaaaa abababab",

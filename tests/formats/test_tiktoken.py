@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ from volt.vocabulary import Vocabulary
 
 tiktoken = pytest.importorskip("tiktoken")
 
-FEW = settings(deadline=None, max_examples=80)
+FEW = settings(deadline=None, max_examples=examples(80))
 PAT = format_.GPT2_PATTERN
 
 
