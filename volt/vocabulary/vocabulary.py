@@ -100,6 +100,8 @@ class Vocabulary:
             "normalizer": as_normalizer(self.normalizer),
             "pretokenizer": as_pretokenizer(self.pretokenizer),
             "special": arguments.instance(self.special, SpecialTokens, "special"),
+            "byte_fallback": arguments.flag(self.byte_fallback, "byte_fallback"),
+            "whole_words": arguments.flag(self.whole_words, "whole_words"),
             "provenance": arguments.mapping(self.provenance, "provenance"),
             "order": tuple(arguments.texts(self.order, "order")),
         }
@@ -230,8 +232,7 @@ class Vocabulary:
         >>> Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low")).closed().tokens
         ('l', 'o', 'w', 'low', 'lo')
         """
-        if order not in ("ids", "merges"):
-            raise ConfigError(f"unknown order {order!r}; choose ids or merges")
+        arguments.choice(order, "order", ("ids", "merges"))
         for token in self.scaffolding:
             if token in self._reserved:
                 raise VocabularyError(
@@ -274,7 +275,7 @@ class Vocabulary:
 
         path: where to
 
-        Raises OutputError if it cannot be written, VocabularyError if its provenance is no text.
+        Raises OutputError if it cannot be written, VocabularyError if its provenance is no JSON.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
