@@ -270,6 +270,8 @@ def _losses(
         yield unknown_runs(special)
     if special.user:
         yield HIDDEN
+    if normalizer.form == "nfkc":
+        yield "Marks of a letter that stand in another order than NFKC's are put in order here, and not there."
     if special.user and normalizer != Normalizer():
         yield "A user token that only normalisation brings about is one for sentencepiece, and text here."
 
