@@ -98,8 +98,8 @@ def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 def _is_rewritten(token: str, data: Json) -> bool:
     """Whether a normalizer of spaces writes something in front of a token, too, or what it is found by.
 
-    >>> _is_rewritten("lo", {"normalizer": {"type": "Prepend"}}), _is_rewritten("lo", {"normalizer": {"type": "Replace"}})
-    (True, False)
+    >>> _is_rewritten("lo", {"normalizer": {"type": "Prepend"}})
+    True
     """
     section = json.dumps(data.get("normalizer"))
     return '"Prepend"' in section or (PREFIX in token and '"Replace"' in section)
