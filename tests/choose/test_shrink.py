@@ -92,6 +92,15 @@ def test_what_others_are_made_of_becomes_scaffolding_or_stays():
     assert (closed.tokens[5:], closed.merges) == (("lo", "low"), OLD.merges[:2])
 
 
+def test_what_joins_in_fact_stays_where_ranks_belong_to_results():
+    """By ranks, "abc" is joined of "ab" and "c" whatever its merge says, so "ab" is still made when it is dropped."""
+    old = Vocabulary(
+        (("a", "b"), ("b", "c"), ("a", "bc")), ("a", "b", "c", "ab", "bc", "abc"), marker="none", merging="ranks"
+    )  # fmt: skip
+    new = volt.shrink(old, {"abc": 9}, to=8).vocabulary
+    assert (new.tokens, new.scaffolding, new.counts[-1]) == (("a", "b", "c", "abc"), ("ab", "bc"), 9)
+
+
 def test_numbered_ids_close_their_holes():
     """Where ids are given one by one, what is left keeps its order and no id is unused."""
     order = ("low", "", "<s>", "l", "lo", "o", "w", "<unk>", "a", "b", "ab", "</s>", "<pad>", "")

@@ -16,13 +16,16 @@ changes a few words, so the corpus is then counted once more.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volt.encode.merged_words import MergedWords, occurrences
+from volt.text.markers import SUFFIX
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -67,6 +70,9 @@ class Drops:
         needs = [0] * n
         for left, right in vocabulary.merges:
             parts[numbers[left + right]] |= {numbers[left], numbers[right]}
+        if vocabulary.merging == "ranks":  # where what joins need not be what the merge says
+            for token, pair in _last_joins(vocabulary):
+                parts[numbers[token]] |= {numbers[part] for part in pair}
         for part in (part for found in parts for part in found):
             needs[part] += 1
         for token in vocabulary.scaffolding:
@@ -172,6 +178,28 @@ class Drops:
                 self.needs[part] -= 1
                 stack.append(part)
         return found
+
+
+def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The two neighbours that become each token in the end, where its own characters do, by ranks of what is made.
+
+    >>> list(_last_joins(Vocabulary((("a", "b"), ("b", "c"), ("a", "bc")), (), marker="none", merging="ranks")))
+    [('ab', ('a', 'b')), ('bc', ('b', 'c')), ('abc', ('ab', 'c'))]
+    """
+    ranks = {token: rank for rank, token in reversed([*enumerate(map("".join, vocabulary.merges))])}
+    never = len(vocabulary.merges)
+    for token in reversed(ranks):
+        is_final = vocabulary.marker == "suffix" and token.endswith(SUFFIX)
+        symbols = list(token.removesuffix(SUFFIX) if is_final else token)
+        symbols[-1:] = [symbols[-1] + SUFFIX * is_final] if symbols else []
+        while len(symbols) > 2:
+            found = [ranks.get(left + right, never) for left, right in pairwise(symbols)]
+            if (rank := min(found)) == never:
+                break
+            place = found.index(rank)
+            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+        if len(symbols) == 2:
+            yield token, (symbols[0], symbols[1])
 
 
 def _n_unknown(merged: MergedWords) -> int:
