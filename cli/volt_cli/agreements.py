@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, shown_path
+from volt_cli.console import say
+from volt_cli.places import is_stdout
 
 if TYPE_CHECKING:
     from volt.files.blocks import Errors
@@ -41,12 +44,18 @@ def lines_to_check(vocabulary: Vocabulary, text: list[str] | None, errors: Error
     return [line for block in blocks for line in block]
 
 
-def print_agreement(agreement: Agreement, *, on_stderr: bool = False) -> None:
-    """Print how far two encoders agree. Raises typer.Exit(1) if they differ."""
+def print_agreement(agreement: Agreement, *, written: Path, on_stderr: bool = False) -> None:
+    """Print how far two encoders agree. Raises typer.Exit(1) if they differ.
+
+    written: what stays there all the same
+    """
     stream = sys.stderr if on_stderr else sys.stdout
     stream.buffer.write("\n".join(described(agreement)).encode(errors="backslashreplace") + b"\n")
     stream.flush()
+    if not agreement.n_lines:
+        say("note: --check: TEXT holds no lines, so nothing was compared")
     if not agreement.is_complete:
+        say(f"note: --check: the encoders differ; {'stdout' if is_stdout(written) else shown_path(written)} is written")
         raise typer.Exit(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,9 +69,14 @@ def export(
     if not quiet:
         for note in notes:
             say(f"note: {in_options(told_of(out, path, note))}")
-        say_written(out, f"{vocabulary.size:,} tokens for {to}")
+        say_written(_told(out, outputs), f"{vocabulary.size:,} tokens for {to}")
     if agreement:
-        print_agreement(agreement, on_stderr=is_stdout(out))
+        print_agreement(agreement, written=out, on_stderr=is_stdout(out))
+
+
+def _told(out: Path, outputs: Sequence[Path]) -> Path:
+    """The first of the files if they stand beside the place that was named, and not in it."""
+    return outputs[0] if outputs and outputs[0].parent == out.parent else out
 
 
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:

@@ -10,7 +10,7 @@ import typer
 from volt_cli.agreements import lines_to_check, print_agreement, refuse_unchecked
 from volt_cli.console import say
 from volt_cli.inputs import readable_model, readable_texts
-from volt_cli.models import say_losses
+from volt_cli.models import read_once, say_losses
 from volt_cli.options import FORMATS, MAX_LINE, EncodingErrors, MaxLine, Pattern, Quiet, starting
 from volt_cli.places import check_place, check_places, is_stdout, save, say_written
 
@@ -64,16 +64,20 @@ def import_(
     refuse_unchecked(text, check, None)
     check_places([out], [*files_read(path, format=format or None), merges, *(expand(text) if text else ())])
     check_place(out)
-    if check:
-        refuse_unchecked(text, check, format or format_of(path))
-    vocabulary = read_vocabulary(path, format=format or None, merges=merges, pattern=pattern)
-    lines = lines_to_check(vocabulary, text, encoding_errors, max_line) if check else []
-    save(vocabulary, out)
-    if not quiet:
-        say_losses(path, vocabulary)
-        say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
-    if check:
-        if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
-            say("note: --check: the library was told the same pattern, which is only assumed; give it with --pattern")
-        agreement = check_import(vocabulary, path, format or format_of(path), lines, pattern=pattern)
-        print_agreement(agreement, on_stderr=is_stdout(out))
+    with read_once(path) as place:
+        if check:
+            refuse_unchecked(text, check, format or format_of(place))
+        vocabulary = read_vocabulary(place, format=format or None, merges=merges, pattern=pattern)
+        lines = lines_to_check(vocabulary, text, encoding_errors, max_line) if check else []
+        save(vocabulary, out)
+        if not quiet:
+            say_losses(path, vocabulary)
+            say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
+        if check:
+            if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
+                say(
+                    "note: --check: the library was told the same pattern, which is only assumed; give it with "
+                    "--pattern"
+                )
+            agreement = check_import(vocabulary, place, format or format_of(place), lines, pattern=pattern)
+            print_agreement(agreement, written=out, on_stderr=is_stdout(out))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,10 @@ def load_model(path: Path, *, beside: Collection[str] = (), pattern: str | None 
 
     What a foreign file does not tell is said on stderr, as `volt import` says it.
     """
-    if str(path) != "-":
-        return _read(path, pattern)
-    if "-" in beside:
+    if str(path) == "-" and "-" in beside:
         raise ConfigError("-m -: stdin cannot hold both the vocabulary and the text; name a file for one of them")
-    return _from_stdin(pattern)
+    with read_once(path) as place:
+        return _read(place, pattern)
 
 
 def _read(path: Path, pattern: str | None) -> Vocabulary:
@@ -44,18 +44,27 @@ def say_losses(path: Path, vocabulary: Vocabulary) -> None:
         say(f"note: {path.name or path}: {in_options(loss)}")
 
 
-def _from_stdin(pattern: str | None) -> Vocabulary:
-    """The vocabulary that stdin holds; messages call its file "stdin"."""
+@contextmanager
+def read_once(path: Path) -> Iterator[Path]:
+    """The path; for stdin or a pipe, that of a copy, as what recognises a file reads it more than once.
+
+    Messages call a copy by the name of what was copied.
+    """
     import shutil
     import sys
 
     from volt.files.scratch import scratch_folder
+    from volt.files.whole import is_pipe
 
-    with scratch_folder() as folder:
-        copy = folder / "stdin"
+    is_stdin = str(path) == "-"
+    if not is_stdin and not is_pipe(path):
+        yield path
+        return
+    with scratch_folder() as folder, nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as source:
+        copy = folder / ("stdin" if is_stdin else path.name)
         with copy.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+            shutil.copyfileobj(source, file)
         try:
-            return _read(copy, pattern)
+            yield copy
         except VoltError as error:
-            raise type(error)(str(error).replace(str(copy), "stdin")) from None
+            raise type(error)(str(error).replace(str(copy), "stdin" if is_stdin else str(path))) from None

@@ -11,6 +11,8 @@ A file that gzip, bzip2, xz or zstd has packed is unpacked, whatever its name.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +44,18 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
     if most is not None and len(data) > most:
         raise kind(f"{shown_path(path)}: more than {most:,} bytes, which no file of this kind needs; check the path")
     return data
+
+
+def is_pipe(path: str | Path) -> bool:
+    """Whether what is there can be read only once.
+
+    >>> is_pipe(__file__), is_pipe("/nowhere/pipe")
+    (False, False)
+    """
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):  # told where it is read
+        return False
 
 
 def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes:

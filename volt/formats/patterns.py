@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volt.errors import VocabularyError, shown_path
-from volt.text.patterns.fitting import cut_tokens, n_cut
+from volt.text.patterns.declared import drops_rest, of_matches
+from volt.text.patterns.fitting import cut_tokens, leaves_gaps, n_cut
 from volt.text.patterns.named import NAMED
 from volt.text.pretokenizer import PreTokenizer
 
@@ -23,6 +24,7 @@ PUBLISHED = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", 
 MOST_CUT = 0.001  # of the tokens: Whisper's multilingual file has one in 10,000
 TELLING = 10_000  # tokens: so many hold numbers and signs that tell patterns apart
 ASKED_PATTERN = "with pattern='NAME or REGEX'"
+_DROPS = "The pattern {} may leave some of the text unmatched, which tiktoken drops, and so does VOLT."
 _N_HINTS = 4
 _N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
 
@@ -54,7 +56,10 @@ def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> Choice:
     """
     if pattern is not None:
         pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
-        return Choice(pretokenizer, True, tuple(_cut_notes(tokens, pattern, pretokenizer)))
+        notes = tuple(_cut_notes(tokens, pattern, pretokenizer))
+        if drops_text(pretokenizer):
+            return Choice(PreTokenizer(of_matches(pretokenizer.name)), True, (*notes, _DROPS.format(pattern)))
+        return Choice(pretokenizer, True, notes)
     n_cuts = n_cut(tokens, {"gpt2": NAMED["gpt2"]})
     if n_cuts["gpt2"] <= MOST_CUT * len(tokens):
         n_cuts |= n_cut(tokens, {name: NAMED[name] for name in PUBLISHED[1:]})
@@ -62,6 +67,17 @@ def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> Choice:
         if not others or (len(tokens) < TELLING and min(n_cuts.values()) == n_cuts["gpt2"]):
             return Choice(PreTokenizer("bytes"), False, (_assumption(len(tokens), n_cuts["gpt2"], others),))
     raise VocabularyError(_refusal(path, tokens))
+
+
+def drops_text(pretokenizer: PreTokenizer) -> bool:
+    """Whether a library that takes a pattern's matches alone drops text that this pre-tokeniser keeps.
+
+    >>> drops_text(PreTokenizer("bytes+split:[a-z]+")), drops_text(PreTokenizer("bytes+matches:[a-z]+"))
+    (True, False)
+    """
+    splits = pretokenizer.splits
+    forwards = len(splits) == 1 and not splits[0].from_end
+    return forwards and not drops_rest(pretokenizer.name) and leaves_gaps(splits[0])
 
 
 def _assumption(n_tokens: int, n_gpt2: int, others: list[str]) -> str:

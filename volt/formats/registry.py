@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError, unreadable
-from volt.files.whole import read_head
+from volt.files.whole import is_pipe, read_head
 from volt.formats.protocol import HEAD_SIZE
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def read_vocabulary(
     """
     from volt.vocabulary import Vocabulary
 
-    found = None if merges is None else Path(arguments.path(merges, "merges"))
-    path = _as_written(Path(arguments.path(path)))
+    found = None if merges is None else _no_pipe(Path(arguments.path(merges, "merges")))
+    path = _as_written(_no_pipe(Path(arguments.path(path))))
     if format is None:
         head = _head(path)
         if head.startswith(_OWN) and pattern is None:
@@ -155,7 +155,7 @@ def format_of(path: str | Path) -> str:
     ...     format_of(file.name)
     'subword-nmt'
     """
-    path = _as_written(Path(arguments.path(path)))
+    path = _as_written(_no_pipe(Path(arguments.path(path))))
     head = _head(path)
     if head.startswith(_OWN):
         raise VocabularyError(f"{path}: a VOLT vocabulary, which no other library wrote")
@@ -174,7 +174,7 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     ...     listed_pieces(file.name)
     ['lo', 'w']
     """
-    path = _as_written(Path(arguments.path(path)))
+    path = _as_written(_no_pipe(Path(arguments.path(path))))
     head = _head(path)
     if not head or head.startswith(_OWN):
         return None
@@ -190,7 +190,7 @@ def is_own(path: Path) -> bool:
     ...     is_own(Path(file.name))
     False
     """
-    return _head(_as_written(path)).startswith(_OWN)
+    return _head(_as_written(_no_pipe(path))).startswith(_OWN)
 
 
 def _as_written(path: Path) -> Path:
@@ -199,6 +199,15 @@ def _as_written(path: Path) -> Path:
         return path
     model = path.parent / f"{path.name}.model"
     return model if model.is_file() and not path.exists() else path
+
+
+def _no_pipe(path: Path) -> Path:
+    """The path itself. Raises VocabularyError for a pipe, which would be empty when it is looked at again."""
+    if is_pipe(path):
+        raise VocabularyError(
+            f"{path}: a pipe, which can be read only once; write what it gives to a file, and name it"
+        )
+    return path
 
 
 def guess_format(path: Path, head: bytes) -> str:

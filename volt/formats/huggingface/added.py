@@ -12,6 +12,7 @@ from typing import Any
 
 from volt.errors import VocabularyError
 from volt.formats.huggingface.model import ADDED, CONFIG, FILE, MAP, Json, load
+from volt.formats.protocol import MOST_DIGITS
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.special_tokens import LONGEST, ROLES
 
@@ -89,7 +90,10 @@ def _decoded(rows: Any) -> dict[str, int]:
     return {
         row["content"]: int(number)
         for number, row in found
-        if number.isdecimal() and isinstance(row, dict) and isinstance(row.get("content"), str)
+        if number.isdecimal()
+        and len(number) <= MOST_DIGITS
+        and isinstance(row, dict)
+        and isinstance(row.get("content"), str)
     }
 
 

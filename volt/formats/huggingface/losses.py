@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from volt.display import counted
 from volt.formats.huggingface.pipeline import Json
 from volt.text.byte_alphabet import ALPHABET
-from volt.text.markers import SUFFIX
+from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
 _FLAGS = {
@@ -87,11 +87,22 @@ def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     for flag, told in _FLAGS.items():
         if found := next((row["content"] for row in users if row.get(flag)), None):
             yield f"The added token {found} {told} there ({flag}), and does not here."
-    normalized = next((row["content"] for row in users if row.get("normalized")), None)
-    if normalized and vocabulary.normalizer.name != "none":
+    found = (row["content"] for row in users if row.get("normalized"))
+    rewrites = vocabulary.normalizer.name != "none"
+    if normalized := next((name for name in found if rewrites or _is_rewritten(name, data)), None):
         yield f"The added token {normalized} is found in normalised text there, and in raw text here."
     if users:
         yield from _user_losses(vocabulary)
+
+
+def _is_rewritten(token: str, data: Json) -> bool:
+    """Whether a normalizer of spaces writes something in front of a token, too, or what it is found by.
+
+    >>> _is_rewritten("lo", {"normalizer": {"type": "Prepend"}})
+    True
+    """
+    section = json.dumps(data.get("normalizer"))
+    return '"Prepend"' in section or (PREFIX in token and '"Replace"' in section)
 
 
 def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:

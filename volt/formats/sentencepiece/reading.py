@@ -267,6 +267,8 @@ def _losses(
         yield f"{such(unmade, 'has')} an id that is not used here: no two pieces spell what it is."
     if not spells_bytes:
         yield unknown_runs(special)
+    if normalizer.form == "nfkc":
+        yield "Marks of a letter that stand in another order than NFKC's are put in order here, and not there."
     if special.user and normalizer != Normalizer():
         yield "A user token that only normalisation brings about is one for sentencepiece, and text here."
 

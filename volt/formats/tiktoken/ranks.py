@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import Path
 
 from volt.errors import VocabularyError
@@ -16,21 +15,28 @@ from volt.files.whole import read_bytes
 from volt.formats.protocol import MOST_DIGITS
 from volt.vocabulary.numbering import MOST_IDS
 
-_N_TELLING = 32  # lines; what is wrong behind them is damage
+MOSTLY, PADDED = 0.9, 0.25  # shares of the first lines
 _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without bytes: its rank is that of no text
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether the first lines are the base64 of bytes with ranks that rise, from a single byte on."""
-    lines = head.split(b"\n")[:-1]
-    rows = [line.split() for line in lines[:_N_TELLING] if line.strip()]
-    if not rows or not all(len(row) == 2 and row[1].isdigit() for row in rows):
+    """Whether the first lines, but for a few that are damaged, are the base64 of bytes with ranks, in any order.
+
+    Words of a list may look like base64 too, but next to none of them ends with "=".
+    """
+    rows = [line.split() for line in head.split(b"\n")[:-1] if line.strip()]
+    if not all(len(row) == 2 for row in rows):
         return False
+    sound = [token for token, rank in rows if rank.isdigit() and _is_base64(token)]
+    n_padded = sum(token.endswith(b"=") and token not in _NO_BYTES for token in sound)
+    return bool(rows) and len(sound) >= MOSTLY * len(rows) and n_padded >= PADDED * len(rows)
+
+
+def _is_base64(token: bytes) -> bool:
     try:
-        data = [bytes_of(token) for token, _ in rows]
+        return bool(bytes_of(token)) or token in _NO_BYTES
     except binascii.Error:
         return False
-    return len(data[0]) == 1 and all(int(b) > int(a) for (_, a), (_, b) in pairwise(rows))
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:

@@ -24,8 +24,9 @@ _NO_SPECIAL = "The file names no special tokens: there are none, and text that s
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that begins so holds ranks."""
-    return looks_like(head) or tekken.looks_like(head)
+    """Whether a file of this name, or one that begins so, holds ranks."""
+    is_named = ".tiktoken" in path.suffixes[-2:] and bool(head)  # behind it may stand ".gz"
+    return is_named or looks_like(head) or tekken.looks_like(head)
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:

@@ -6,8 +6,10 @@ import base64
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
+from volt.formats.patterns import drops_text
 from volt.formats.protocol import USUAL
 from volt.formats.tiktoken.joins import recovered
 from volt.formats.tiktoken.library import pattern_of
@@ -97,10 +99,12 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     if not keeps_ids:
         yield (
             "Ids differ from VOLT's: tiktoken merges in the order of ids, but here ids do not follow the merges, so "
-            'tokens are numbered anew from 0; pieces are the same. Vocabulary.closed(order="merges") has ids that do.'
+            'tokens are numbered anew from 0. Vocabulary.closed(order="merges") has ids that do.'
         )
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
+    if drops_text(vocabulary.pretokenizer):
+        yield "What lies between the matches of the pattern is words for VOLT, and dropped by tiktoken."
     if vocabulary.byte_fallback:
         yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
     yield from _special_notes(vocabulary)
@@ -130,6 +134,11 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
         return
     if len(first) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Later merges that make a token again are not in the file: tiktoken knows one rank for each token."
+    if unmade := [token for token in vocabulary.unmade if vocabulary.merging != "ranks"]:
+        yield (
+            f"tiktoken also joins parts inside of words to {counted(len(unmade), 'token')} that no merge makes, such "
+            f"as {unmade[0]!r}, which are whole words only here."
+        )
     other = [
         token
         for data, parts in recovered([to_bytes(token) for token in tokens])

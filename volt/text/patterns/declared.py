@@ -68,6 +68,15 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
     return name
 
 
+def of_matches(name: str) -> str:
+    """The name of the pre-tokeniser that drops what one that holds one split, which reads forwards, leaves between.
+
+    >>> of_matches("bytes+split:[a-z]+")
+    'bytes+matches:[a-z]+'
+    """
+    return name.replace(_ONE, _MATCHES, 1)
+
+
 def splits_of(name: str) -> tuple[Split, ...]:
     r"""The splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
 

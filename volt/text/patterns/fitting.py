@@ -52,6 +52,15 @@ def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
     return [tokens[place] for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()]
 
 
+def leaves_gaps(split: Split) -> bool:
+    """Whether text may hold a character that is in no match.
+
+    >>> leaves_gaps(Split("[a-z]+")), leaves_gaps(Split("[a-z]+|[^a-z]"))
+    (True, False)
+    """
+    return _ways(split).leave_gaps
+
+
 def _any(flags: Iterable[Flags]) -> Flags:
     found: Flags = np.logical_or.reduce(list(flags))
     return found
@@ -139,8 +148,15 @@ class _Ways:
 
     @property
     def leave_gaps(self) -> bool:
-        """Whether some character may be in no match."""
-        return not all(all(self._found[self._next[self._start][column]]) for column in range(self._end))
+        """Whether some character may be in no match: some way from the start ends before a match is noted."""
+        waiting = [self._start]
+        for state in waiting:
+            columns = range(self._end + (state != self._start))  # the start, too, has no way on behind the end
+            open_ways = {self._next[state][column] for column in columns if not self._found[state][column]}
+            if 0 in open_ways:
+                return True
+            waiting += open_ways.difference(waiting)
+        return False
 
     @property
     def may_start(self) -> Flags:
