@@ -1,6 +1,8 @@
 # Two commands are enough: `make demo` and `make test`. Everything happens in .venv, which the first call makes.
 
 PYTHON ?= python3
+# Tests start hundreds of processes, each of which would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
