@@ -143,7 +143,7 @@ class Vocabulary:
 
     def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
         """List, index, and what is wrong and what to do."""
-        made = set(map("".join, self.merges)) if self.merging != "pairs" else set[str]()  # there parts may come later
+        made = set(self.made) if self.merging != "pairs" else set[str]()  # there parts may come later
         is_text = _is_text("".join(chain.from_iterable(self.merges)))
         if is_text and self.merging != "pairs" and self._are_atoms(set(chain.from_iterable(self.merges)) - made):
             return
@@ -158,7 +158,7 @@ class Vocabulary:
             made.add(left + right)
 
     def _token_faults(self) -> Iterator[tuple[str, int, str]]:
-        first, made, reserved = dict[str, int](), set(map("".join, self.merges)), set(self._reserved)
+        first, made, reserved = dict[str, int](), set(self.made), set(self._reserved)
         if self.counts and len(self.counts) != len(self.tokens):
             yield "tokens", len(self.tokens) - 1, f"{len(self.tokens)} tokens but {len(self.counts)} counts"
         is_text, kept = _is_text("".join(self.tokens)), set(self.tokens)
@@ -235,9 +235,18 @@ class Vocabulary:
         return None if self.special.unk is None else self.ids[self.special.unk]
 
     @cached_property
+    def made(self) -> tuple[str, ...]:
+        """What each merge makes.
+
+        >>> Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).made
+        ('lo',)
+        """
+        return tuple(map("".join, self.merges))
+
+    @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: those kept, then those that only merges mention."""
-        made = set(map("".join, self.merges))
+        made = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
         found = (token for token in mentioned if token not in made)
         if not self.whole_words:
@@ -253,14 +262,14 @@ class Vocabulary:
         """
         if not self.whole_words:
             return ()
-        known = {*map("".join, self.merges), *self.atoms}
+        known = {*self.made, *self.atoms}
         return tuple(token for token in self.tokens if token not in known)
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
         """The tokens that merges make on the way and encoding splits back, in the order of their merges."""
         kept = set(self.tokens)
-        return tuple(token for token in dict.fromkeys(map("".join, self.merges)) if token not in kept)
+        return tuple(token for token in dict.fromkeys(self.made) if token not in kept)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
         """The same with all scaffolding kept as tokens: nothing is split back.
@@ -286,7 +295,7 @@ class Vocabulary:
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + self.scaffolding
         if order == "merges":
-            made, numbered = {token: rank for rank, token in reversed(list(enumerate(map("".join, self.merges))))}, ()
+            made, numbered = {token: rank for rank, token in reversed(list(enumerate(self.made)))}, ()
             tokens = tuple(sorted(tokens, key=lambda token: made.get(token, -1)))
         all_counts = tuple(counts.get(token, 0) for token in tokens) if counts else ()
         return replace(self, tokens=tokens, counts=all_counts, order=numbered)
