@@ -5,7 +5,7 @@ a line, it is one word, but it is cut wherever no token goes across, which chang
 
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 >>> read_foreign({"normalizer": {"type": "NFC"}, "pre_tokenizer": level}, {"vocab": {}})
-Scheme(marker='none', normalizer='nfc', pretokenizer='bytes', users=())
+Scheme(marker='none', normalizer='nfc', pretokenizer='bytes', users=(), end='</w>')
 """
 
 from __future__ import annotations
