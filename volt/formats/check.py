@@ -83,9 +83,17 @@ def check_import(
     Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
     """
     with plain_file(path) as plain:
-        original = getattr(format_module(format), "original", None)
-        peer = original(plain, pattern=pattern) if original else load_peer(plain, format, special=vocabulary.special)
-        return compared(vocabulary, peer, lines)
+        return compared(vocabulary, _original(vocabulary, plain, format, pattern), lines)
+
+
+def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
+    """The library of a file as its publisher loads it. Merges over bytes look like subword-nmt's, and are not."""
+    if format == "subword-nmt" and vocabulary.pretokenizer.is_bytes:
+        from volt.formats.huggingface.loaded import peer_of_merges
+
+        return peer_of_merges(path, vocabulary)
+    original = getattr(format_module(format), "original", None)
+    return original(path, pattern=pattern) if original else load_peer(path, format, special=vocabulary.special)
 
 
 @contextmanager

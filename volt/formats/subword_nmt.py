@@ -262,13 +262,6 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     return Peer("subword-nmt", pieces)
 
 
-def original(path: Path, *, pattern: str | None = None) -> Peer:
-    """What the publisher of a file cuts text with: tokenizers for merges over bytes, subword-nmt for others."""
-    from volt.formats.huggingface.loaded import peer_of_merges
-
-    return peer_of_merges(path, read(path)) if _codes(path).spells_bytes else peer(path)
-
-
 def _uncounted(path: Path) -> str:
     """The codes as subword-nmt reads them, where fastBPE wrote them."""
     text = path.read_text("utf-8")
