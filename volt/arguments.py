@@ -166,7 +166,7 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 def storable(value: Any, name: str) -> str:
     """A text that UTF-8 can hold, which has no lone surrogate.
 
-    >>> storable("a\udc00", "pattern")
+    >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
         ...
     volt.errors.ConfigError: pattern holds the lone surrogate U+DC00, which is no text; leave it out

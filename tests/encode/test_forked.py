@@ -37,7 +37,7 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
-        (matched, (r"\p{Lt}",)),
+        (matched, (r"[\p{Lt}~#]",)),
         (classes_of, ([0x1F600],)),
         (_COUNTS.min_count, (1,)),
         (_COUNTS.rescale, (7,)),

@@ -340,7 +340,7 @@ def test_an_empty_vocabulary_encodes():
 def test_saving_is_atomic(saved, tmp_path):
     """If saving fails, the old file is intact and nothing else is left."""
     before = saved.read_bytes()
-    with pytest.raises(TypeError):
+    with pytest.raises(VocabularyError, match="'no JSON'"):
         Vocabulary((), (), provenance={"no JSON": object()}).save(saved)
     assert saved.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [saved.name]

@@ -20,7 +20,7 @@ _DEEP: list[Any] = []
 for _ in range(5_000):
     _DEEP = [_DEEP]
 _NO_SPLITS = (
-    '"ab"', '{"a": 1}', "[]", "[1]", '[{"pattern": "b", "from_end": "no"}]', '[{"pattern": "b", "from_end": null}]',
+    '"ab"', '{"a": 1}', "[1]", '[{"pattern": "b", "from_end": "no"}]', '[{"pattern": "b", "from_end": null}]',
     '[{"pattern": "b", "from_end": 1.5}]', '[{"pattern": []}]', '[{"from_end": true}]', '[{"pattern": "b", "x": 1}]',
 )  # fmt: skip
 
