@@ -14,6 +14,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -46,7 +47,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("data"), random.Random(7)
     words = ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 4))) for _ in range(4_000)]
     weights = [1 / rank for rank in range(1, len(words) + 1)]
-    lines = [" ".join(rng.choices(words, weights, k=8)) for _ in range(4_000)]
+    lines = [" ".join(rng.choices(words, weights, k=8)) for _ in range(examples(8_000))]
     for name in ("multi30k/train.en", "multi30k/train.de", "ted/Finnish.txt"):
         _write(folder / f"{name}.gz", lines)
     _write(folder / "bible/uk.tsv.gz", [f"v{number}\t{line}" for number, line in enumerate(lines)])
@@ -124,6 +125,7 @@ def test_counts_within_pieces(published: ModuleType, tokens: list[str], pieces: 
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_reference_values_are_reproduced(published: ModuleType, data: Path) -> None:
     """The nine objectives of the published program on Multi30k, to the three digits that are known, and its pick."""
     counts = volt.count_words([data / f"multi30k/train.{name}.gz" for name in ("en", "de")], pretokenizer="regex:[^ ]+")

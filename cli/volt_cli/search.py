@@ -303,7 +303,7 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
 
     merges = read_merges(asked.file or "")
     for note in merges.notes:
-        say(f"note: {asked.candidates}: {note}")
+        say(f"note: {Path(asked.candidates).name or asked.candidates}: {note}")
     _check_level(asked.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=asked.marker or merges.marker, report=advance)

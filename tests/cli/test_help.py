@@ -14,6 +14,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 from commands import VOLT, Run, status_of
+from drawn import examples
 from shell import run_line
 from typer.main import get_command
 
@@ -56,9 +57,9 @@ def test_help_ends_with_two_examples_and_gives_flags_no_type(command: str, flag:
 def test_every_command_has_examples_of_its_own() -> None:
     """Each command has two examples, which hold it, and no sign that rich would take for markup."""
     assert EXAMPLES.keys() == COMMANDS.keys()
-    for command, examples in EXAMPLES.items():
-        assert len(examples) == 2
-        for example in examples:
+    for command, both in EXAMPLES.items():
+        assert len(both) == 2
+        for example in both:
             assert "[" not in example
             assert command == "volt" or f"volt {command} " in f"{example} "
 
@@ -70,7 +71,7 @@ def test_the_examples_run(
 ) -> None:
     """Each example ends with status 0, in the order of the table and in a folder with a corpus and its parts."""
     monkeypatch.chdir(tmp_path)
-    text = "\n".join(topics.values())[:250_000]
+    text = "\n".join(topics.values())[: examples(250_000)]
     (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
     (tmp_path / "heldout.txt").write_text(text[:10_000], encoding="utf-8")
     (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(text.encode()))

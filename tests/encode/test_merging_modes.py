@@ -9,6 +9,7 @@ from random import Random
 from typing import get_args
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merging_modes import LETTERS, Pair, dropped, encoded, merge_lists, vocabularies
@@ -19,7 +20,7 @@ from volt.kernels.merging import LONG
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 
-MANY, SOME = settings(max_examples=60, deadline=None), settings(max_examples=15, deadline=None)
+MANY, SOME = settings(max_examples=examples(60), deadline=None), settings(max_examples=15, deadline=None)
 words_of_few = st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), min_size=1, max_size=6)
 
 
@@ -63,7 +64,7 @@ def test_every_way_of_encoding_gives_the_same(vocabulary: Vocabulary, lines: lis
 
 
 def test_the_ways_differ() -> None:
-    """Each way of merging cuts one of two words as no other does, and a whole word is not merged at all."""
+    """Each way of merging cuts one of two words as no other does, a long one too, and a whole word is not merged."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "a"), ("a", "bc"), ("a", "a"), ("aa", "b"))
     ways: dict[Merging, list[tuple[str, ...]]] = {
         "pairs": [("abc", "abc"), ("a", "ab")],
@@ -74,6 +75,7 @@ def test_the_ways_differ() -> None:
         tokens = ("a", "b", "c", "bc", "ab", "abc", "abca", "aa", "aab")
         made = Vocabulary(merges, tokens, marker="none", merging=merging)
         assert Encoder(made).encode_words(["abcabc", "aab"]) == expected
+        assert Encoder(made).encode_words(["abcabc" + "x" * LONG]) == [(*expected[0], *"x" * LONG)]
         whole = replace(made, tokens=(*made.tokens, "abcabc"), whole_words=True)
         assert Encoder(whole).encode_words(["abcabc", "aab"]) == [("abcabc",), ("aab",)]
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
+import pytest
 from batches import ENCODERS, HARD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volt.count.corpus import count_words
 from volt.encode.encoder import Encoder
-from volt.text.byte_alphabet import ALPHABET, to_characters
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
@@ -24,7 +26,7 @@ DECLARED = (
     r"split: ?[a-z]+", r"split:.", r"bytes+split: ?\p{L}+|\p{N}{1,3}", r"bytes+split:\p{Co}\s?",
     "matches:[a-z]+|[^a-z ]", "bytes+matches:[a-z]+|[^a-z ]+",
 )  # fmt: skip
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=30, deadline=None)
 
 
 def declared(name: str, normalizer: str = "none") -> Vocabulary:
@@ -50,6 +52,7 @@ VOCABULARIES = [
     *(replace(one.vocabulary, special=SpecialTokens(user=USER)) for one in ENCODERS),
     *map(declared, DECLARED),
     *(declared(name, "nfkc+lowercase") for name in DECLARED[::2]),
+    *(replace(declared(name), merging="ranks", whole_words=True) for name in DECLARED[:4]),
 ]
 ENCODERS_WITH, TWINS = (list(map(Encoder, several)) for several in (VOCABULARIES, map(without_users, VOCABULARIES)))
 ISOLATING = [n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.is_bytes or one.pretokenizer.name in DECLARED]
@@ -133,3 +136,33 @@ def test_what_is_decoded_is_what_was_encoded(which, lines):
     back = str.maketrans({other: own for own, other in others.items()})
     decoded = [encoder.decode(row).translate(back) for row in encoder.encode_lines(there)]
     assert [encoder.decode(row) for row in encoder.encode_lines(lines)] == decoded
+
+
+@given(which_, st.lists(st.lists(fragments, min_size=1, max_size=4).map("".join), max_size=3))
+@FEW
+def test_words_given_as_they_stand_hold_no_user_tokens(which, words):
+    """Pre-tokens that `encode_words` is given are text, as without user tokens."""
+    assert ENCODERS_WITH[which].encode_words(words) == TWINS[which].encode_words(words)
+
+
+@pytest.mark.parametrize("name", ["whitespace", "metaspace", "gpt2", "bytes", "split: ?[a-z]+"])
+def test_counting_is_as_without_user_tokens(name, tmp_path):
+    """Words with private characters are counted as they are; where none is a user token, as if there were none."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"a{one} {one} lo{one}\ufffdw\n" for one in OWN))
+    plain, hiding = (
+        count_words(path, pretokenizer=name, special=special) for special in (None, SpecialTokens(user=USER))
+    )
+    assert sorted(hiding.table.rows()) == sorted(plain.table.rows())
+
+
+def test_a_text_of_all_characters_is_encoded():
+    """However many private characters lines hold; one that holds them all lacks stand-ins, and has U+FFFD for 4,094."""
+    which = next(
+        n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
+    )
+    codes = [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]
+    lines = ["".join(map(chr, codes[start : start + 500])) for start in range(0, len(codes), 5_000)]
+    assert ENCODERS_WITH[which].encode_lines(lines) == TWINS[which].encode_lines(lines)
+    pieces = ENCODERS_WITH[which].encode("".join(map(chr, codes)))
+    assert to_bytes("".join(pieces)).decode() == "".join(map(chr, codes[:-4094])) + "\ufffd" * 4094

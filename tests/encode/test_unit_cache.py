@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain, pairwise, product
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +61,7 @@ def _numbering(breaks: bytes = b" ") -> UnitCache:
     return UnitCache(UnitRule(sum(1 << byte for byte in breaks)), numbering_encoder(), np.int32)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(words=st.lists(st.binary(max_size=40), max_size=200))
 def test_units_have_their_own_numbers(words: list[bytes]) -> None:
     """Units are numbered as a dictionary would, whatever their bytes and length, while the table grows."""
@@ -116,7 +118,7 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], ends: bool) -> None
         assert len(found.data) >= found.size + PADDING
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     lines=st.lists(st.lists(st.sampled_from([b"a", b"bc", b" ", b"\t", b"\r", b"\x01", b"x" * 70])).map(b"".join)),
     keeps=st.booleans(), strips=st.booleans(), breaks=st.sampled_from([b" ", b" \t", b" \t\r"]), last=st.booleans(),
@@ -144,13 +146,19 @@ def _units(line: bytes, keeps: bool, strips: bool, breaks: bytes) -> list[bytes]
     return cut if keeps else [one.strip(breaks) for one in cut if one.strip(breaks)]
 
 
+@cache
+def _bare(name: str) -> tuple[Vocabulary, MergeTables]:
+    """A vocabulary without tokens, which cuts by this pre-tokeniser."""
+    vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
+    return vocabulary, MergeTables.of(vocabulary)
+
+
 @pytest.mark.parametrize("name", LOSSLESS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=texts)
 def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     """Atoms and words of every line whose characters have been met: found without Python, as the pattern has them."""
-    vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
-    tables = MergeTables.of(vocabulary)
+    vocabulary, tables = _bare(name)
     classes = CharacterClasses()
     classes.classify(text)
     table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, classes), np.int32)
@@ -177,7 +185,7 @@ def test_what_one_owner_finds_out_no_other_knows() -> None:
 
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(text=texts)
 def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     """White space parts words, and the atoms are those of the plain path."""
@@ -209,7 +217,7 @@ def _atoms(tables: MergeTables, words: list[str]) -> list[int]:
     return atoms.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(units=st.lists(st.binary(min_size=1, max_size=12).filter(lambda unit: not set(unit) & set(b" \n")), min_size=1))
 def test_bytes_that_are_no_text_are_left_to_python(units: list[bytes]) -> None:
     """A unit is pending if, and only if, Python cannot decode it (or it holds what Python must decide)."""

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, assert_agree, learn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,7 +82,7 @@ def test_a_role_that_is_a_user_token_is_found_in_text(tmp_path):
 
 
 @given(drawn=st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_ranks_become_pairs(drawn, tmp_path_factory):
     """Where a rank belongs to what is made, the exported merges cut as tiktoken does by those ranks, runs too."""
     tiktoken = pytest.importorskip("tiktoken")

@@ -98,7 +98,6 @@ FILES = {
     "normalized": ("bytes", {"normalized": True, "normalizer": {"type": "Lowercase"}}, "<mask> is found in normalised"),
     "lower": ("bytes", {"normalizer": {"type": "Lowercase"}}, "lowered to 'ς' here"),
     "start": ("metaspace", {}, "may start with a '▁' there, and a line that starts with one does here"),
-    "private": ("whitespace", {}, r"U\+10F000 to U\+10FFFD in text become U\+FFFD"),
     "orphan": (
         "whitespace",
         {"vocab": {"zzz": 999}},

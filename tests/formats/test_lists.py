@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from list_readers import READERS, fairseq_ids, marian_ids, opennmt_ids
@@ -40,7 +41,7 @@ def theirs(vocabulary: Vocabulary, piece: str, name: str) -> str:
 
 @pytest.mark.parametrize("name", LISTS)
 @given(vocabulary=vocabularies())
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_write_then_read_loses_nothing_but_what_is_told(name, vocabulary):
     """Any vocabulary: read(write(v), merges=v) has its fingerprint; or it is refused by token, with nothing written."""
     with TemporaryDirectory() as folder:
@@ -61,7 +62,7 @@ def test_write_then_read_loses_nothing_but_what_is_told(name, vocabulary):
 
 @pytest.mark.parametrize("name", LISTS)
 @given(vocabulary=vocabularies())
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_other_readers_find_every_piece_at_its_id(name, vocabulary):
     """A reader that follows the library gives every piece its place among ours, shifted by what the notes say."""
     reader, shift = READERS[name]
@@ -80,7 +81,7 @@ def test_other_readers_find_every_piece_at_its_id(name, vocabulary):
 
 
 @given(st.text(max_size=8) | st.sampled_from(TRICKY))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 def test_every_string_is_yaml(text):
     """PyYAML and our reader get back any string that we quote, as a key on one line."""
     assert unquoted(quoted(text)) == text

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, learn, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ def ids(request, tmp_path_factory) -> dict[str, int]:
 
 
 @given(TEXT)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_every_piece_of_cut_text_has_an_id(ids, text):
     """Byte tokens and user tokens stand in "@@" text alone and with more of their word behind them; lists hold both,
     and no piece is unknown, whatever the text is."""

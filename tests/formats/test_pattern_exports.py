@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, assert_agree, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -62,7 +63,7 @@ def test_user_tokens_are_cut_out_first(level):
 
 @given(text=any_texts)
 @example(text="12345 a\nb  \n")
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_patterns_are_respelled_for_the_engine_of_tokenizers(text):
     """What Oniguruma spells otherwise gives the cuts that VOLT's own loop makes."""
     for pattern in (r"\p{N}{1,3}+|a$|\pL{2}|[]\u0301!-#]", r"\s++$|[\U00000061b]{1,2}+\p{Lu}|\x{4E00}"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -60,7 +61,7 @@ pieces = st.text("ab▁", min_size=2, max_size=5)
 lines_of_text = st.lists(st.text("ab▁ c\t", max_size=16), max_size=4)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     scores=st.dictionaries(pieces, st.integers(-9, 0), max_size=8), unused=st.sets(st.integers(0, 7)),
     options=st.tuples(st.booleans(), st.booleans()), lines=lines_of_text,

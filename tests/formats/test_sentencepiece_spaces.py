@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -147,7 +148,7 @@ def test_no_other_characters_are_changed():
 strings = st.text(alphabet="abé中\U0001f600\u0301", min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     table=st.dictionaries(strings, st.text(alphabet="xyß\u3000", max_size=3), max_size=12),
     text=st.text("abé中\0", max_size=9),

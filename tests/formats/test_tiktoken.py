@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -21,13 +22,15 @@ from volt.formats import tiktoken as format_
 from volt.formats.tiktoken.joins import recovered
 from volt.text import gpt2
 from volt.text.byte_alphabet import to_bytes, to_characters
+from volt.text.patterns.fitting import cut_tokens
+from volt.text.patterns.named import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 tiktoken = pytest.importorskip("tiktoken")
 
-FEW = settings(deadline=None, max_examples=80)
+FEW = settings(deadline=None, max_examples=examples(80))
 PAT = format_.GPT2_PATTERN
 
 
@@ -279,11 +282,11 @@ def test_what_the_pattern_leaves_whole_is_no_sign_of_another(text):
     next one, glued, do, where the pattern cuts them again."""
     words = [to_bytes(word) for word in PreTokenizer("bytes").split(text)]
     parts = {word[i:j] for word in words for i in range(len(word)) for j in range(i + 1, min(len(word), i + 9) + 1)}
-    assert gpt2.cut_tokens(sorted(parts)) == []
+    assert cut_tokens(sorted(parts), NAMED["gpt2"]) == []
     glued = [
         (left + right).decode() for left, right in pairwise(words) if left.decode()[-1].isalpha() and right[0] < 128
     ]
-    assert gpt2.cut_tokens([word.encode() for word in glued]) == [word.encode() for word in glued]
+    assert cut_tokens([word.encode() for word in glued], NAMED["gpt2"]) == [word.encode() for word in glued]
 
 
 @pytest.mark.parametrize(("first", "last"), [(4, 260), (0, 256), (4, 500)])

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,14 +51,14 @@ def _encoded(symbols: Sequence[int], merges: Sequence[tuple[int, int, int]]) -> 
     return found.tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(symbols=st.lists(tokens, min_size=1, max_size=20), merges=merges_of_any_kind)
 def test_words_merge_by_definition(symbols: list[int], merges: list[tuple[int, int, int]]) -> None:
     """Also where a merge makes a pair of a lower rank, or what another merge has made; but never its own part."""
     assert _encoded(symbols, merges) == _merged(symbols, merges)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     symbols=st.lists(tokens, min_size=LONG - 2, max_size=LONG + 30), merges=merges_of_any_kind, unknown=st.booleans()
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from volt.kernels.spellings import Spellings, cuts, spellings
 from volt.kernels.words import PieceRule, encode_words
 
 Run = tuple[int, ...]
-MANY = settings(max_examples=200, deadline=None)
+MANY = settings(max_examples=examples(200), deadline=None)
 runs = st.lists(st.sampled_from([-7, -1, 0, 1, 2]), max_size=6).map(tuple)
 many_runs = st.lists(runs, max_size=40)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,7 +103,7 @@ def as_set(codes: set[int]) -> CharacterSet:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(one=sets, other=sets)
 def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
     """Union, intersection and complement hold what Python's sets hold; equal sets are equal."""
@@ -147,7 +148,7 @@ def test_case_is_ignored_inside_its_group_only() -> None:
         assert (splitter.split(text + "!") == [text, "!"]) == (text in matches)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(one=sets, other=sets)
 def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other: set[int]) -> None:
     """Characters are of one class if and only if they are in the same sets, and a set is the integer of its classes."""

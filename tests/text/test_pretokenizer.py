@@ -5,6 +5,7 @@ import unicodedata
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from texts import LOSSLESS, NAMES, REGEXES, texts
@@ -54,7 +55,7 @@ def test_normal_forms_are_unicode(text: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @given(text=texts)
 @example(text="J\u030c")
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_normalizing_is_idempotent(name: str, text: str) -> None:
     """Normalising twice is normalising once."""
     once = Normalizer.parse(name).normalize(text)
@@ -62,7 +63,7 @@ def test_normalizing_is_idempotent(name: str, text: str) -> None:
 
 
 @given(texts)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whitespace_is_str_split(text: str) -> None:
     """The default pre-tokeniser is str.split(), whatever the text."""
     assert PreTokenizer().split(text) == text.split()
@@ -75,7 +76,7 @@ def decoded(pretokenizer: PreTokenizer, words: list[str]) -> str:
 
 @pytest.mark.parametrize("name", LOSSLESS)
 @given(text=texts)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_pretokens_join_back(name: str, text: str) -> None:
     """Concatenating pre-tokens gives the text back, a literal ▁ having become a space."""
     pretokenizer = PreTokenizer(name)
@@ -86,7 +87,7 @@ def test_pretokens_join_back(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
 @given(column=st.lists(texts, max_size=5))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
     """Counting's expression over a column and encoding's split of a string agree."""
     pretokenizer, normalizer = PreTokenizer(name), Normalizer.parse("nfkc+lowercase")
@@ -102,7 +103,7 @@ def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
     )
 )
 @example(["\t", "\t", "a"])
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_gpt2_is_gpt2(parts: list[str]) -> None:
     """The emulated lookahead cuts where the tokenizers library's ByteLevel pre-tokeniser cuts."""
     pre_tokenizers = pytest.importorskip("tokenizers").pre_tokenizers

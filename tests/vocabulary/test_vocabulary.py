@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vocabularies import vocabularies
@@ -18,7 +19,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-FEW = settings(deadline=None, max_examples=80)
+FEW = settings(deadline=None, max_examples=examples(80))
 SMALL = Vocabulary(
     merges=(("l", "o"), ("lo", "w</w>"), ("e", "r</w>")),
     tokens=("l", "o", "w</w>", "e", "r</w>", "é", '"', "\\", "\u2028", "low</w>", "er</w>"),
@@ -177,7 +178,7 @@ def test_a_file_cut_short_is_refused(saved):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
     """Whatever byte is changed, loading is a VocabularyError, or gives what was saved (but for the provenance)."""
     path = tmp_path_factory.getbasetemp() / "damaged.volt"

@@ -145,7 +145,7 @@ class MergeTables:
 
 def _symbols(codes: Sequence[int]) -> Ints:
     """The symbol of every possible atom code, of which these are the known ones."""
-    symbols = -1 - np.arange(2 * 0x110000, dtype=np.int32)
+    symbols = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # in an eighth of the time of -1 - np.arange(…)
     symbols[codes] = np.arange(len(codes), dtype=np.int32)
     return symbols
 

@@ -21,7 +21,7 @@ from volt.errors import CorpusError, VoltError, shown_path, unreadable
 _REMEDY = "; convert or restore the file"
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # how packed files begin; to look closer takes an import
 _LONGEST_MARK = 8  # bytes that tell what packed a file
-_MOST_UNPACKED = 1 << 30  # bytes, where no fewer are asked for
+_MOST_UNPACKED = 1 << 28  # bytes, where no fewer are asked for
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:

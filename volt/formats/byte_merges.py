@@ -98,7 +98,8 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         raise VocabularyError(f"{beside}: no id for {missing!r}, which {path.name} makes or uses; restore it")
     special, found = _special(path, ids, made)
     ids = dict(sorted((ids | found).items(), key=lambda item: item[1]))
-    tokens = tuple(token for token in ids if token not in special.all and (token in made or token in ALPHABET))
+    named, letters = set(special.all), set(ALPHABET)
+    tokens = tuple(token for token in ids if token not in named and (token in made or token in letters))
     if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
         raise VocabularyError(other_pattern(path, [to_bytes(token) for token in tokens], cut))
     last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
@@ -127,7 +128,8 @@ def _special(path: Path, ids: Mapping[str, int], made: Collection[str]) -> tuple
         role: token for role, token in roles.items() if token in known and can_be_special(token) and len(token) > 1
     }
     user = [token for token in known if token in added or token in named.values()]
-    control = [token for token in ids if token not in made and token not in ALPHABET and token not in user]
+    known_uses = {*made, *ALPHABET, *user}
+    control = [token for token in ids if token not in known_uses]
     usable = [token for token in control if can_be_special(token)]
     roles_of = {role: named.get(role) for role in ROLES}
     return SpecialTokens(**roles_of, user=tuple(user), control=tuple(usable)), added
@@ -171,11 +173,17 @@ def _losses(
     yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
     if beside is None:
         yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
+    elif len(special.control) > len(tokens):
+        yield (
+            f"{len(special.control):,} tokens of {beside.name}, such as {special.control[0]!r}, are made by no merge "
+            f"of {path.name}, which may be cut short: compare it with its source."
+        )
     elif special.control:
         yield (
             f"{counted(len(special.control), 'token')} of {beside.name} that no merge makes and no other file names, "
             f"such as {special.control[0]!r}: never found in text, kept as control tokens."
         )
     if len(ids) > len(tokens) + len(special.all):
-        left = next(token for token in ids if token not in {*tokens, *special.all})
+        kept = {*tokens, *special.all}
+        left = next(token for token in ids if token not in kept)
         yield f"Tokens that nothing makes are left out, such as {left!r}; their ids are not used."

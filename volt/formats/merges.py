@@ -57,18 +57,38 @@ def read_merges(path: str | Path) -> MergeList:
 def _merges_of(path: Path, name: str) -> MergeList:
     """The merges of a vocabulary in the format of this name."""
     from volt.formats.registry import FORMATS, format_module, read_vocabulary
+    from volt.formats.tiktoken import reading as ranks
 
     if name in FORMATS and hasattr(format_module(name), "rows"):
         raise CandidateError(f"{path}: a list of tokens ({name}), which holds no merges; give {_ABLE}")
     try:
+        if name == "tiktoken":
+            return ranks.read_merges(path)
         vocabulary = read_vocabulary(path)
     except VocabularyError as error:
         raise CandidateError(str(error)) from None
     if not vocabulary.merges:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
-    return MergeList(
-        list(vocabulary.merges), vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(_notes(vocabulary))
-    )
+    return MergeList(_pairs(vocabulary), vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(_notes(vocabulary)))
+
+
+def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """The merges by rank; where any pair may make a token, those whose parts are made before it."""
+    from volt.formats.huggingface.ranked import merges_of
+    from volt.formats.tiktoken.joins import merges_of as merges_of_ranks
+    from volt.text.byte_alphabet import to_bytes
+
+    if vocabulary.merging != "ranks":
+        return list(vocabulary.merges)
+    if vocabulary.pretokenizer.is_bytes:
+        made = dict.fromkeys(map("".join, vocabulary.merges))
+        return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, made)])
+    known, pairs = set(vocabulary.atoms), list[tuple[str, str]]()
+    for pair in merges_of(vocabulary):
+        if known.issuperset(pair):
+            known.add("".join(pair))
+            pairs.append(pair)
+    return pairs
 
 
 def _notes(vocabulary: Vocabulary) -> list[str]:
@@ -76,5 +96,5 @@ def _notes(vocabulary: Vocabulary) -> list[str]:
     cut = arguments.shortened(vocabulary.pretokenizer.name)
     notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
     if vocabulary.unmade:
-        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and are left out")
+        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and left out")
     return notes

@@ -33,6 +33,13 @@ FORMATS = {
     "tokens": "volt.formats.lists.tokens",
 }
 
+_OTHERS = {  # how files of other kinds begin, in small letters; all are common in place of a tokenizer
+    b"<!doctype html": "a web page, which was saved in place of a file; download the file itself",
+    b"<html": "a web page, which was saved in place of a file; download the file itself",
+    b"version https://git-lfs": "a pointer of Git LFS, not the file that it stands for; fetch that with git lfs pull",
+    b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
+    b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
+}
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -209,6 +216,9 @@ def guess_format(path: Path, head: bytes) -> str:
     >>> guess_format(Path("codes"), b"#version: 0.2\\nt h\\n")
     'subword-nmt'
     """
+    start = head.lstrip()[:99].lower()
+    if other := next((what for sign, what in _OTHERS.items() if start.startswith(sign)), None):
+        raise VocabularyError(f"{path}:1: {other}")
     for name in FORMATS:
         if _format(name).recognises(path, head):
             return name

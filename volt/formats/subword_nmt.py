@@ -355,7 +355,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield (
             f"User tokens are not carried: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. "
             f"Then the part of a word right before one, as in x{special.user[0]}, is still cut as if the word ended "
-            "there; no '</w>' is shown behind one that ends a word; U+10F000 to U+10FFFD do not become U+FFFD."
+            "there; no '</w>' is shown behind one that ends a word."
         )
     if special.all[:4] != USUAL.all:
         yield f"The special tokens {', '.join(special.all[:4])} are not carried, nor are ids: subword-nmt has none."

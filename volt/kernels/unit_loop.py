@@ -102,7 +102,7 @@ def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: 
 def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
     """How the character in front of a clinging break stands to it: PARTS, or the part of a text goes on."""
     first = int(place) - 1
-    if data[first] <= 32 and rule.clinging >> data[first] & 1:
+    if data[first] <= 32 and rule.clinging >> int(data[first]) & 1:
         return CARRIES
     while first > 0 and data[first] & 0xC0 == 0x80:
         first -= 1

@@ -106,8 +106,7 @@ def _is_rewritten(token: str, data: Json) -> bool:
 
 
 def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
-    """What stands beside user tokens, and what no text may forge."""
-    yield "U+10F000 to U+10FFFD in text become U+FFFD here, where there are user tokens."
+    """What stands beside user tokens."""
     example = vocabulary.special.user[0]
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
         yield (

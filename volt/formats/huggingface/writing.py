@@ -167,6 +167,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if special.user:
         yield from _user_notes(scheme, special.user[0])
         yield from _word_notes(vocabulary, scheme)
+        yield "U+10F000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
         yield from _end_notes(scheme)
     if vocabulary.normalizer.form == "nfkc":

@@ -33,7 +33,6 @@ _SCHEMES = {
     *((name, "none") for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)),
 }
 _TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
-HIDDEN = "U+10F000 to U+10FFFD in text become U+FFFD here and stay as they are in sentencepiece."
 TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
 _FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
@@ -248,8 +247,6 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
     if special.user and normalizer.name != "none":
         yield "A user token that only normalisation brings about is taken as one by sentencepiece."
-    if special.user:
-        yield HIDDEN
 
 
 def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:

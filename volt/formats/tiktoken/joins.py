@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
+from volt.text.byte_alphabet import to_characters
+
 
 def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     """For each token that two others make, a pair of them; in the order of the tokens.
@@ -54,6 +56,20 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
         if len(token) > 1:
             yield token, _parts(token, ranks)
         ranks[token] = rank
+
+
+def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
+    """The merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank.
+
+    >>> merges_of([b"a", b"b", b"c", b"bc", b"ab", b"abc", b"cab"])
+    [('b', 'c'), ('a', 'b'), ('a', 'bc'), ('c', 'ab')]
+    """
+    made, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
+    for token, parts in recovered(tokens):
+        if len(parts) == 2 and made.issuperset(parts):
+            made.add(token)
+            pairs.append((to_characters(parts[0]), to_characters(parts[1])))
+    return pairs
 
 
 def _parts(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:

@@ -15,7 +15,8 @@ from volt.files.whole import read_bytes
 from volt.formats.protocol import MOST_DIGITS
 from volt.vocabulary.numbering import MOST_IDS
 
-MOSTLY, PADDED = 0.9, 0.25  # shares of the first lines
+_MOSTLY, _PADDED = 0.9, 0.25  # shares of the first lines
+_N_TELLING = 32  # lines; what is wrong behind them is damage
 _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without bytes: its rank is that of no text
 
 
@@ -24,12 +25,12 @@ def looks_like(head: bytes) -> bool:
 
     Words of a list may look like base64 too, but next to none of them ends with "=".
     """
-    rows = [line.split() for line in head.split(b"\n")[:-1] if line.strip()]
+    rows = [line.split() for line in head.split(b"\n")[:-1][:_N_TELLING] if line.strip()]
     if not all(len(row) == 2 for row in rows):
         return False
     sound = [token for token, rank in rows if rank.isdigit() and _is_base64(token)]
     n_padded = sum(token.endswith(b"=") and token not in _NO_BYTES for token in sound)
-    return bool(rows) and len(sound) >= MOSTLY * len(rows) and n_padded >= PADDED * len(rows)
+    return bool(rows) and len(sound) >= _MOSTLY * len(rows) and n_padded >= _PADDED * len(rows)
 
 
 def _is_base64(token: bytes) -> bool:
@@ -57,7 +58,9 @@ def check_bytes(path: Path, tokens: Iterable[bytes]) -> None:
     single = {token for token in tokens if len(token) == 1}
     missing = next((byte for byte in range(256) if bytes([byte]) not in single), None)
     if missing is not None:
-        raise VocabularyError(f"{path}: no token for the byte 0x{missing:02X}: cut short or none of tiktoken's files")
+        raise VocabularyError(
+            f"{path}: no token for the byte 0x{missing:02X}: cut short or none of tiktoken's files; restore it"
+        )
 
 
 def _fast(data: bytes) -> dict[bytes, int] | None:
@@ -92,8 +95,8 @@ def _ranks_by_lines(path: Path, lines: Iterable[bytes]) -> dict[bytes, int]:
             continue
         token, rank = _row(path, number, line)
         if token in ranks or rank in of_rank:
-            what = f"the token {token!r}" if token in ranks else f"the rank {rank}, as line {of_rank[rank]} does"
-            raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line")
+            what = f"the token {token!r}" if token in ranks else f"the rank {rank} of line {of_rank[rank]}"
+            raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line, or restore the file")
         ranks[token], of_rank[rank] = rank, number
     return ranks
 
@@ -107,7 +110,9 @@ def _row(path: Path, number: int, line: bytes) -> tuple[bytes, int]:
         token, rank = b"", ""
     if len(parts) != 2 or not rank.isdigit() or len(rank) > MOST_DIGITS:
         shown = line[:60].decode(errors="replace")
-        raise VocabularyError(f"{path}:{number}: found {shown!r} where a token in base64 and a rank, 0 or more, belong")
+        raise VocabularyError(
+            f"{path}:{number}: found {shown!r} where a token in base64 and a rank, 0 or more, belong; restore the file"
+        )
     if int(rank) >= MOST_IDS:
-        raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: {MOST_IDS:,} ids are the most")
+        raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: {MOST_IDS:,} ids are the most; restore it")
     return token, int(rank)

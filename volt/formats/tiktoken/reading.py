@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError, shown_path
+from volt.display import counted
+from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.whole import read_head
 from volt.formats.patterns import choose
-from volt.formats.protocol import HEAD_SIZE, Peer
+from volt.formats.protocol import HEAD_SIZE, MergeList, Peer
 from volt.formats.tiktoken import library, tekken
 from volt.formats.tiktoken.building import vocabulary_of
+from volt.formats.tiktoken.joins import merges_of
 from volt.formats.tiktoken.ranks import looks_like, read_ranks
 from volt.vocabulary import Vocabulary
 
+BYTES = 256
 _NO_SPECIAL = "The file names no special tokens: there are none, and text that spells one is text."
 
 
@@ -50,6 +53,24 @@ def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | 
         "lost": [*choice.notes, _NO_SPECIAL],
     }
     return vocabulary_of(path, ranks, choice.pretokenizer, provenance=provenance)
+
+
+def read_merges(path: Path) -> MergeList:
+    """The merges that ranks stand for, as candidates for a search: what cuts text is no matter here.
+
+    Raises VocabularyError, with file and line, if the file is damaged.
+    """
+    if _is_tekken(path, None):
+        found = tekken.read_file(path)
+        ranks, cut = found.ranks, f"the pattern {quoted(found.pattern, 60)}"
+    else:
+        ranks, cut = read_ranks(path), "the pattern of its publisher, which it does not name"
+    tokens = sorted(filter(None, ranks), key=ranks.__getitem__)
+    pairs = merges_of(tokens)
+    notes = [f"its merges are taken, which were made for words cut by {cut}; ids are not"]
+    if left := len(tokens) - BYTES - len(pairs):
+        notes.append(f"{counted(left, 'token')} that no two others make {'are' if left > 1 else 'is'} left out")
+    return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))
 
 
 def original(path: Path, *, pattern: str | None = None) -> Peer:

@@ -119,11 +119,7 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
             f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has none."
         )
     if vocabulary.special.user:
-        yield (
-            f"Encode with encode(text, allowed_special={set(vocabulary.special.user)!r}, disallowed_special=()); "
-            "tiktoken does not turn the private characters U+10F000 to U+10FFFD into U+FFFD as VOLT does where it has "
-            "user tokens."
-        )
+        yield (f"Encode with encode(text, allowed_special={set(vocabulary.special.user)!r}, disallowed_special=()).")
     starts = [(a, b) for a in vocabulary.special.user for b in vocabulary.special.all if b != a and b.startswith(a)]
     if starts:
         yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
