@@ -14,7 +14,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -47,7 +46,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("data"), random.Random(7)
     words = ["".join(rng.choices(SYLLABLES, k=rng.randint(1, 4))) for _ in range(4_000)]
     weights = [1 / rank for rank in range(1, len(words) + 1)]
-    lines = [" ".join(rng.choices(words, weights, k=8)) for _ in range(examples(8_000))]
+    lines = [" ".join(rng.choices(words, weights, k=8)) for _ in range(4_000)]
     for name in ("multi30k/train.en", "multi30k/train.de", "ted/Finnish.txt"):
         _write(folder / f"{name}.gz", lines)
     _write(folder / "bible/uk.tsv.gz", [f"v{number}\t{line}" for number, line in enumerate(lines)])

@@ -1,6 +1,7 @@
 """A folder of published tokenizers → whether VOLT's ids are those of each one's own library, and how fast both are.
 
-    python -m experiments.real_tokenizers DIR [--text FILE …] [--data VOLT_DATA] [--lines N] [--no-speed] [--json OUT]
+    python -m experiments.real_tokenizers DIR [--text FILE …] [--data VOLT_DATA] [--lines N] [--only NAME …]
+        [--no-speed] [--json OUT]
 
 DIR is searched for the files of tiktoken, tekken, sentencepiece, tokenizers, GPT-2 and CLIP, by what they hold; such as
 the unzipped packages of openai-whisper, litellm, llama-models, dashscope and mistral-common. Without --text the three
@@ -33,7 +34,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--text", type=Path, nargs="+", help="texts, one line each line")
     parser.add_argument("--data", type=Path, help="corpora for the texts that are made")
     parser.add_argument("--lines", type=int, help="the first N lines of each text")
-    parser.add_argument("--only", default="", help="files whose names hold this")
+    parser.add_argument("--only", nargs="+", default=[""], help="files whose names hold one of these")
     parser.add_argument("--no-speed", action="store_true", help="compare ids alone")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write all that is found as JSON, too")
     return parser.parse_args(given)
@@ -43,7 +44,7 @@ def rows(asked: argparse.Namespace, paths: Sequence[Path]) -> Iterator[tuple[Com
     """What comes of each file, one after the other."""
     texts = {path.stem: _lines(path) for path in paths}
     for found in find(asked.folder):
-        if asked.only not in found.name:
+        if not any(part in found.name for part in asked.only):
             continue
         pair, comparison = read(found)
         if pair is None:

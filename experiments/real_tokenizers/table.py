@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import volt
 from experiments.real_tokenizers.comparing import Comparison, Difference
@@ -11,6 +12,7 @@ from experiments.real_tokenizers.speed import Speed
 
 Row = tuple[Comparison, list[Speed]]
 N_SHOWN = 12  # ids of a difference
+NAMES = ("load", "new", "warm")  # of the times
 
 
 def report(done: Sequence[Row]) -> str:
@@ -25,7 +27,7 @@ def report(done: Sequence[Row]) -> str:
         parts.append(_table(("file", "text", "line", "smallest text", "VOLT", "original"), differences))
     speeds = [row for one, found in done for row in _speeds(one, found)]
     if speeds:
-        head = ("file", "text", "new: original, s", "VOLT, s", "times", "warm: original, s", "VOLT, s", "times")
+        head = ["file", "text", *(cell for name in NAMES for cell in (f"{name}: original, s", "VOLT, s", "times"))]
         parts.append(_table(head, speeds))
     n_exact = sum(one.is_exact for one, _ in done)
     parts.append(f"{n_exact} of {len(done)} files exact, {sum(one.is_refusal for one, _ in done)} refused")
@@ -76,11 +78,9 @@ def _ids(found: Difference) -> tuple[str, str]:
 
 def _speeds(one: Comparison, speeds: Iterable[Speed]) -> Iterator[tuple[str, ...]]:
     for row in speeds:
-        new, warm = row.ratios
-        yield (
-            *(one.found.name, row.text_name, f"{row.theirs_new:.3f}", f"{row.ours_new:.3f}", f"{new:.1f}"),
-            *(f"{row.theirs_warm:.3f}", f"{row.ours_warm:.3f}", f"{warm:.1f}"),
-        )
+        pairs = [(getattr(row.theirs, name), getattr(row.ours, name)) for name in NAMES]
+        cells = ((f"{theirs:.3f}", f"{ours:.3f}", f"{theirs / ours:.1f}") for theirs, ours in pairs)
+        yield one.found.name, row.text_name, *chain.from_iterable(cells)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

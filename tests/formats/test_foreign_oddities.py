@@ -123,7 +123,7 @@ def test_damaged_tables_and_pieces_of_sentencepiece_are_refused() -> None:
 
 
 def test_checks_say_what_they_did(run: Run) -> None:
-    """A text without lines, and a vocabulary that is written though encoders differ."""
+    """A text without lines is told, and a name that promises a packed file refused."""
     pytest.importorskip("tokenizers")
     tokenizer(Path("a.json"), {"l": 0, "o": 1}, [])
     Path("empty").touch()

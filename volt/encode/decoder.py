@@ -40,7 +40,7 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
     if vocabulary.pretokenizer.is_bytes:
         text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
         return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
-    text = "".join(_texts(vocabulary, pieces))
+    text = "".join(_texts(vocabulary, filter(None, pieces)))  # an unused id parts no bytes
     if _ends_with_space(vocabulary):
         return text.removesuffix(" ")
     if _shows_spaces(vocabulary):
@@ -160,16 +160,16 @@ class Decoder:
     def _unusual(self, ids: Ids, offsets: Longs) -> list[int]:
         """Lines that only `decode` gets right.
 
-        In these, byte tokens spell a "▁", or a "</w>" that has no text stands behind a byte token, which it may part
-        from another.
+        In these, byte tokens spell a "▁", or what has no text, such as a "</w>" or an unused id, stands behind a byte
+        token, which it may part from another.
         """
         vocabulary = self.vocabulary
         if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
             return []
         numbers = np.array([vocabulary.ids[token] for token in BYTE_TOKENS])
         lead, middle, last = numbers[list(PREFIX.encode())].tolist()
-        lone = vocabulary.ids.get(SUFFIX, -1) if vocabulary.marker == "suffix" else -1
-        spelled, parted = np.flatnonzero(ids[2:] == last), np.flatnonzero(ids[1:] == lone)
+        has_no_text = self.texts.starts[ids[1:]] == self.texts.starts[ids[1:] + 1]
+        spelled, parted = np.flatnonzero(ids[2:] == last), np.flatnonzero(has_no_text)
         spelled = spelled[(ids[spelled] == lead) & (ids[spelled + 1] == middle)]
         parted = parted[np.isin(ids[parted], numbers)]
         lines: list[int] = (np.searchsorted(offsets, np.concatenate([spelled, parted]), side="right") - 1).tolist()

@@ -69,7 +69,7 @@ class MergeTables:
         from volt.kernels.spellings import no_spellings
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
-        made, symbol_of = list(map("".join, vocabulary.merges)), _symbols(codes)
+        made, symbol_of = vocabulary.made, _symbols(codes)
         tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, made, vocabulary.tokens)))
         _check_size(len(tokens), len(made))
         numbers = dict(zip(tokens, count()))

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
     """The pre-tokens of each line. Raises CorpusError if a line holds a lone surrogate."""
-    lines = [check_text(line) for line in lines]
-    own = own_characters(vocabulary, lines)
-    words: list[list[str]] = _pretokens(vocabulary, own.put(lines)).to_list()
+    texts = [check_text(line) for line in lines]
+    if (cutter := _lone_cutter(vocabulary)) is not None:
+        return [words.split(" ") if words else [] for words in cutter.cut_texts(texts)]
+    own = own_characters(vocabulary, texts)
+    words: list[list[str]] = _pretokens(vocabulary, own.put(texts)).to_list()
     return own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes) if own.of_text else words
 
 
@@ -41,12 +43,20 @@ def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
     return cutter if cutter is None or vocabulary.special.user else cutter.without_user_tokens
 
 
+def _lone_cutter(vocabulary: Vocabulary) -> WordCutter | None:
+    """What cuts the texts of a vocabulary as they are; None if Polars has work to do."""
+    is_plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
+    return cutter_of(vocabulary) if is_plain else None
+
+
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     """The pre-tokens of each line with a space between two. No pre-token holds a space.
 
     >>> joined_words(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
     ['a b', '']
     """
+    if (cutter := _lone_cutter(vocabulary)) is not None:
+        return cutter.cut_texts(lines)
     if own_characters(vocabulary, lines).of_text:
         return list(map(" ".join, split_lines(vocabulary, lines)))
     if (cutter := cutter_of(vocabulary)) is not None:
@@ -64,8 +74,8 @@ def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_
     >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\\n\\nc", separator=10))
     b'a b\\xff\\xffc\\xff'
     """
-    cutter, mark = cutter_of(vocabulary), bytes([separator])
-    if cutter is not None and vocabulary.normalizer.name == "none" and not vocabulary.special.user:
+    mark = bytes([separator])
+    if (cutter := _lone_cutter(vocabulary)) is not None:
         text.replace(mark, b"\n").decode()
         return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
     lines = text.split(mark)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.forks import about_to_use_polars
 from volt.text.byte_alphabet import to_bytes
 from volt.text.markers import SPACE
 from volt.text.normalizer import Normalizer
@@ -96,6 +97,7 @@ def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, i
     """Positions of the regex's matches: bracket them with two characters that the text lacks, and measure."""
     import polars as pl
 
+    about_to_use_polars()
     used = set(text)
     left, right = islice((mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2)
     source = text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text

@@ -73,7 +73,7 @@ class PreTokenizer:
     name: str = "whitespace"
 
     def __post_init__(self) -> None:
-        if arguments.text(self.name, "name").startswith("regex:"):
+        if arguments.storable(self.name, "name").startswith("regex:"):
             _keeps_lone_space(self.pattern)
         elif is_declared(self.name):
             cutter_of(self.name)

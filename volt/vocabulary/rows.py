@@ -6,10 +6,12 @@ version 2: `pieces` by id, each with its kind, and the counts of tokens behind t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
+from math import isfinite
 from typing import Any
 
+from volt import arguments
 from volt.errors import VocabularyError, quoted
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -18,14 +20,16 @@ from volt.vocabulary.file import FORMAT, PLAIN, VocabularyFile, dump
 from volt.vocabulary.numbering import KINDS, UNUSED
 
 _LISTS = ("user", "control")
+_DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
 _NO_PIECE = "unused"  # its kind; such rows hold any string, which is not looked at
 
 
 def text_of(vocabulary: Any) -> str:
     """The text of a vocabulary's file. vocabulary: a Vocabulary, whose module lies above this one
 
-    Raises VocabularyError if it is too large to be read again.
+    Raises VocabularyError if it is too large to be read again, or its provenance is no JSON.
     """
+    provenance = json_of(vocabulary.provenance, "provenance")
     special, is_plain = vocabulary.special, vocabulary.is_plain
     tokens = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
     head = {
@@ -39,10 +43,38 @@ def text_of(vocabulary: Any) -> str:
     if is_plain:
         counts = vocabulary.counts
         rows = list(zip(vocabulary.tokens, counts, strict=True) if counts else zip(vocabulary.tokens))
-        return dump(head | {"provenance": vocabulary.provenance}, tokens=rows, merges=vocabulary.merges)
+        return dump(head | {"provenance": provenance}, tokens=rows, merges=vocabulary.merges)
     head |= {"merging": vocabulary.merging, "whole_words": vocabulary.whole_words, "numbered": bool(vocabulary.order)}
-    head["provenance"] = vocabulary.provenance
+    head["provenance"] = provenance
     return dump(head, version=FORMAT, pieces=list(_pieces(vocabulary)), merges=vocabulary.merges)
+
+
+def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
+    """A value as JSON has it. Raises VocabularyError, with its name, if JSON has no such value.
+
+    deepest: how many lists may lie in one another
+
+    >>> json_of({"seeds": (1, {2})}, "provenance")
+    Traceback (most recent call last):
+        ...
+    volt.errors.VocabularyError: provenance['seeds'][1] is a set; give texts, numbers, lists or dicts
+    """
+    if deepest < 0:
+        raise VocabularyError(f"the provenance is deeper than {_DEEPEST} lists or dicts in one another; make it flat")
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise VocabularyError(str(arguments.refusal(key, f"a key of {name}", "give texts as keys")))
+        return {key: json_of(one, f"{name}[{quoted(key)}]", deepest=deepest - 1) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_of(one, f"{name}[{place}]", deepest=deepest - 1) for place, one in enumerate(value)]
+    if isinstance(value, float) and not isfinite(value):
+        raise VocabularyError(f"{name} is {value}, which JSON has no number for; give None, or leave it out")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise VocabularyError(f"{name} has more than {_MOST_BITS:,} bits; give it as a text")
+    if value is not None and not isinstance(value, str | int | float):
+        raise VocabularyError(str(arguments.refusal(value, name, "give texts, numbers, lists or dicts")))
+    return value
 
 
 def _pieces(vocabulary: Any) -> Iterator[tuple[str, str] | tuple[str, str, int]]:

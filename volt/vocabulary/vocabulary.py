@@ -100,6 +100,8 @@ class Vocabulary:
             "normalizer": as_normalizer(self.normalizer),
             "pretokenizer": as_pretokenizer(self.pretokenizer),
             "special": arguments.instance(self.special, SpecialTokens, "special"),
+            "byte_fallback": arguments.flag(self.byte_fallback, "byte_fallback"),
+            "whole_words": arguments.flag(self.whole_words, "whole_words"),
             "provenance": arguments.mapping(self.provenance, "provenance"),
             "order": tuple(arguments.texts(self.order, "order")),
         }
@@ -191,9 +193,18 @@ class Vocabulary:
         return None if self.special.unk is None else self.ids[self.special.unk]
 
     @cached_property
+    def made(self) -> tuple[str, ...]:
+        """What each merge makes.
+
+        >>> Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).made
+        ('lo',)
+        """
+        return tuple(map("".join, self.merges))
+
+    @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: those kept, then those that only merges mention."""
-        made = set(map("".join, self.merges))
+        made = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
         found = (token for token in mentioned if token not in made)
         if not self.whole_words:
@@ -209,14 +220,14 @@ class Vocabulary:
         """
         if not self.whole_words:
             return ()
-        known = {*map("".join, self.merges), *self.atoms}
+        known = {*self.made, *self.atoms}
         return tuple(token for token in self.tokens if token not in known)
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
         """The tokens that merges make on the way and encoding splits back, in the order of their merges."""
         kept = set(self.tokens)
-        return tuple(token for token in dict.fromkeys(map("".join, self.merges)) if token not in kept)
+        return tuple(token for token in dict.fromkeys(self.made) if token not in kept)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
         """The same with all scaffolding kept as tokens: nothing is split back.
@@ -230,8 +241,7 @@ class Vocabulary:
         >>> Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low")).closed().tokens
         ('l', 'o', 'w', 'low', 'lo')
         """
-        if order not in ("ids", "merges"):
-            raise ConfigError(f"unknown order {order!r}; choose ids or merges")
+        arguments.choice(order, "order", ("ids", "merges"))
         for token in self.scaffolding:
             if token in self._reserved:
                 raise VocabularyError(
@@ -242,7 +252,7 @@ class Vocabulary:
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + self.scaffolding
         if order == "merges":
-            made, numbered = {token: rank for rank, token in reversed(list(enumerate(map("".join, self.merges))))}, ()
+            made, numbered = {token: rank for rank, token in reversed(list(enumerate(self.made)))}, ()
             tokens = tuple(sorted(tokens, key=lambda token: made.get(token, -1)))
         all_counts = tuple(counts.get(token, 0) for token in tokens) if counts else ()
         return replace(self, tokens=tokens, counts=all_counts, order=numbered)
@@ -274,7 +284,7 @@ class Vocabulary:
 
         path: where to
 
-        Raises OutputError if it cannot be written, VocabularyError if its provenance is no text.
+        Raises OutputError if it cannot be written, VocabularyError if its provenance is no JSON.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))

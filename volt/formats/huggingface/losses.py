@@ -140,6 +140,8 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     >>> list(remade([("l", "o"), ("lo", "l")]))
     []
     """
+    if len(set(map("".join, merges))) == len(merges):  # in less time than to look at each
+        return
     made, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
     for left, right in merges:
         reached, waiting = {left + right}, [left + right] * (left + right in made)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from volt.formats.huggingface.ends import ENDED
@@ -102,7 +103,12 @@ class Scheme:
     @property
     def user_pattern(self) -> str:
         """A regex that finds user tokens. Where two fit, the longer one is taken."""
-        return "|".join(re.escape(user) for user in sorted(self.users, key=len, reverse=True))
+        return _any_of(self.users)
+
+
+@lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
+def _any_of(tokens: tuple[str, ...]) -> str:
+    return "|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True))
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:

@@ -65,22 +65,28 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     data = load(path)
     end, data = ENDED if has_ends(data) else SUFFIX, without_ends(data)
     model = model_section(path, data)
-    vocab, pairs = model_vocab(path, model), list(model_merges(path, model))
+    vocab, pairs, lost = model_vocab(path, model), list(model_merges(path, model)), list[str]()
     try:
-        result, is_own = _vocabulary(data, model, vocab, pairs, role_tokens(path, model), end=end)
+        result, is_own = _vocabulary(data, model, vocab, pairs, role_tokens(path, model), lost, end=end)
     except VocabularyError as error:
         section, index = error.place or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
         raise VocabularyError(f"{path}: {place}{error.message if error.place else error}") from None
     except ConfigError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    return replace(result, provenance={"format": "huggingface", "lost": list(losses(data, result, is_own=is_own))})
+    lost += losses(data, result, is_own=is_own)
+    return result
 
 
 def _vocabulary(
-    data: Json, model: Json, vocab: dict[str, int], pairs: list[tuple[str, str]], named: Mapping[str, str], *, end: str
-) -> tuple[Vocabulary, bool]:
-    """The vocabulary, and whether VOLT wrote the file. end: how that spells the lone token "</w>"."""
+    data: Json, model: Json, vocab: dict[str, int], pairs: list[tuple[str, str]], named: Mapping[str, str],
+    lost: list[str], *, end: str,
+) -> tuple[Vocabulary, bool]:  # fmt: skip
+    """The vocabulary, and whether VOLT wrote the file.
+
+    lost: becomes part of the vocabulary's provenance
+    end: how the file spells the lone token "</w>"
+    """
     added = added_tokens(data, vocab)
     own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
     scheme = own or read_foreign(data, model, found=added)
@@ -91,7 +97,8 @@ def _vocabulary(
             "there, which VOLT cannot; set it to false if no word is a token that its merges do not make"
         )
     is_own = own is not None and scheme.users == tuple(users)
-    return Vocabulary(**read_tokens(scheme, model, all_ids(data, vocab), pairs, named, users, is_own=is_own)), is_own
+    found = read_tokens(scheme, model, all_ids(data, vocab), pairs, named, users, is_own=is_own)
+    return Vocabulary(**found, provenance={"format": "huggingface", "lost": lost}), is_own
 
 
 def files_read(path: Path) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from volt.errors import VocabularyError
+from volt.errors import VocabularyError, quoted
 from volt.formats.huggingface.added import can_be_special
 from volt.formats.huggingface.losses import remade
 from volt.formats.huggingface.model import Json, falls_back
@@ -87,8 +87,7 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
 
     Raises VocabularyError, before any room is taken, for an id that is none.
     """
-    if (last := max(ids, key=ids.__getitem__, default="")) and ids[last] >= MOST_IDS:
-        raise VocabularyError(f"the token {last!r} has the id {ids[last]}; {MOST_IDS:,} ids are the most: restore it")
+    _check_ids(ids)
     kept = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():
@@ -97,6 +96,16 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     while order and not order[-1]:
         order.pop()
     return () if order == [*reserved, *tokens] else tuple(order)
+
+
+def _check_ids(ids: Mapping[str, int]) -> None:
+    """Raise VocabularyError for an id below 0, or one so high that rows of unused ids would fill the memory."""
+    wrong = next((token for token, number in ids.items() if not 0 <= number < MOST_IDS), None)
+    if wrong is not None:
+        found = str(ids[wrong]) if ids[wrong].bit_length() < 64 else f"of {ids[wrong].bit_length():,} bits"
+        raise VocabularyError(
+            f"token {quoted(wrong)} has the id {found}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
+        )
 
 
 def _special(

@@ -90,12 +90,22 @@ def splits_of(name: str) -> tuple[Split, ...]:
         return (Split(told),)
     try:
         rows = json.loads(told)
-        return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
+        rows = None
+    if not isinstance(rows, list) or not rows or not all(map(_is_split, rows)):
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 200)}: behind {_SEVERAL} a JSON list of patterns belongs, such as "
-            f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", "\\\\p{{L}}+"]'
-        ) from None
+            f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
+        )
+    return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
+
+
+def _is_split(row: object) -> bool:
+    """Whether a value of JSON says a split: a pattern, or an object that holds one."""
+    if not isinstance(row, dict):
+        return isinstance(row, str)
+    is_known = row.keys() <= {"pattern", "from_end"} and isinstance(row.get("pattern"), str)
+    return is_known and isinstance(row.get("from_end", False), bool)
 
 
 def name_of(splits: tuple[Split, ...]) -> str:
@@ -137,8 +147,9 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
 
     try:
         splitter = Splitter.of(Split(pattern))
+        is_linear = splitter.is_linear
     except ConfigError:
         return None
-    if has_possessive(parse(pattern)) or not splitter.is_linear:  # a++ is (a+)+ there
+    if has_possessive(parse(pattern)) or not is_linear:  # a++ is (a+)+ there
         return None
     return WordCutter.of(splitter, matches_only=True)

@@ -38,14 +38,16 @@ class Split:
     pattern: a regular expression, see volt.text.patterns.parsing
     from_end: whether a span is read from its end to its start; the pattern is then one of the text read backwards
 
-    Raises ConfigError if the pattern is no text. Splitter.of finds out whether it can be cut by.
+    Raises ConfigError if the pattern is no text, or holds a lone surrogate. Splitter.of finds out whether it can be cut
+    by.
     """
 
     pattern: str
     from_end: bool = False
 
     def __post_init__(self) -> None:
-        arguments.text(self.pattern, "pattern")
+        arguments.storable(self.pattern, "pattern")
+        object.__setattr__(self, "from_end", arguments.flag(self.from_end, "from_end"))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,6 +75,9 @@ class Splitter:
         """
         if not splits:
             raise ConfigError("no split is given; give at least one, such as Split(r'\\s+')")
+        for place, split in enumerate(splits):
+            remedy = f"did you mean Splitter.of(Split({split!r}))?" if isinstance(split, str) else "give a Split"
+            arguments.instance(split, Split, f"splits[{place}]", remedy=remedy)
         return _compiled(splits)
 
     @property
@@ -82,7 +87,10 @@ class Splitter:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the effort is known to grow with the length of any text, and not with its square."""
+        """Whether the effort is known to grow with the length of any text, and not with its square.
+
+        Raises ConfigError if finding out would take long.
+        """
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
