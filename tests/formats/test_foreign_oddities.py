@@ -15,10 +15,14 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface, tiktoken
 from volt.formats.registry import format_of, read_vocabulary
+from volt.formats.sentencepiece import charsmap
+from volt.formats.sentencepiece.reading import vocabulary_of
+from volt.formats.sentencepiece.rows import model_rows, to_proto
 from volt.text.patterns.fitting import leaves_gaps
 from volt.text.patterns.splitter import Split
+from volt.vocabulary import Vocabulary
 
-LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 
 
 def tokenizer(path: Path, vocab: dict[str, int], added: list[dict], normalizer: dict | None = None) -> Path:
@@ -99,3 +103,29 @@ def test_a_pipe_is_read_once(run: Run) -> None:
     writer.join()
     run("import", "a.json", "-o", "a.volt")
     assert Path("a.volt").read_bytes() == Path("b.volt").read_bytes()
+
+
+def test_damaged_tables_and_pieces_of_sentencepiece_are_refused() -> None:
+    """As the library refuses them: a unit that leads out of the table, and a piece with U+0000."""
+    pytest.importorskip("sentencepiece")
+    table = charsmap.pack({"A": "a", "É": "e"})
+    charsmap.check(table)
+    charsmap.check(b"")
+    for damaged in (table[:5] + table[6:], table[:-1]):
+        with pytest.raises(VocabularyError, match="table of what is replaced is damaged"):
+            charsmap.check(damaged)
+    vocabulary = Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")
+    model = to_proto(vocabulary, list(model_rows(vocabulary)))
+    vocabulary_of(model)
+    model.pieces[-1].piece = "l\0"
+    with pytest.raises(VocabularyError, match="U\\+0000"):
+        vocabulary_of(model)
+
+
+def test_checks_say_what_they_did(run: Run) -> None:
+    """A text without lines is told, and a name that promises a packed file refused."""
+    pytest.importorskip("tokenizers")
+    tokenizer(Path("a.json"), {"l": 0, "o": 1}, [])
+    Path("empty").touch()
+    assert b"nothing was compared" in run("import", "a.json", "-o", "a.volt", "--check", "empty").stderr
+    assert b"leave out .gz" in run("import", "a.json", "-o", "a.volt.gz", status=2).stderr

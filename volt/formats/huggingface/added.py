@@ -76,7 +76,9 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int]]:
             roles |= {role: text for role, text in role_names(config) if isinstance(text, str) and role not in roles}
             added |= _decoded(config.get("added_tokens_decoder"))
     if (folder / ADDED).exists():
-        added |= {token: number for token, number in load(folder / ADDED).items() if type(number) is int}
+        added |= {
+            token: number for token, number in load(folder / ADDED).items() if type(number) is int and number >= 0
+        }
     return roles, added
 
 

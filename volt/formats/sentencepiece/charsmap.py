@@ -29,6 +29,7 @@ from volt.formats.sentencepiece.library import load_library, model_class
 
 _BLOCK, _ENDS, _WIDE, _LEAF = 256, 1 << 8, 1 << 9, 1 << 31
 _MOST_UNITS = 1 << 21  # what 21 bits of a unit can say
+_DAMAGED = "its table of what is replaced is damaged; copy or train it again"
 _SIZE = 4  # bytes of the size in front
 _LONGEST, _MOST_NODES = 1000, 1 << 22  # bytes of a string that is replaced; nodes of a table that is no loop
 _ERRORS = 2  # the library's level of what it tells
@@ -66,7 +67,20 @@ def unpack(table: bytes) -> dict[str, str]:
     try:
         return {key.decode(): _text(texts, place) for key, place in _leaves(units)}
     except (IndexError, ValueError, UnicodeDecodeError):
-        raise VocabularyError("its table of what is replaced is damaged; copy or train it again") from None
+        raise VocabularyError(_DAMAGED) from None
+
+
+def check(table: bytes) -> None:
+    """Raise VocabularyError if some unit leads out of the trie, or behind the replacements: all units at once.
+
+    >>> check(pack({"A": "a"}))
+    """
+    units, texts = _parts(table)
+    places, offsets = np.arange(len(units)), (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
+    bases = places ^ offsets << np.where(units & _WIDE, 8, 0)
+    outside = np.where(units & _LEAF, (units & ~np.uint32(_LEAF)) >= len(texts), bases >= len(units))
+    if outside.any() or (texts and not texts.endswith(b"\0")):
+        raise VocabularyError(_DAMAGED)
 
 
 def find(table: bytes, text: str) -> str | None:
@@ -93,7 +107,7 @@ def _parts(table: bytes) -> tuple[Units, bytes]:
     if not table:
         return np.zeros(0, np.uint32), b""
     if size % _SIZE or not _SIZE * _BLOCK <= size <= len(table) - _SIZE:
-        raise VocabularyError("its table of what is replaced is damaged; copy or train it again")
+        raise VocabularyError(_DAMAGED)
     return np.frombuffer(table, "<u4", size // _SIZE, _SIZE), table[_SIZE + size :]
 
 

@@ -61,6 +61,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     """The vocabulary of a model. Raises VocabularyError if the model is none that VOLT can be, or damaged."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
+    charsmap.check(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
     if joins.clash:
@@ -207,6 +208,8 @@ def _refuse_pieces(model: Any) -> None:
     for number, piece in enumerate(model.pieces):
         if not piece.piece or math.isnan(piece.score):
             raise VocabularyError(f"piece {number} is empty or has no score; copy or train the model again")
+        if "\0" in piece.piece:
+            raise VocabularyError(f"piece {number}, {piece.piece!r}, holds U+0000, which no piece can; train it again")
         if first.setdefault(piece.piece, number) != number:
             raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
         if piece.type == USER and PREFIX in piece.piece:

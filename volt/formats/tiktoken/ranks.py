@@ -15,7 +15,8 @@ from volt.files.whole import read_bytes
 from volt.formats.protocol import MOST_DIGITS
 from volt.vocabulary.numbering import MOST_IDS
 
-MOSTLY, PADDED = 0.9, 0.25  # shares of the first lines
+_MOSTLY, _PADDED = 0.9, 0.25  # shares of the first lines
+_N_TELLING = 32  # lines; what is wrong behind them is damage
 _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without bytes: its rank is that of no text
 
 
@@ -24,12 +25,12 @@ def looks_like(head: bytes) -> bool:
 
     Words of a list may look like base64 too, but next to none of them ends with "=".
     """
-    rows = [line.split() for line in head.split(b"\n")[:-1] if line.strip()]
+    rows = [line.split() for line in head.split(b"\n")[:-1][:_N_TELLING] if line.strip()]
     if not all(len(row) == 2 for row in rows):
         return False
     sound = [token for token, rank in rows if rank.isdigit() and _is_base64(token)]
     n_padded = sum(token.endswith(b"=") and token not in _NO_BYTES for token in sound)
-    return bool(rows) and len(sound) >= MOSTLY * len(rows) and n_padded >= PADDED * len(rows)
+    return bool(rows) and len(sound) >= _MOSTLY * len(rows) and n_padded >= _PADDED * len(rows)
 
 
 def _is_base64(token: bytes) -> bool:
