@@ -104,7 +104,7 @@ def _check_ids(ids: Mapping[str, int]) -> None:
     if wrong is not None:
         found = str(ids[wrong]) if ids[wrong].bit_length() < 64 else f"of {ids[wrong].bit_length():,} bits"
         raise VocabularyError(
-            f"token {quoted(wrong)} has the id {found}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
+            f"the token {quoted(wrong)} has the id {found}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
         )
 
 
