@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 
 import pytest
 from batches import ENCODERS, HARD
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.count.corpus import count_words
@@ -105,6 +105,7 @@ def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
 
 
 @given(st.sampled_from(ISOLATING), lines_)
+@example(next(n for n, one in enumerate(VOCABULARIES) if OWN[0] in one.tokens), [f"a<url> {OWN[0]}"])
 @FEW
 def test_around_user_tokens_text_is_encoded_as_without_any(which, lines):
     """Where user tokens stand apart, what stands between two is encoded as if it were a line without them."""
