@@ -132,7 +132,7 @@ def test_closing_keeps_counts_with_their_tokens():
             zip(counted.tokens, counted.counts, strict=True)
         )
         assert set(found.values()) == {0}
-    with pytest.raises(ConfigError, match="choose ids or merges"):
+    with pytest.raises(ConfigError, match="choose from ids, merges"):
         counted.closed(order="rank")
 
 
