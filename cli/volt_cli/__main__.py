@@ -27,7 +27,6 @@ from volt_cli import (
     inspect,
     search,
     shard,
-    shrink,
     translate,
     warmup,
 )
@@ -46,7 +45,6 @@ commands.add(app, "inspect", inspect.inspect)
 commands.add(app, "export", export.export)
 commands.add(app, "import", imports.import_)
 commands.add(app, "compare", compare.compare)
-commands.add(app, "shrink", shrink.shrink)
 commands.add(app, "shard", shard.shard)
 commands.add(app, "translate-input", translate.translate_input)
 commands.add(app, "translate-output", translate.translate_output)

@@ -2,8 +2,6 @@
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
-or, one by one: merge only the leftmost of these occurrences, and look again.
-
 A word's symbols are doubly linked. The pairs of a short one are all looked at in every step; those of a long one wait
 in a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020) passes
 over each applicable merge with a given probability, anew at every step.
@@ -129,7 +127,7 @@ def next_merge(
 ) -> tuple[int, int, int]:
     """The next rank to merge (NO_MERGE: none), how many `positions` it is merged at, and the heap's new size."""
     rank, n, n_aside = NO_MERGE, 0, 0
-    while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
+    while size > 0 and (n == 0 or word.heap[0] >> 32 == rank):
         entry = word.heap[0]
         size = _pop(word.heap, size)
         p = entry & 0xFFFFFFFF
@@ -253,8 +251,7 @@ def _merge_short(n: int, room: Room, merges: Merges, dropout: float, state: Long
             return
         rank, first = np.uint64(found >> _POSITION_BITS), np.uint64(found & _POSITIONS)
         lower = _merge_place(first, rank, places, word, merges)
-        # Otherwise the merge's other places are the next least, as no result is its own part.
-        if (lower or dropout > 0.0) and not merges.one_by_one:
+        if lower or dropout > 0.0:  # else, no result being its own part, the others are the next least
             p = first + _U1
             while p < behind:
                 if places[p] >> _POSITION_BITS == found >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):

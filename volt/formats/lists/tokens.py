@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volt.formats.lists.shared import (
+    N_ROLES,
     Row,
     all_lines,
-    id_note,
     lines_of,
-    listed,
     not_listed,
     refuse_characters,
     vocabulary_of,
@@ -31,11 +30,11 @@ _LINE_ENDS = "\n\r"
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token holds a line end."""
-    pieces = listed(vocabulary)
+    pieces = vocabulary.pieces[N_ROLES:]
     refuse_characters(pieces, _LINE_ENDS, path, "a line of a token list")
     write_lines(path, pieces)
     return [
-        id_note(vocabulary, "ids are line numbers + 3: the four tokens with roles are not listed", "a list"),
+        "ids are line numbers + 3: the four tokens with roles are not listed",
         *not_listed(vocabulary, counts=bool(vocabulary.counts)),
     ]
 
