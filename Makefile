@@ -1,6 +1,8 @@
 # Two commands are enough: `make demo` and `make test`. Everything happens in .venv, which the first call makes.
 
 PYTHON ?= python3
+# Tests start hundreds of processes, each of which would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
@@ -28,8 +30,8 @@ demo: $(READY)  ## the main job on the embedded corpus
 test: $(READY)  ## all tests but campaigns; with VOLT_DATA=FOLDER also those on real corpora
 	$(BIN)/pytest $(WORKERS) -m "not campaign"
 
-campaigns: $(READY)  ## laws of quick tests at a size that takes minutes: streams that are stopped, killed and run long
-	$(BIN)/pytest $(WORKERS) -m campaign
+campaigns: $(READY)  ## all tests, each law at its full size: streams stopped, killed and run long, all examples drawn
+	VOLT_EXAMPLES=all $(BIN)/pytest $(WORKERS)
 
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered

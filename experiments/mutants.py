@@ -13,7 +13,7 @@ a temporary copy of the tree, never here. A mutant is
 Compiled loops run as plain Python (NUMBA_DISABLE_JIT=1), so nothing is compiled and no cache can hold an unchanged copy
 of what was changed. A mutant marked "compiled" runs as users do: in a kernel with a cache of its own, which costs a
 minute, because numba keeps a function by its own file and does not see that one copied into it has changed. Hypothesis
-draws the same examples every time and does not simplify what fails.
+draws the same examples every time, as many as in campaigns, and does not simplify what fails.
 
 Last, the tests that noticed something run once on the unchanged copy: if one fails there too, what it noticed means
 nothing. The exit status is 1 if a mutant survived without a reason or does not apply, 2 if the unchanged copy fails.
@@ -313,7 +313,7 @@ def _python(
     tree: Path, *arguments: str, compiled: bool, timeout: float | None, cache: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run Python in a tree. cache: a folder for what numba compiles; None: beside the code."""
-    own = {"PYTHONPATH": f"{tree}{os.pathsep}{tree / 'cli'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {"PYTHONPATH": f"{tree}{os.pathsep}{tree / 'cli'}", "PYTHONDONTWRITEBYTECODE": "1", "VOLT_EXAMPLES": "all"}
     own |= {"NUMBA_CACHE_DIR": cache} if cache else {}
     own |= {} if compiled else {"NUMBA_DISABLE_JIT": "1"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}

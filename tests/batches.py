@@ -16,7 +16,11 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 
-PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace", "bytes", r"regex:\w+|\s", r"regex:[a-z]+")
+PRETOKENIZERS = (
+    "whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes", r"regex:\w+|\s",
+    r"regex:[a-z]+",
+)  # fmt: skip
+NORMAL = ("nfkc+lowercase", "nfkc", "nfkc+lowercase", "nfc", "nfkc", "nfc+lowercase", "lowercase", "nfkc", "nfc")
 MARKERS = {"whitespace": "suffix", r"regex:[a-z]+": "prefix"}
 TEXT = "low lower newest widest slow-lowest «est» <url> ab ba ae\u0301 über ΣΑΣ it's 42 20 ... // naïve 中文"
 # What is hard: spaces of all kinds, marks, what normal forms turn into spaces, the marker, user tokens, final sigma.
@@ -52,9 +56,7 @@ def _encoders() -> list[Encoder]:
     ]
     others = [
         Encoder(_vocabulary(name, normal, user=True, byte_fallback=True, pruned=True))
-        for name, normal in zip(
-            PRETOKENIZERS, ("nfkc+lowercase", "nfkc", "nfkc+lowercase", "nfc", "lowercase", "nfkc", "nfc"), strict=True
-        )
+        for name, normal in zip(PRETOKENIZERS, NORMAL, strict=True)
     ]
     return plain + others
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from commands import TEXT, Done, Run, status_of
+from drawn import examples
 from hypothesis import settings
 from stream_commands import CONFIG, DEADLINE, Process, Start
 from warm_up import warm_up
@@ -36,12 +37,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """How long an example takes is no law: other workers are at work, too.
+    """How long an example takes is no law: other workers are at work, too. How many are drawn: see drawn.py.
 
     Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
     """
     _let_children_hear()
-    settings.register_profile("untimed", parent=settings(), deadline=None)
+    settings.register_profile("untimed", parent=settings(), deadline=None, max_examples=examples())
     settings.load_profile("untimed")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         config.addinivalue_line("filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning")
@@ -75,14 +76,14 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def lines(data: Path) -> Lines:
-    """Reads the first lines of a corpus in that folder, without their line ends."""
+    """Reads the first lines of a corpus in that folder, without their line ends: a quarter of n outside campaigns."""
 
     def read(name: str, n: int | None = None) -> list[str]:
         path = data / name
         if not path.exists():
             pytest.skip(f"{path} is missing")
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-            return [line.removesuffix("\n") for line in islice(file, n)]
+            return [line.removesuffix("\n") for line in islice(file, None if n is None else examples(n))]
 
     return read
 

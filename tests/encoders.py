@@ -7,6 +7,7 @@ from collections import Counter
 from functools import cache
 
 import naive
+from drawn import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from merges import LINES, merge_lists, word_counts
@@ -20,7 +21,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-FEW = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=examples(60))
 USER = ("<url>", "<URL>", "<0x4", "é▁!", "abc", "ab", "@@")
 CORPUS = [
     *LINES,
@@ -28,14 +29,20 @@ CORPUS = [
 ]
 # (marker, pre-tokeniser): what is lossless up to white space, and what is lossless entirely
 JOINED = [("suffix", "whitespace"), ("prefix", "whitespace")]
-LOSSLESS = [("none", "metaspace"), ("none", "unicode"), ("none", "gpt2"), ("none", r"regex:[^ ]+|[ ]+")]
+LOSSLESS = [
+    ("none", "metaspace"),
+    ("none", "metaspace-runs"),
+    ("none", "metaspace-line"),
+    ("none", "unicode"),
+    ("none", "gpt2"),
+    ("none", r"regex:[^ ]+|[ ]+"),
+]
 SCHEMES = JOINED + LOSSLESS
 NORMALIZERS = ["none", "nfc", "nfkc+lowercase"]
 
 MARKUP = """</w> a</w> @@ ▁ ▁▁ <0x41> <0xE2> <unk> <s> </s> <pad> <url> <URL> <ur l> ab abc abab c a < / w > the low
     lowest don't 42 Σ ΑΣ ﬁ é e\u0301 가 ㄱ 😀 İ ß ½"""
-hidden = {chr(code) for code in range(0x10F000, 0x10FFFE)}  # what SpecialTokens reserves
-characters = st.characters(codec="utf-8").filter(lambda char: char not in hidden)
+characters = st.characters(codec="utf-8") | st.sampled_from("\U0010f000\U0010f003\U0010fffd")  # tokens hide so
 spaces = [" ", "  ", "\t", "\n", "\r", "\x1c", "\x85", "\u3000", "\u200b", "\0"]
 fragments = st.sampled_from([*MARKUP.split(), *spaces])
 texts = st.lists(fragments | characters, max_size=12).map("".join)

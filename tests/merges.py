@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 import naive
+from drawn import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
-FEW = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=examples(60))
 LINES = """the quick brown fox jumps over the lazy dog and the other dogs
 Donaudampfschifffahrtsgesellschaftskapitän Donau Dampfschiff Gesellschaft Kapitän
 aaa aaaa aaaaa baaab abababab banana bananas ananas

@@ -129,7 +129,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.Vocabulary(merges=(), tokens=("a",), special="<url>"), "special is '<url>' (str); give volt.SpecialTokens"),
     (lambda: VOCABULARY.id_of(5), "token is 5 (int); give a str"),
     (lambda: volt.SpecialTokens(user="<url>"), "user is '<url>' (str); did you mean user=(token,)?"),
-    (lambda: volt.SpecialTokens(unk=None), "unk is None; give a str"),
+    (lambda: volt.SpecialTokens(unk=5), "unk is 5 (int); give a str"),
     (lambda: volt.write_vocabulary(VOCABULARY, "x", to=None), "to is None; choose from subword-nmt"),
     (lambda: volt.write_vocabulary(RESULT, "x", to="tokens"), "vocabulary is a SearchResult; did you mean volt.write_vocabulary(result.vocabulary, path, to='tokens')?"),
     (lambda: volt.read_vocabulary(b"x"), "path is b'x' (bytes); give the path of a file"),

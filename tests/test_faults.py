@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -87,7 +88,7 @@ def test_a_kill_leaves_a_file_whole_or_absent(ground: Ground) -> None:
     assert "lost" in {finding.kind for finding in kills.kill(ground.server, ground.stage, late, known, "slow")}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(draws=st.data())
 def test_damaged_files_are_refused_in_words(draws: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Codes, tables and packed texts with damage are read, or refused by a VoltError that people can read."""

@@ -124,6 +124,7 @@ def test_counts_within_pieces(published: ModuleType, tokens: list[str], pieces: 
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_reference_values_are_reproduced(published: ModuleType, data: Path) -> None:
     """The nine objectives of the published program on Multi30k, to the three digits that are known, and its pick."""
     counts = volt.count_words([data / f"multi30k/train.{name}.gz" for name in ("en", "de")], pretokenizer="regex:[^ ]+")

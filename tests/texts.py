@@ -16,5 +16,5 @@ TRICKY = [
 ]
 texts = st.lists(st.sampled_from(TRICKY) | st.characters(codec="utf-8"), max_size=30).map("".join)
 NAMES = ["none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase"]
-LOSSLESS = ["unicode", "gpt2", "metaspace"]
+LOSSLESS = ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line"]
 REGEXES = [r"regex:\w+|[^\w\s]+", r"regex:(?s) ?.", r"regex:\bfoo\b", r"regex:a*", r"regex: |\w+"]

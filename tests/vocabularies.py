@@ -21,6 +21,7 @@ def vocabularies(draw):
     tokens |= dict.fromkeys(map("".join, merges))
     kept = tuple(draw(st.permutations([*tokens]))[: draw(st.integers(0, len(tokens)))])
     special = draw(st.text("abü<>", min_size=3, max_size=5).map(lambda text: f"§{text}"))
+    unusual = {"pad": None, "eos": "<s>", "control": ("[INST]",)} if draw(st.booleans()) else {}
     return Vocabulary(
         merges=tuple(merges),
         tokens=kept,
@@ -28,7 +29,9 @@ def vocabularies(draw):
         marker=marker,
         normalizer=Normalizer.parse(draw(st.sampled_from(["none", "nfc", "nfkc+lowercase"]))),
         pretokenizer=PreTokenizer(draw(st.sampled_from(["whitespace", "gpt2", 'regex:[^ "\\\\]+']))),
-        special=SpecialTokens(user=(special,), unk=draw(st.sampled_from(["<unk>", "§§"]))),
+        special=SpecialTokens(user=(special,), unk=draw(st.sampled_from(["<unk>", "§§"])), **unusual),
         byte_fallback=draw(st.booleans()),
         provenance=draw(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=3)),
+        merging=draw(st.sampled_from(["pairs", "pairs", "steps", "ranks"])),
+        whole_words=draw(st.booleans()),
     )

@@ -25,20 +25,20 @@ def warm_up() -> None:
 
 
 def search() -> None:
-    """What learning, searching and every stream run."""
+    """What learning, searching, samples and every stream run."""
     from volt.kernels.ready import compile_kernels
 
-    compile_kernels("learn", "parity", "replay", "words", "stream")
+    compile_kernels("learn", "parity", "replay", "words", "stream", "samples")
 
 
 def encode() -> None:
-    """What encoding, sampling, decoding and the steps of streams run."""
+    """What encoding, sampling, decoding, patterns and the steps of streams run."""
     from volt.encode.decoder import Decoder
     from volt.encode.encoder import Encoder
     from volt.kernels.ready import compile_kernels
     from volt.vocabulary import Vocabulary
 
-    compile_kernels("encode", "dropout", "decode", "steps", "tokens", "batches")
+    compile_kernels("encode", "dropout", "decode", "steps", "tokens", "batches", "patterns")
     encoder = Encoder(Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")))
     for dropout, seed in ((0.0, None), (0.5, 1)):
         encoder.encode_text(b"low\n", separator="@@", dropout=dropout, seed=seed)

@@ -16,9 +16,11 @@ from volt.lazy import lazy
 
 if TYPE_CHECKING:
     from volt.choose.enough import learn_enough as learn_enough
+    from volt.choose.extend import extend_bpe as extend_bpe
     from volt.choose.scaling import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.search import search as search
+    from volt.choose.shrink import shrink as shrink
     from volt.choose.size_steps import Parameters as Parameters
     from volt.choose.size_steps import SizeStep as SizeStep
     from volt.choose.sweep import muv_search as muv_search
@@ -48,8 +50,10 @@ _import, __dir__, __all__ = lazy(
     __name__,
     {
         "choose.enough": ("learn_enough",),
+        "choose.extend": ("extend_bpe",),
         "choose.scaling": ("LanguageModel",),
         "choose.search": ("SearchResult", "search"),
+        "choose.shrink": ("shrink",),
         "choose.size_steps": ("Parameters", "SizeStep"),
         "choose.sweep": ("muv_search",),
         "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),

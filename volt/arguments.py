@@ -163,6 +163,35 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
     raise refusal(value, name, f"did you mean {name}.decode()?" if is_bytes else remedy)
 
 
+def storable(value: Any, name: str) -> str:
+    """A text that UTF-8 can hold, which has no lone surrogate.
+
+    >>> storable("a\\udc00", "pattern")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: pattern holds the lone surrogate U+DC00, which is no text; leave it out
+    """
+    try:
+        text(value, name).encode()
+    except UnicodeEncodeError as error:
+        code = ord(value[error.start])
+        raise ConfigError(f"{name} holds the lone surrogate U+{code:04X}, which is no text; leave it out") from None
+    return str(value)
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False, of Python or of numpy; numbers are neither.
+
+    >>> flag("no", "whole_words")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: whole_words is 'no' (str); give True or False
+    """
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+        raise refusal(value, name, "give True or False")
+    return bool(value)
+
+
 def choice(value: Any, name: str, choices: Collection[str]) -> Any:
     """One of some names. An error holds all of them.
 

@@ -27,6 +27,7 @@ from volt_cli import (
     inspect,
     search,
     shard,
+    shrink,
     translate,
     warmup,
 )
@@ -45,6 +46,7 @@ commands.add(app, "inspect", inspect.inspect)
 commands.add(app, "export", export.export)
 commands.add(app, "import", imports.import_)
 commands.add(app, "compare", compare.compare)
+commands.add(app, "shrink", shrink.shrink)
 commands.add(app, "shard", shard.shard)
 commands.add(app, "translate-input", translate.translate_input)
 commands.add(app, "translate-output", translate.translate_output)

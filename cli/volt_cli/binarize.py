@@ -15,7 +15,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.inputs import is_number
 from volt_cli.models import load_model
-from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Quiet
+from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Quiet
 from volt_cli.places import check_places, is_stdout
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class FrameOptions:
         from volt.encode.binarize import Frame
 
         eos = encoder.vocabulary.special.eos if self.eos is None else self.eos
-        return Frame.of(encoder, bos=_token(self.bos), prepend=_token(self.prepend), eos=_token(eos))
+        return Frame.of(encoder, bos=_token(self.bos), prepend=_token(self.prepend), eos=eos and _token(eos))
 
 
 def binarize(
@@ -70,6 +70,7 @@ def binarize(
         Literal["u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64"] | None,
         typer.Option(metavar="KIND", help="Numbers in .bin; default: u16 for fewer than 65,500 ids, else i32."),
     ] = None,
+    pattern: Pattern = None,
     encoding_errors: EncodingErrors = "strict",
     max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
@@ -88,7 +89,7 @@ def binarize(
         job = Job("bin", errors=encoding_errors, n_threads=speed.threads, max_line=parse_max_line(max_line))
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out), paths, model=model)
-        encoder = Encoder(load_model(model, beside=paths), cache_words=speed.cache_words)
+        encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
     total = sum(map(os.path.getsize, paths)) if all(map(os.path.isfile, paths)) else None

@@ -113,14 +113,16 @@ def compare(
         typer.Option(
             "--with",
             metavar="SYSTEM",
-            help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, or a file; may repeat.",
+            help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, a file, or, for tiktoken's, "
+            "FILE:PATTERN; may repeat.",
         ),
     ] = None,
     max_line: MaxLine = MAX_LINE,
 ) -> None:
     """Compare VOLT's vocabularies with those of others.
 
-    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and files of yours. Prints each one's size,
+    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and files of yours; their own libraries
+    cut by those that VOLT cannot read. Prints each one's size,
     cost, and measures on the training and the held-out text; -o writes a page to look at.
     """
     from volt.comparison.compare import compare as run_compare

@@ -10,7 +10,7 @@ import typer
 
 from volt_cli.lines import open_output, read_lines, text_blocks, waiting_beside, write_each
 from volt_cli.models import load_model
-from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Separator, checked_separator
+from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Separator, checked_separator
 from volt_cli.places import check_places
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def decode(
         Literal["pieces", "ids"], typer.Option(metavar="FORM", help="What is read: pieces or ids.")
     ] = "pieces",
     separator: Separator = None,
+    pattern: Pattern = None,
     encoding_errors: EncodingErrors = "strict",
     max_line: MaxLine = MAX_LINE,
 ) -> None:
@@ -41,7 +42,7 @@ def decode(
     check_places([out], expand(files or ["-"]), model=model)
     mark = checked_separator(separator)
     reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_beside(out)}
-    vocabulary = load_model(model, beside=files or ["-"])
+    vocabulary = load_model(model, beside=files or ["-"], pattern=pattern)
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
     with open_output(out) as file:

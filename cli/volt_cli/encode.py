@@ -14,7 +14,17 @@ import typer
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.lines import is_conversation, waiting_beside, write_each
 from volt_cli.models import load_model
-from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Quiet, Separator, checked_separator
+from volt_cli.options import (
+    MAX_LINE,
+    EncodingErrors,
+    Files,
+    MaxLine,
+    Model,
+    Pattern,
+    Quiet,
+    Separator,
+    checked_separator,
+)
 from volt_cli.places import check_places, is_stdout
 
 if TYPE_CHECKING:
@@ -71,6 +81,7 @@ def encode(
         ),
     ] = "pieces",
     separator: Separator = None,
+    pattern: Pattern = None,
     encoding_errors: EncodingErrors = "strict",
     max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
@@ -93,7 +104,7 @@ def encode(
         )  # fmt: skip
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
-        encoder = Encoder(load_model(model, beside=paths), cache_words=speed.cache_words)
+        encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = sum(map(os.path.getsize, paths)) if all(map(os.path.isfile, paths)) else None
     shown = Phases(quiet=quiet or is_conversation(paths, out))

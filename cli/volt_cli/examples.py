@@ -14,6 +14,10 @@ EXAMPLES = {
         "volt search corpus.txt --sizes 500:4000:500 -o corpus.volt",
         "zcat corpus.txt.gz | volt search - --select fixed:1000 --json -o small.volt > small.json",
     ),
+    "shrink": (
+        "volt shrink corpus.volt --to 400 --on corpus.txt -o less.volt --map less.npy",
+        "volt shrink corpus.volt --to 400 --on corpus.txt --closed -o - | gzip > less.volt.gz",
+    ),
     "encode": (
         "volt encode -m corpus.volt corpus.txt --form npy -o encoded/",
         "volt encode -m corpus.volt --separator @@ < corpus.txt > corpus.bpe",

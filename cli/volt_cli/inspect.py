@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +12,14 @@ import typer
 from volt.errors import ConfigError, shown
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, show
 from volt_cli.models import load_model
-from volt_cli.options import Json, Model
+from volt_cli.options import Json, Model, Pattern
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
+Spell = Callable[[str], str]
 MOST_OF_VALUE = 1000  # characters of an entry of the provenance, or of a setting
+_RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # of one character
 UNREACHED = {  # how the reasons of volt.encode.reach are told
     "merges": "lost in merging",
     "normalizer": "changed by the normalizer",
@@ -30,6 +33,7 @@ def inspect(
     model: Model,
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text to cut.")] = None,
     n: Annotated[int, typer.Option("-n", metavar="N", help="How many tokens to list.")] = 10,
+    pattern: Pattern = None,
     as_json: Json = False,
 ) -> None:
     """Show what is in a vocabulary, and how it cuts a text.
@@ -40,14 +44,16 @@ def inspect(
         raise ConfigError(f"-n {n}: give how many tokens to list, 0 or more")
     line = " ".join(text or [])
     with loading():
-        vocabulary = load_model(model)
+        vocabulary = load_model(model, pattern=pattern)
     prepare_kernels(Phases(), "words")
     with loading():
         data = _data(model, vocabulary, line, n)
     if as_json:
         print_json(data, indent=1)
     else:
-        _show(data, line, n)
+        special = set(vocabulary.special.all)
+        is_bytes = vocabulary.pretokenizer.is_bytes
+        _show(data, line, n, lambda token: _readable(token) if is_bytes and token not in special else token)
 
 
 def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
@@ -82,16 +88,31 @@ def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
     return Encoder(vocabulary).encode(line)
 
 
-def _show(data: dict[str, Any], line: str, n: int) -> None:
+def _readable(token: str) -> str:
+    """A token of bytes for people: as the text that it spells, spaces as "␣", and long runs of one character counted.
+
+    >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
+    ␣low<0xC3> ␣×81x
+    """
+    from volt.text.byte_alphabet import readable
+
+    text = readable(token).replace(" ", "␣")
+    return _RUN.sub(lambda run: f"{run[1]}×{len(run[0])}", text)
+
+
+def _show(data: dict[str, Any], line: str, n: int, spell: Spell) -> None:
     from volt.text.layout import Entry
 
-    rows = list(_rows(data, line, n))
+    rows = list(_rows(data, line, n, spell))
     width = max(len(name) for name, _, _ in rows) + 2
     show(*(Entry(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
 
 
-def _rows(data: dict[str, Any], line: str, n: int) -> Iterator[tuple[str, list[str], str]]:
-    """What is shown: a name, parts that are not broken inside, and what stands between two of them."""
+def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tuple[str, list[str], str]]:
+    """What is shown: a name, parts that are not broken inside, and what stands between two of them.
+
+    spell: how tokens are shown
+    """
     from volt.text.layout import at_bars
 
     for name, value in data.items():
@@ -100,13 +121,13 @@ def _rows(data: dict[str, Any], line: str, n: int) -> Iterator[tuple[str, list[s
                 shown_key, text = shown(key), _plain(entry)
                 yield (shown_key, at_bars(text), "") if key == "signature" else (shown_key, text.split(" "), " ")
         elif name in ("most_frequent", "longest"):
-            yield name, [f"{shown(token)} {count:,}" for token, count in value], "  "
+            yield name, [f"{shown(spell(token))} {count:,}" for token, count in value], "  "
         elif name == "unreachable":
             for why, tokens in (value or {"": []}).items():
                 told = f"{len(tokens):,} {UNREACHED[why]}" + ":" * bool(n) if why else "none"
-                yield name, [*told.split(" "), *map(shown, tokens[:n]), *["…"] * (0 < n < len(tokens))], " "
+                yield name, [*told.split(" "), *map(shown, map(spell, tokens[:n])), *["…"] * (0 < n < len(tokens))], " "
         elif name == "pieces":
-            yield from [("cut", list(map(shown, value)), " ")] * bool(line)
+            yield from [("cut", list(map(shown, map(spell, value))), " ")] * bool(line)
         else:
             yield name, list(map(shown, value)) if isinstance(value, list) else _plain(value).split(" "), " "
 

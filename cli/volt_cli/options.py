@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from volt.choose.scaling import LanguageModel
     from volt.choose.size_steps import Parameters
     from volt.text.pretokenizer import PreTokenizer
+    from volt.text.special_tokens import SpecialTokens
 
 PathOrStdout = Path  # "-" is stdout: see volt_cli.places
 
@@ -55,6 +56,14 @@ Model = Annotated[
         metavar="MODEL",
         callback=readable_model,
         help="The vocabulary: a file of VOLT or of another library, or - for stdin.",
+    ),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|REGEX",
+        autocompletion=starting(PATTERNS),
+        help="What cuts text into words, where the file does not say it (tiktoken): cl100k, llama3, … or a regex.",
     ),
 ]
 Files = Annotated[
@@ -253,6 +262,23 @@ class CandidateOptions:
         typer.Option(metavar="N", help="Merge no pair that occurs less often (--parity: in the source that chooses)."),
     ] = 2
 
+    extend: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            callback=readable_model,
+            help="A vocabulary that keeps its tokens and ids; merges are learned behind its own, and words made as its "
+            "are.",
+        ),
+    ] = None
+    new_atoms: Annotated[
+        Literal["add", "leave"] | None,
+        typer.Option(
+            metavar="HOW",
+            help="With --extend: add characters that MODEL lacks, or leave them out; default: add, unless bytes spell "
+            "them.",
+        ),
+    ] = None
     coverage: Annotated[
         float,
         typer.Option(
@@ -291,6 +317,12 @@ class SpecialOptions:
     eos: Annotated[str, typer.Option(metavar="TOKEN", help="Spelling of the end-of-sentence token.")] = "</s>"
     pad: Annotated[str, typer.Option(metavar="TOKEN", help="Spelling of the padding token.")] = "<pad>"
     byte_fallback: Annotated[bool, typer.Option("--byte-fallback", help="Spell unknown characters as bytes.")] = False
+
+    def tokens(self) -> SpecialTokens:
+        """As a vocabulary has them. Raises ConfigError if one may not be spelled so."""
+        from volt.text.special_tokens import SpecialTokens
+
+        return SpecialTokens(self.unk, self.bos, self.eos, self.pad, tuple(self.special or ()))
 
 
 @dataclass(frozen=True)

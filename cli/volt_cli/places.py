@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from volt.vocabulary import Vocabulary
 
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
 
 def is_stdout(place: str | Path | None) -> bool:
     """Whether a place is stdout, by its short name or as a file of the system.
@@ -39,8 +41,13 @@ def is_stdout(place: str | Path | None) -> bool:
 
 
 def check_place(place: Path) -> None:
-    """Refuse now what could not be written after minutes of work."""
+    """Refuse now what could not be written after minutes of work, or would not be what its name says."""
     from volt.files.atomic import check_writable
+
+    if place.suffix in _PACKED:
+        raise ConfigError(
+            f"-o {shown_path(place)}: written as it is, not packed; leave out {place.suffix}, then pack it"
+        )
 
     if not is_stdout(place):
         check_writable(place)
@@ -56,7 +63,9 @@ def check_places(
     from volt.files.distinct import STDOUT, check_distinct
     from volt.formats.registry import files_read
 
-    read = [path for path in inputs if path is not None] + list(files_read(model) if model else ())
+    read = [path for path in inputs if path is not None] + [
+        file for file in (files_read(model) if model else ()) if file.exists() or file == model
+    ]
     check_distinct([STDOUT if is_stdout(place) else place for place in outputs if place is not None], read)
 
 

@@ -13,6 +13,7 @@ import typer
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError, VoltError, shown
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
+from volt_cli.extending import check_alone, extended_model, extending_learner
 from volt_cli.inputs import readable_sources
 from volt_cli.options import (
     CandidateOptions,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from volt.learn.candidates import Candidates
     from volt.learn.parity import Parity
     from volt.text.special_tokens import SpecialTokens
+    from volt.vocabulary import Vocabulary
 
     Learner = Callable[..., Candidates]
 
@@ -86,7 +88,8 @@ def search(
     """Find the vocabulary that a corpus deserves.
 
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
-    prints the sizes with what every rule would pick and why.
+    prints the sizes with what every rule would pick and why. With --extend, a vocabulary grows: its ids stay, and new
+    tokens come behind.
     """
     asked = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
@@ -94,21 +97,22 @@ def search(
     from volt.choose.search import search as run_search
     from volt.count.names import named_files
     from volt.files.paths import expand
-    from volt.text.special_tokens import SpecialTokens
 
     named = named_files(corpus)
     if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
         raise ConfigError("stdin, -, can be read only once; write its lines to a file, and name columns of that")
+    check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
     targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
-    tokens = SpecialTokens(special.unk, special.bos, special.eos, special.pad, tuple(special.special or ()))
+    old = extended_model(learning.extend, [*corpus, *(file.path for file in named.values())])
+    tokens = old.special if old else special.tokens()
     parameters = transport.parameters()
     parse_rule(sizing.select)
     model = checked_model(modelling.model(), sizing.select)
     _check_coverage(learning, counting)
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
-    check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file])
+    check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file], model=learning.extend)
     for target in [first_to_make(out)] if naming.per_source and out and not out.exists() else targets.values():
         check_place(target)
     replaced = {name: standing(target) for name, target in targets.items() if out is None and not force}
@@ -116,18 +120,22 @@ def search(
         naming.warn({name: files[name] for name in files if not (counting.is_table or _column(named, name))})
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
-    sources = {name: _count(files[name], _column(named, name), counting, tokens, phases) for name in files}
+    sources = {name: _count(files[name], _column(named, name), counting, old, tokens, phases) for name in files}
     corpora = sources if naming.per_source else {"": _joined(sources, naming) if named else sources[""]}
     for name, other in replaced.items():
         if other:
             other.refuse_other(corpora[name])
 
     def found(counts: WordCounts) -> SearchResult:
-        learn = naming.learner(sources, counts, coverage=learning.coverage)
+        learn = (
+            extending_learner(old, counts, learning)
+            if old
+            else naming.learner(sources, counts, coverage=learning.coverage)
+        )
         candidates = _candidates(counts, learning, model, phases, learn)
         with phases.phase("search", unit="sizes") as advance:
             return run_search(
-                candidates, sizes=asked, select=sizing.select, parameters=parameters, special=tokens,
+                candidates, sizes=asked, select=sizing.select, parameters=parameters, special=None if old else tokens,
                 byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of, report=advance,
             )  # fmt: skip
 
@@ -250,15 +258,17 @@ def default_output(corpus: list[str]) -> Path:
 
 
 def _count(
-    files: list[str], column: int | None, asked: CountOptions, special: SpecialTokens, phases: Phases
-) -> WordCounts:
-    """The words of files, or of one column of them."""
+    files: list[str], column: int | None, asked: CountOptions, old: Vocabulary | None, special: SpecialTokens,
+    phases: Phases,
+) -> WordCounts:  # fmt: skip
+    """The words of files, or of one column of them. old: a vocabulary that makes words as it does"""
     from volt.count.corpus import count_words
     from volt.files.long_lines import parse_max_line
 
     with phases.phase("count", unit="B") as advance:
         return count_words(
-            files, normalizer=asked.normalizer, pretokenizer=asked.cut(),
+            files, normalizer=old.normalizer if old else asked.normalizer,
+            pretokenizer=old.pretokenizer if old else asked.cut(),
             fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
             max_line=parse_max_line(asked.max_line),
@@ -293,7 +303,7 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
 
     merges = read_merges(asked.file or "")
     for note in merges.notes:
-        say(f"note: {asked.candidates}: {note}")
+        say(f"note: {Path(asked.candidates).name or asked.candidates}: {note}")
     _check_level(asked.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=asked.marker or merges.marker, report=advance)
@@ -302,6 +312,11 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
 def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> None:
     """Raise CandidateError if merges over bytes meet a corpus of characters, or the other way round."""
     if spells_bytes and not counts_bytes:
-        raise CandidateError(f"{path}: its merges are over bytes, as those of GPT-2; search with --level bytes")
+        raise CandidateError(
+            f"{path}: its merges are over bytes, as those of GPT-2, and words are counted in characters; search with "
+            "--level bytes"
+        )
     if counts_bytes and not spells_bytes:
-        raise CandidateError(f"{path}: its merges are over characters; leave out --level bytes")
+        raise CandidateError(
+            f"{path}: its merges are over characters, and words are counted in bytes; leave out --level bytes"
+        )

@@ -248,8 +248,10 @@ def count_loop(task: Task) -> Any:
     from volt.encode.units import UnitRule
     from volt.files.threads import in_order
     from volt.text.pretokenizer import PreTokenizer
+    from volt.vocabulary import Vocabulary
 
-    new_table = partial(UnitCache, UnitRule.of(PreTokenizer()), numbering_encoder(), np.int32, limit=sys.maxsize)
+    rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
+    new_table = partial(UnitCache, rule, numbering_encoder(), np.int32, limit=sys.maxsize)
     idle = list[tuple[UnitCache, np.ndarray]]()
 
     def add(text: bytes) -> None:

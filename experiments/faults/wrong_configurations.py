@@ -3,7 +3,7 @@
 A right configuration says behind a line what its value may be, as in `seed: 3  # whole 0`; that is how the campaign
 knows, without asking the code under test, which changes are legal.
 
->>> wrong = [one for one in mutants() if one.kind == "misspelt key"][0]
+>>> wrong = next(one for one in mutants() if one.kind == "misspelt key")
 >>> wrong.line, wrong.text.split("\\n")[0]
 (1, 'sed: 3')
 """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from volt.batches import Samples, collate, token_batches
 from volt.errors import ConfigError
 
 PAD, EOS = 1, 2
-FEW = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=examples(60))
 Pairs = list[tuple[int, int]]
 pairs_of = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60)
 buckets_of = st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True).map(sorted)

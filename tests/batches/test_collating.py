@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from volt.batches import Samples, collate, collate_packed, to_torch
 from volt.errors import ConfigError, MissingLibraryError, StreamError, VoltError
 
 PAD, EOS = 1, 2
-FEW = settings(deadline=None, max_examples=50)
+FEW = settings(deadline=None, max_examples=examples(50))
 own_ids = st.lists(st.integers(0, 9), max_size=6)  # the id of padding among them
 sides = own_ids.map(lambda ids: [*ids, EOS])
 Rows = list[list[int]]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from volt.batches import Samples, collate, collate_packed, cut_samples, joined_s
 from volt.errors import ConfigError, StreamError
 
 PAD, EOS = 1, 2
-FEW = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=examples(60))
 texts_of = st.lists(st.lists(st.integers(0, 9), max_size=20).map(lambda ids: [*ids, EOS]), min_size=1, max_size=8)
 sizes_of = st.integers(1, 9)
 

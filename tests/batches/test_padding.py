@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.batches import Samples, collate, collate_packed
 from volt.errors import ConfigError
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 Pairs = list[tuple[list[int], list[int]]]
 own_ids = st.lists(st.integers(0, 9), max_size=6)
 pairs_of = st.lists(st.tuples(own_ids, own_ids), min_size=1, max_size=5)

@@ -8,6 +8,7 @@ from contextlib import suppress
 import naive
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ from volt.choose.criteria import (
 )
 from volt.errors import ConfigError, CriterionError, VoltError
 
-FEW = settings(deadline=None, max_examples=100)
+FEW = settings(deadline=None, max_examples=examples(100))
 row = st.tuples(st.integers(0, 10**9) | st.integers(0, 3), st.integers(1, 9))
 pairs = st.lists(row, min_size=1, max_size=30).filter(lambda rows: any(count for count, _ in rows))
 lengths_ = st.sampled_from(["type", "occurrence"])

@@ -8,6 +8,7 @@ from itertools import pairwise
 import naive
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 WORDS = st.dictionaries(st.text("abcd", min_size=1, max_size=7), st.integers(1, 40), min_size=3, max_size=12)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transports import (
@@ -22,7 +23,7 @@ from volt.choose.pot import SOLVERS, PotSolver
 from volt.errors import MissingLibraryError, TransportError
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seeds, st.floats(0.2, 5), taus | st.just(1.0), taus)
 def test_pot_solver_gives_the_same_plan(seed, epsilon, row_tau, column_tau):
     """Both solvers have one call signature and one answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from volt.choose.rules import AMONG_STEPS, EXACT, Pick, all_picks, parse_rule, r
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
 
-FEW = settings(deadline=None, max_examples=100)
+FEW = settings(deadline=None, max_examples=examples(100))
 
 
 def make_steps(entropies, *, f95s=None, renyis=None, n_pieces=None, start=100, gap=100) -> list[SizeStep]:

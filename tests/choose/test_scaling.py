@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import LINES, word_counts
@@ -15,7 +16,7 @@ from volt.choose.scaling import scaling_size, serving_flops_per_byte, vocabulary
 from volt.count.text_bytes import text_bytes
 from volt.errors import ArgumentError, ConfigError
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 CANDIDATES = learn_bpe(WordCounts.from_pairs([(word, 3) for line in LINES for word in line.split()]), 60)
 params_, widths_ = st.floats(1e6, 1e13), st.integers(1, 32_768)
 

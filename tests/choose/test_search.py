@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from merges import LINES, word_counts
@@ -23,7 +24,7 @@ from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 MARKERS = ["suffix", "prefix", "none"]
 WORDS = Counter(word for line in LINES for word in line.split()) + Counter({"<unk>": 30, "</s>x": 20, "<0x41>": 9})
 

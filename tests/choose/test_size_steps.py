@@ -10,6 +10,7 @@ from itertools import pairwise
 import naive
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import LINES, word_counts
@@ -116,7 +117,7 @@ def test_pot_gives_the_same_steps(marker):
 
 
 @given(word_counts(), st.sampled_from(MARKERS), st.sampled_from(["type", "occurrence"]))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_what_a_step_measures(words, marker, length):
     """Every measure is the criterion of the exact counts of that size; MUV is Eq. 1 against the step before."""
     candidates = learned(marker, 30, words)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -31,7 +32,7 @@ from volt.choose.transport import Sinkhorn, TransportProblem, penalty
 from volt.errors import TransportError
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.floats(0.2, 5), taus | st.just(1.0), taus)
 def test_relaxed_plan_is_pots(seed, epsilon, row_tau, column_tau):
     """The plan equals POT's unbalanced entropic plan, an independent dense program."""
@@ -70,7 +71,7 @@ def test_balanced_plan_is_pots(seed, epsilon):
     np.testing.assert_allclose(plan.matrix.toarray(), expected, rtol=0, atol=1e-7)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seeds, st.floats(-3, 1), st.floats(0.01, 1), st.floats(0.01, 1))
 def test_always_finite_and_threshold_is_honest(seed, log_epsilon, row_tau, column_tau):
     """For ε in [1e-3, 10], τ in [0.01, 1] all is finite, and a converged plan is a fixed point."""
@@ -83,7 +84,7 @@ def test_always_finite_and_threshold_is_honest(seed, log_epsilon, row_tau, colum
         np.testing.assert_allclose(column, plan.potentials.column, rtol=1e-11, atol=2e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seeds, st.floats(0.05, 5), st.floats(0.05, 1), st.floats(0.05, 0.97), st.integers(4, 9))
 def test_threshold_bounds_the_distance_to_the_solution(seed, epsilon, row_tau, column_tau, digits):
     """A plan solved to a threshold lies within it of a plan solved far more finely, in every potential."""
@@ -107,7 +108,7 @@ def test_the_threshold_holds_for_hard_marginals_too(seed, epsilon):
     assert np.abs(np.log(coarse.matrix.data / fine.matrix.data)).max() <= 2e-4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.floats(0.05, 5), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
 def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
     """With both marginals relaxed any plan on the support is feasible, and none costs less than ours."""
@@ -119,7 +120,7 @@ def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
         assert objective(problem, other) >= best - 1e-9 * max(1.0, abs(best))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seeds, st.floats(0.1, 5), st.floats(0.05, 1), taus)
 def test_warm_start(seed, epsilon, row_tau, column_tau):
     """From its own potentials a solve ends at once, at the same plan, even if every column has moved."""
@@ -132,7 +133,7 @@ def test_warm_start(seed, epsilon, row_tau, column_tau):
     assert SOLVE(problem, replace(cold.potentials, column=np.zeros(0))).n_iters == warm.n_iters
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seeds, st.floats(0.01, 5))
 def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
     """Permuting rows and columns of the problem permutes the plan."""
@@ -149,7 +150,7 @@ def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
     np.testing.assert_allclose(plan.token_mass[columns], other.token_mass, atol=1e-8)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seeds, st.floats(0.01, 5), st.floats(0.1, 0.9))
 def test_zero_mass_takes_no_part(seed, epsilon, tau):
     """A line of zero mass gets potential −∞ and plan entries 0, and the others are as if it were absent."""

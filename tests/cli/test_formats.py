@@ -12,6 +12,7 @@ from commands import TEXT, Run
 
 from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.vocabulary import Vocabulary
+from volt_cli.remedies import in_options
 
 LISTS = [name for name in FORMATS if peer_loader(name) is None]
 OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "prefix"]}
@@ -73,7 +74,7 @@ def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
     """By import, and where the file is a MODEL, a line each on stderr; not with -q, and not again of what was
     imported."""
     out = str(exported(run, "tiktoken"))
-    told = [f"note: {out}: {loss}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
+    told = [f"note: {out}: {in_options(loss)}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
     assert len(told) > 1
     done = run("import", out, "-o", "again.volt")
     assert done.stderr.decode().splitlines()[:-1] == told

@@ -56,9 +56,9 @@ def test_help_ends_with_two_examples_and_gives_flags_no_type(command: str, flag:
 def test_every_command_has_examples_of_its_own() -> None:
     """Each command has two examples, which hold it, and no sign that rich would take for markup."""
     assert EXAMPLES.keys() == COMMANDS.keys()
-    for command, examples in EXAMPLES.items():
-        assert len(examples) == 2
-        for example in examples:
+    for command, both in EXAMPLES.items():
+        assert len(both) == 2
+        for example in both:
             assert "[" not in example
             assert command == "volt" or f"volt {command} " in f"{example} "
 

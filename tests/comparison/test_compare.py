@@ -16,6 +16,7 @@ from volt.comparison.compare import compare
 from volt.comparison.named_texts import NamedText
 from volt.comparison.report import as_markdown, as_text, report_tables, warnings
 from volt.comparison.result import Comparison
+from volt.comparison.systems import DEFAULT_SYSTEMS
 from volt.count.word_counts import WordCounts, mix
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
@@ -164,15 +165,14 @@ def test_temperature_changes_what_is_learned_and_not_what_is_measured(files):
 
 
 def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monkeypatch):
-    """A missing library, a damaged file, sizes beyond the corpus, names that differ, an unseen script: all told."""
+    """A missing library, sizes beyond the corpus, names that differ, an unseen script: all told."""
     (tmp_path / "sentencepiece.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    (tmp_path / "broken.volt").write_text('{"volt"')
     (tmp_path / "test.el").write_text("και το\n")
     found = compare(
         [files["train.en"], files["train.xx"]],
         heldout=[f"en={files['test.en']}", f"el={tmp_path / 'test.el'}"],
-        systems=("spm-bpe:50", "bpe:99999", "bpe:50", str(tmp_path / "broken.volt")),
+        systems=("spm-bpe:50", "bpe:99999", "bpe:50"),
         sizes=(*SIZES, 99_999),
         select="fixed:88888",
     )
@@ -180,7 +180,6 @@ def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monke
     for expected in (
         "pip install",
         "bpe:99999",
-        "broken.volt",
         "sizes: this corpus",
         "fixed:88888",
         "'el'",
@@ -244,17 +243,25 @@ def test_same_texts_give_the_same_comparison(files):
 
 
 @pytest.mark.slow
-def test_multi30k_in_four_languages(data):
+@pytest.mark.parametrize(
+    ("n_lines", "too_large"), [(6_000, {"bpe:30000"}), pytest.param(29_000, set(), marks=pytest.mark.campaign)]
+)
+def test_multi30k_in_four_languages(lines, tmp_path, n_lines, too_large):
     """Every system on real text: VOLT's counts are exact, German and Czech are cut finer than English and French."""
     pytest.importorskip("sentencepiece")
     pytest.importorskip("tokenizers")
     names = ("en", "de", "fr", "cs")
+    for name in names:
+        for part in ("train", "test2016"):
+            text = "".join(f"{line}\n" for line in lines(f"multi30k/{part}.{name}.gz", n_lines))
+            (tmp_path / f"{part}.{name}").write_text(text, encoding="utf-8")
     found = compare(
-        [str(data / f"multi30k/train.{name}.gz") for name in names],
-        heldout=[str(data / f"multi30k/test2016.{name}.gz") for name in names],
+        [str(tmp_path / f"train.{name}") for name in names],
+        heldout=[str(tmp_path / f"test2016.{name}") for name in names],
+        systems=[name for name in DEFAULT_SYSTEMS if name not in too_large],
     )
     assert found.problems == ()
-    assert len(found.systems) == 7 + len(rules())
+    assert len(found.systems) == len(DEFAULT_SYSTEMS) - len(too_large) + len(rules())
     for system in found.systems:
         assert system.training.unknown_rate == 0
         assert system.heldout.unknown_rate < 0.001

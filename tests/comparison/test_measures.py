@@ -8,13 +8,14 @@ from collections import Counter
 import naive
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
 from volt.errors import CriterionError
 
-FEW = settings(deadline=None, max_examples=60)
+FEW = settings(deadline=None, max_examples=examples(60))
 N_TYPES = 7
 LENGTHS = np.array([1, 1, 2, 3, 1, 4, 2])
 word_ = st.tuples(st.integers(0, 150), st.lists(st.integers(-1, N_TYPES - 1), min_size=1, max_size=5))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import Page, hostile_comparison, topics_comparison
@@ -35,7 +36,7 @@ from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, OutputError
 from volt.learn.bpe import learn_bpe
 
-FAST = settings(deadline=None, max_examples=50)
+FAST = settings(deadline=None, max_examples=examples(50))
 MEASURES = [
     "n_pieces", "bits", "entropy", "muv_from_atoms", "fertility", "continued_word_rate", "tokens_per_byte",
     "renyi", "f95", "divergence", "percentile_frequency", "rare_share", "unknown_rate", "n_used",

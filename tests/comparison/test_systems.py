@@ -12,6 +12,7 @@ import pytest
 from volt.choose.search import search
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison.cost import Cost, measured
+from volt.comparison.libraries import read_file
 from volt.comparison.systems import (
     Spec,
     bpe_system,
@@ -167,7 +168,7 @@ def test_a_vocabulary_file_cuts_as_its_encoder(result, counts, tmp_path):
     """A saved vocabulary is the same system as the search's."""
     path = tmp_path / "v.volt"
     result.vocabulary.save(path)
-    system = file_system(str(path), counts=counts)
+    system = file_system(read_file(str(path)), counts=counts)
     assert (system.family, system.size) == ("file", result.vocabulary.size)
     assert token_counts(system, counts).tolist() == list(result.vocabulary.counts)
 

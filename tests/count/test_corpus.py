@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from counting import PACKERS, pairs
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +58,7 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
     block_size=st.integers(1, 60),
     order=st.randoms(use_true_random=False),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_counting_is_counting(
     folder: Path, parts: list[list[str]], packers: list[Packer], block_size: int, order: random.Random
 ) -> None:
@@ -76,7 +77,9 @@ def test_counting_is_counting(
     return None
 
 
-@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", r"regex:\w"])
+@pytest.mark.parametrize(
+    "pretokenizer", ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", r"regex:\w"]
+)
 @pytest.mark.parametrize("normalizer", ["none", "nfkc+lowercase"])
 @given(part=lines, block_size=st.integers(1, 60))
 @settings(max_examples=25)
@@ -94,7 +97,7 @@ def test_counting_is_splitting(
 
 
 @given(part=lines)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_normalised_whitespace_counts(folder: Path, part: list[str]) -> None:
     """Cutting at ASCII white space before normalising changes nothing."""
     normalize = Normalizer.parse("nfkc+lowercase").normalize
@@ -161,7 +164,7 @@ def test_bad_utf8_follows_the_policy(write: Callable[[str, bytes], Path]) -> Non
 
 
 @given(rows=st.lists(st.lists(field, min_size=2, max_size=3), min_size=1, max_size=5))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
     """Each chosen field is a text of its own, in any pre-tokenisation."""
     path = folder / "a.tsv"
@@ -184,7 +187,7 @@ def test_missing_fields_are_told(write: Callable[[str, str], Path]) -> None:
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5), ascii=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
     """The text column is counted, each value a text, even over several lines; blank lines pass."""
     path = folder / "a.jsonl"
@@ -267,7 +270,9 @@ def test_word_tables(write: Callable[[str, str], Path]) -> None:
     assert pairs(whole) == {"low": 5, "Low": 2, "▁lo": 1, "New▁York": 3, "É": 4}
 
 
-@pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "gpt2", "metaspace"])
+@pytest.mark.parametrize(
+    "pretokenizer", ["whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line"]
+)
 @given(texts=st.lists(line, min_size=1, max_size=4))
 @settings(max_examples=30)
 def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: list[str]) -> None:

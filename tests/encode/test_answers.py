@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from writers import check_answers, writing
@@ -20,7 +21,7 @@ texts = st.text(alphabet="lowé \n", max_size=60)
 
 
 @given(text=texts, places=st.lists(st.integers(0, 60), max_size=6), n_threads=st.integers(1, 3), drops=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_lines_are_encoded_before_more_is_waited_for(text: str, places: list[int], n_threads: int, drops: bool) -> None:
     """However text is cut into writes, on any number of threads, with dropout and without."""
     options = {"dropout": 0.5, "seed": 1} if drops else {}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from batches import ENCODERS, SPACED, TEXT, any_lines, plain_ids
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines)
 def test_batch_gives_the_ids_of_the_plain_path(which: int, lines: list[str]) -> None:
     """Whatever the text, pre-tokeniser, normaliser, pruning and special tokens: the same ids; also when met again."""
@@ -44,7 +45,7 @@ def test_a_private_character_stands_alone_at_byte_level() -> None:
         assert encoder.encode_bytes(line.encode())[0].tolist() == encoder.encode_ids(line).tolist()
 
 
-@settings(max_examples=100, deadline=None)  # each makes an encoder
+@settings(max_examples=examples(100), deadline=None)  # each makes an encoder
 @given(
     which=st.integers(0, len(ENCODERS) - 1),
     lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12),
@@ -56,8 +57,8 @@ def test_spaces_of_all_kinds_meet(which: int, lines: list[str]) -> None:
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
-@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", "bytes"])
-@settings(max_examples=50, deadline=None)
+@pytest.mark.parametrize("pretokenizer", ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes"])
+@settings(max_examples=examples(50), deadline=None)
 @given(lines=st.lists(st.lists(st.sampled_from(SPACED), max_size=9).map("".join), max_size=12))
 def test_runs_of_spaces_are_cut_where_the_pattern_cuts(pretokenizer: str, lines: list[str]) -> None:
     """The same where every two characters of white space are merged, so that ids show where a run of them is cut."""
@@ -69,7 +70,7 @@ def test_runs_of_spaces_are_cut_where_the_pattern_cuts(pretokenizer: str, lines:
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, n_slots=st.sampled_from([8, 16, 32]))
 def test_tables_may_fill_at_any_unit(
     monkeypatch: pytest.MonkeyPatch, which: int, lines: list[str], n_slots: int
@@ -82,7 +83,7 @@ def test_tables_may_fill_at_any_unit(
     assert [encoded[i].tolist() for i in range(len(encoded))] == plain_ids(encoder, lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, separator=st.sampled_from(["", "@@"]))
 def test_text_gives_the_pieces_of_the_plain_path(which: int, lines: list[str], separator: str) -> None:
     """Pieces as text and ids as text are what the plain path's pieces and ids are when joined by spaces."""
@@ -96,7 +97,7 @@ def test_text_gives_the_pieces_of_the_plain_path(which: int, lines: list[str], s
     assert encoder.encode_text(text, form="ids", n_threads=1).decode() == numbers
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     which=st.integers(0, len(ENCODERS) - 1), lines=any_lines, seed=st.integers(0, 2**70),
     dropout=st.sampled_from([0.1, 0.5, 1.0]), cut=st.integers(0, 6),
@@ -118,7 +119,7 @@ def test_dropout_depends_on_seed_and_line_alone(
     assert b"".join(parts).decode() == "".join(" ".join(row) + "\n" for row in expected)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lines=st.lists(st.sampled_from(["low lowest", "", "newest widest", None]), max_size=12),
     errors=st.sampled_from(["skip", "replace"]), size=st.integers(1, 60), first=st.integers(0, 3),
@@ -139,7 +140,7 @@ def test_dropout_numbers_the_lines_that_are_left(
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(which=st.integers(0, len(ENCODERS) - 1), lines=any_lines)
 def test_decode_batch_is_decode_of_each_line(which: int, lines: list[str]) -> None:
     """Decoding a batch gives what decoding each line's pieces gives, where all are in the vocabulary."""

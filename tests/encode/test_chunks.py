@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from volt.encode.chunks import Chunk, chunks_of, file_chunks
 from volt.kernels.memory import PADDING
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     text=st.lists(st.sampled_from([b"\n", b"low", b"x" * 90, b" "]), max_size=30).map(b"".join),
     first=st.integers(0, 9), size=st.integers(1, 300),

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import Run
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,17 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace", "bytes", r"regex:\w+|\s", r"regex:[a-z]+")
+PRETOKENIZERS = (
+    "whitespace",
+    "unicode",
+    "gpt2",
+    "metaspace",
+    "metaspace-runs",
+    "metaspace-line",
+    "bytes",
+    r"regex:\w+|\s",
+    r"regex:[a-z]+",
+)
 MARKERS = ("suffix", "prefix", "none")
 # Of one to four bytes each; spaces of all kinds, line ends, what spells markers, and some of the byte-level alphabet.
 CHARACTERS = (*"ab </w>▁\n\r\x00\u2003é中😀\ufffd", *(ALPHABET[byte] for byte in "▁é\n 中😀".encode()))
@@ -89,7 +100,7 @@ def suffixed(*pieces: str, pretokenizer: str = "unicode") -> tuple[Vocabulary, R
     return vocabulary, [[vocabulary.ids[piece] for piece in pieces]]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(case=vocabularies_and_rows(), size=st.sampled_from([1, 40, volt.encode.decoder.BLOCK_SIZE]))
 @example(case=suffixed("<0xC3>", "</w>", "<0xA9>"), size=40)
 @example(case=suffixed("</w>", "▁", "a", "<url>", "</w>"), size=1)
@@ -105,7 +116,7 @@ def test_lines_of_ids_are_what_decode_gives(case: tuple[Vocabulary, Rows], size:
         assert decoder.decode_bytes(*flat(rows)) == joined(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(runs=st.lists(st.binary(max_size=6) | st.sampled_from(RUNS), max_size=8), breaks=st.booleans())
 def test_bytes_that_are_no_text_are_replaced_line_by_line(runs: list[bytes], breaks: bool) -> None:
     """Byte-level lines are their bytes decoded, line by line: none swallows the beginning of the next."""
@@ -115,7 +126,7 @@ def test_bytes_that_are_no_text_are_replaced_line_by_line(runs: list[bytes], bre
     assert Decoder.of(vocabulary).decode_lines(*flat(rows)) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(case=vocabularies_and_rows(), spaces=st.tuples(*[st.sampled_from(["", " ", "   "])] * 2), data=st.data())
 def test_ids_as_text(case: tuple[Vocabulary, Rows], spaces: tuple[str, str], data: st.DataObject) -> None:
     """Ids written with spaces between them, at either end too, and any line ends, give the same as arrays."""
@@ -128,7 +139,7 @@ def test_ids_as_text(case: tuple[Vocabulary, Rows], spaces: tuple[str, str], dat
     assert Decoder.of(vocabulary).decode_text(text.encode()) == joined(plain(vocabulary, rows))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(rows=st.lists(st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))))
 def test_faults_of_id_text_are_told_with_line_and_place(rows: list[list[str]]) -> None:
     """The first word, in reading order, that is no id of the vocabulary is named, with its line and its place."""

@@ -12,6 +12,7 @@ from random import Random
 import naive
 import numpy as np
 import pytest
+from drawn import examples
 from encoders import CORPUS, FEW, NORMALIZERS, SCHEMES, USER, encoder, schemes, spelled, texts, vocabularies, vocabulary
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-MANY = settings(deadline=None, max_examples=200)
+MANY = settings(deadline=None, max_examples=examples(200))
 
 
 @given(vocabularies())
@@ -69,7 +70,7 @@ def test_a_word_of_100_000_characters(word):
 
 
 @given(texts, schemes, st.sampled_from(NORMALIZERS))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 def test_decode_undoes_encode(text, scheme, normalizer):
     """decode(encode(x)) is x as normalised, for any text, every scheme, and text that looks like markup of ours."""
     made = encoder(*scheme, normalizer)
@@ -77,7 +78,7 @@ def test_decode_undoes_encode(text, scheme, normalizer):
 
 
 @given(texts, schemes, st.sampled_from(NORMALIZERS))
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @example("abc", SCHEMES[0], "none")
 @example("x<url>y <url> abcab@@ é▁!", SCHEMES[1], "none")
 def test_decode_undoes_encode_with_user_tokens(text, scheme, normalizer):
@@ -97,7 +98,7 @@ def test_the_longer_user_token_wins(user):
 
 
 @given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans())
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 def test_decode_undoes_encode_through_ids(text, scheme, normalizer, with_user):
     """With byte_fallback the same holds for ids: no text is unknown."""
     user = USER * with_user

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain, pairwise, product
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +30,7 @@ ALIKE = (
     (b"rugsycvea\xc9ez\xd3UK\xc3", b"funnvjup\xc6d\xc8\xc1h+%}"),
     (b"yyjlbrgyi\xe70\xe2&\xf1hB", b"uxfwnosq\xb2IiQ\xc1E3)"),
 )
-LOSSLESS = ("metaspace", "unicode", "gpt2", "bytes")
+LOSSLESS = ("metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 # What the patterns look at: contractions, spaces before and behind, classes of characters, marks, astral letters.
 BITS = (
     *" \t\r\x0b\x01'",
@@ -59,7 +61,7 @@ def _numbering(breaks: bytes = b" ") -> UnitCache:
     return UnitCache(UnitRule(sum(1 << byte for byte in breaks)), numbering_encoder(), np.int32)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(words=st.lists(st.binary(max_size=40), max_size=200))
 def test_units_have_their_own_numbers(words: list[bytes]) -> None:
     """Units are numbered as a dictionary would, whatever their bytes and length, while the table grows."""
@@ -116,7 +118,7 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], ends: bool) -> None
         assert len(found.data) >= found.size + PADDING
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     lines=st.lists(st.lists(st.sampled_from([b"a", b"bc", b" ", b"\t", b"\r", b"\x01", b"x" * 70])).map(b"".join)),
     keeps=st.booleans(), strips=st.booleans(), breaks=st.sampled_from([b" ", b" \t", b" \t\r"]), last=st.booleans(),
@@ -144,16 +146,22 @@ def _units(line: bytes, keeps: bool, strips: bool, breaks: bytes) -> list[bytes]
     return cut if keeps else [one.strip(breaks) for one in cut if one.strip(breaks)]
 
 
+@cache
+def _bare(name: str) -> tuple[Vocabulary, MergeTables]:
+    """A vocabulary without tokens, which cuts by this pre-tokeniser."""
+    vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
+    return vocabulary, MergeTables.of(vocabulary)
+
+
 @pytest.mark.parametrize("name", LOSSLESS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=texts)
 def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     """Atoms and words of every line whose characters have been met: found without Python, as the pattern has them."""
-    vocabulary = Vocabulary((), (), pretokenizer=PreTokenizer(name), marker="none")
-    tables = MergeTables.of(vocabulary)
+    vocabulary, tables = _bare(name)
     classes = CharacterClasses()
     classes.classify(text)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, classes), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, classes), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
@@ -177,13 +185,13 @@ def test_what_one_owner_finds_out_no_other_knows() -> None:
 
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix", "none"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(text=texts)
 def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     """White space parts words, and the atoms are those of the plain path."""
     vocabulary = Vocabulary((), (), marker=marker)
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
     assert found.values.tolist() == _atoms(tables, words)
@@ -195,7 +203,7 @@ def test_white_space_beyond_ascii_parts_words() -> None:
     characters = "".join(map(chr, sorted({code + step for code in spaces for step in (-1, 0, 1)})))
     vocabulary = Vocabulary((), (), marker="none")
     tables, text = MergeTables.of(vocabulary), " ".join(f"a{character}b" for character in characters)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     assert found.values.tolist() == _atoms(tables, text.split())
@@ -209,7 +217,7 @@ def _atoms(tables: MergeTables, words: list[str]) -> list[int]:
     return atoms.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(units=st.lists(st.binary(min_size=1, max_size=12).filter(lambda unit: not set(unit) & set(b" \n")), min_size=1))
 def test_bytes_that_are_no_text_are_left_to_python(units: list[bytes]) -> None:
     """A unit is pending if, and only if, Python cannot decode it (or it holds what Python must decide)."""
@@ -233,7 +241,7 @@ def _pending(units: list[bytes]) -> set[bytes]:
     """Those of the units that the loop leaves to Python."""
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
     tables = MergeTables.of(vocabulary)
-    table = UnitCache(UnitRule.of(vocabulary.pretokenizer), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
+    table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
     table.encode(table.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
     data, ends = table.units(table.pending)
     return {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
@@ -250,7 +258,7 @@ def test_irregular_units_are_told() -> None:
     """What Python says is irregular has its line left to Python: written as empty, with its number and place."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)
-    rule = UnitRule.of(vocabulary.pretokenizer)
+    rule = UnitRule.of(vocabulary)
     table, text = (
         UnitCache(rule, unit_encoder_of(tables, as_ids(tables), CharacterClasses()), np.int32),
         "a b\na\xa0 b\nb\n".encode(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +37,7 @@ def verdict(data: bytes, sizes: list[int]) -> str | None:
 
 
 @given(st.integers(0, len(TEXT)), st.integers(1, 40))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_nul_is_text_wherever_it_stands(place, n):
     """A few NULs in a text do not make it binary, at whatever place they stand."""
     assert foreign((TEXT[:place] + "\0" * n + TEXT[place:]).encode()[:HEAD_SIZE]) is None

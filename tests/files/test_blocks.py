@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from counting import PACKERS
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("packer", PACKERS)
 @given(parts=st.lists(st.text(alphabet="aé\n\r🙂", max_size=20), max_size=6), block_size=st.integers(1, 30))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_blocks_are_the_file(scratch: Path, packer: str, parts: list[str], block_size: int) -> None:
     """Blocks join to the file, end at line ends and number its lines, for one or several members."""
     data = "".join(parts).encode()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from counting import PACKERS
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ READERS = {
 
 
 @given(texts, st.integers(1, 12), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_all_readers_refuse_the_same_line(tmp_path_factory, data, most, marked):
     """A line of exactly the most is read, one of a byte more refused by its number; a byte order mark is free."""
     path = tmp_path_factory.getbasetemp() / "lines.txt"
@@ -64,7 +65,7 @@ def test_all_readers_refuse_the_same_line(tmp_path_factory, data, most, marked):
 
 
 @given(texts, st.integers(1, 12), st.lists(st.integers(1, 9), max_size=9))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_pieces_do_not_matter(data, most, sizes):
     """However a text is cut into pieces, the same line is refused, and all that is before it has passed."""
     pieces, rest = [], data

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from indexed_ids import CODES, Sentences, packed, unpacked, write_pair
@@ -19,7 +20,7 @@ from volt.files.mmididx import dtype_of, open_ids
 from volt.files.mmididx_writing import IdsWriter, check_dtype, dtype_for, write_ids
 
 SENTENCES = [[5, 6, 2], [2], [], [7, 2]]
-QUICK = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _write(path: Path, sentences: Sentences, dtype: str, *, at_a_time: int = 2) -> None:

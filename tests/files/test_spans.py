@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from volt.files.spans import can_span, file_spans
 from volt.vocabulary import Vocabulary
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.integers(0, 9_000)), size=st.integers(1, 10_000), last=st.booleans(), mark=st.booleans())
 def test_spans_cover_a_file_line_by_line(tmp_path: Path, lines: list[int], size: int, last: bool, mark: bool) -> None:
     """Joined, the spans are the file without its byte order mark; all but the last end at a line end."""

@@ -11,6 +11,7 @@ from threading import Timer
 
 import pytest
 import zstandard
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from writers import cut, writing
@@ -66,7 +67,7 @@ def check(parts: Sequence[bytes], *, pack: Callable[[Sequence[bytes]], Sequence[
 @example(text="a\r\nb\r\n", places=[2, 5], mark=True)  # between "\r" and "\n"
 @example(text="é\n🙂\n", places=[1, 2, 4], mark=True)  # within the mark
 @example(text="é\n🙂\n", places=[1, 4, 5, 6], mark=False)  # within a character
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whole_lines_come_before_more_is_waited_for(text: str, places: list[int], mark: bool) -> None:
     """However text is cut into writes, whole lines are given before a wait, and blocks join to the text."""
     check(cut(MARK * mark + text.encode(), places))

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ from volt.vocabulary import Vocabulary
 pytest.importorskip("sentencepiece")
 pytest.importorskip("google.protobuf")
 
-FEW = settings(deadline=None, max_examples=40)
+FEW = settings(deadline=None, max_examples=examples(40))
 USER = ("<url>", "ab", "abc", "🦙")
 SCHEMES = [("whitespace", "prefix"), ("metaspace", "none")]
 KINDS = ["full", "pruned", "closed", "user", "bytes"]
@@ -45,9 +46,7 @@ MARKUP = """the lowest ab abc abab aaaa <unk> </s> </w> ▁ @@ <url> <0xE2> ▁�
     👩\u200d👩\u200d👧 нижн 東京 שלו e\u0301 \ufeff \x07 \x01"""
 fragments = st.sampled_from(MARKUP.split())
 texts = st.lists(
-    fragments
-    | st.just(" ")
-    | st.characters(codec="utf-8", exclude_characters="".join(map(chr, range(0x10F000, 0x10FFFE)))),
+    fragments | st.just(" ") | st.characters(codec="utf-8") | st.sampled_from("\U0010f000\U0010fffd"),
     max_size=14,
 ).map("".join)
 
@@ -125,7 +124,13 @@ def test_reading_undoes_writing(scheme, kind):
     """All comes back: merges, tokens, ids, special tokens, scheme. Nothing of an import is lost."""
     vocabulary, _, back, _ = small(scheme, kind)
     assert back.fingerprint == vocabulary.fingerprint
-    assert back.provenance["lost"] == []
+    assert others(back.provenance["lost"]) == []
+
+
+def others(lost: list[str]) -> list[str]:
+    """What is lost but for what is said of every model without bytes for what is unknown, or or that reduces
+    spaces."""
+    return [said for said in lost if not said.startswith(("A run of characters", "sentencepiece drops"))]
 
 
 CORPORA = [
@@ -154,7 +159,7 @@ def test_pieces_and_ids_on_real_text(lines, corpus):
     st.lists(st.text("▁abc", max_size=9)),
     st.data(),
 )
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_arbitrary_merges_agree_or_are_named(choices, lines, data):
     """Merges that nothing learned, of which some make one string twice or cannot apply: sentencepiece encodes as VOLT
     does, or write says that it joins other parts. What is read back encodes as the file does."""
@@ -167,8 +172,7 @@ def test_arbitrary_merges_agree_or_are_named(choices, lines, data):
     said, back, peer = written(vocabulary)
     if not any("joins other parts" in sentence for sentence in said):
         assert_agree(vocabulary, peer, lines)
-    if not any("goes by place" in sentence for sentence in back.provenance["lost"]):
-        assert Encoder(back).encode_lines(lines) == peer.pieces(lines)
+    assert Encoder(back).encode_lines(lines) == peer.pieces(lines)
 
 
 def trained(**options) -> bytes:
@@ -187,37 +191,35 @@ def trained(**options) -> bytes:
 @pytest.mark.parametrize(
     ("options", "lost"),
     [
-        ({}, "Ids differ"),
+        ({}, None),
         ({"pad_id": 3}, None),
         ({"pad_id": 3, "byte_fallback": True, "vocab_size": 500}, None),
         ({"pad_id": 3, "user_defined_symbols": ["<url>", "ab", "abc"]}, None),
-        ({"pad_id": 3, "control_symbols": ["<mask>"]}, "<mask>"),
-        ({"pad_id": 0, "unk_id": 3, "bos_id": -1}, "Ids differ"),
+        ({"pad_id": 3, "control_symbols": ["<mask>", "[INST]"]}, None),
+        ({"pad_id": 0, "unk_id": 3, "bos_id": -1}, None),
         ({"pad_id": 3, "remove_extra_whitespaces": False}, None),
         ({"pad_id": 3, "normalization_rule_name": "nfkc"}, None),
         ({"normalization_rule_name": "nmt_nfkc"}, "'nmt_nfkc'"),
         ({"pad_id": 3, "character_coverage": 0.98}, None),
         ({"pad_id": 3, "unk_piece": "[UNK]", "bos_piece": "[BOS]"}, None),
-        ({"pad_id": 3, "split_by_whitespace": False}, "a space inside"),
-        ({"pad_id": 3, "add_dummy_prefix": False}, "before every line"),
+        ({"split_by_whitespace": False, "remove_extra_whitespaces": False}, None),
+        ({"split_by_whitespace": False, "remove_extra_whitespaces": False, "add_dummy_prefix": False}, None),
+        ({"pad_id": 3, "add_dummy_prefix": False}, "reduced for sentencepiece"),
+        ({"add_dummy_prefix": False, "remove_extra_whitespaces": False}, None),
+        ({"allow_whitespace_only_pieces": True, "remove_extra_whitespaces": False, "split_digits": True}, None),
     ],
 )
 def test_models_of_the_library_are_read(tmp_path, options, lost):
-    """A trained model encodes in VOLT as in the library, with the ids that it has where VOLT's layout allows; what
-    differs is named."""
+    """A trained model encodes in VOLT as in the library, with the ids that it has; what differs is named."""
     path = tmp_path / "a.model"
     path.write_bytes(trained(**options))
     assert module.recognises(path, path.read_bytes()[:4096])
     vocabulary, peer = module.read(path), module.peer(path)
-    if lost is None:
-        assert vocabulary.provenance["lost"] == []
-        assert peer.ids is not None
-    else:
-        assert any(lost in sentence for sentence in vocabulary.provenance["lost"])
-        assert (peer.ids is None) == (lost in ("Ids differ", "<mask>", "'nmt_nfkc'"))
-    if lost not in ("a space inside", "before every line"):
-        lines = [plain(line, vocabulary) for line in [*CORPUS[:-1], "lowering ＶＯＬＴ unseen ßê"]]
-        assert peer.pieces(lines) == Encoder(vocabulary).encode_lines(lines)
+    said = others(vocabulary.provenance["lost"])
+    assert any(lost in sentence for sentence in said) if lost else said == []
+    lines = [plain(line, vocabulary) for line in [*CORPUS[:-1], "lowering ＶＯＬＴ unseen ßê", "low  the   low "]]
+    lines = [" ".join(line.split()) for line in lines] if lost else lines
+    assert_agree(vocabulary, peer, lines)
     if lost is None:
         again = tmp_path / "b"
         module.write(vocabulary, again)
@@ -248,17 +250,19 @@ def test_unigram_pieces_are_candidates(tmp_path):
 BASE = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("l", "o", "▁", "▁lo"), marker="prefix")
 
 
+METASPACE = {"marker": "none", "pretokenizer": PreTokenizer("metaspace")}
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
         ({"normalizer": Normalizer("nfc")}, "NFC"),
         ({"normalizer": Normalizer("nfkc")}, "NFKC"),
-        ({"normalizer": Normalizer("none", lowercase=True)}, "lower-case"),
-        ({}, "U+0020"),
+        ({"normalizer": Normalizer("none", lowercase=True)}, "sigma"),
+        ({}, "at the end of a line"),
         ({}, "run of characters"),
         ({"counts": (1, 2, 3, 4)}, "counts"),
-        ({"special": SpecialTokens(user=("<url>",))}, "U+FFFD"),
-        ({"merges": (("l", "▁"),), "tokens": ("l▁",)}, "a '▁' inside"),
+        ({**METASPACE, "merges": (("l", "▁"),), "tokens": ("l▁",)}, "a '▁' inside"),
         ({"merges": (("o", "o"), ("l", "oo"), ("l", "o"), ("lo", "o")), "tokens": ("loo",)}, None),
         ({"merges": (("o", "l"), ("l", "o"), ("l", "ol"), ("lo", "l")), "tokens": ("lol",)}, None),
         ({"merges": (("l", "o"), ("o", "l"), ("l", "ol")), "tokens": ("lol",)}, "joins other parts"),
@@ -286,7 +290,12 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"marker": "suffix", "merges": (), "tokens": ("a",)}, "marker='prefix'"),
+        (
+            {"marker": "suffix", "pretokenizer": PreTokenizer("unicode"), "merges": (), "tokens": ("a",)},
+            "marker='prefix'",
+        ),
+        ({"marker": "suffix", "merges": (), "tokens": ("▁",)}, "which ends words"),
+        ({"merges": (), "tokens": ("lo",), "whole_words": True}, "looks no words up"),
         ({"pretokenizer": PreTokenizer("metaspace")}, "marker='none'"),
         ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "pretokenizer='metaspace'"),
         ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),
@@ -320,7 +329,10 @@ def damaged(change) -> bytes:
         (lambda model: model.pieces.add(piece="▁b", score=0, type=4), "piece 9: user token"),
         (lambda model: model.ClearField("trainer_spec"), "damaged"),
         (lambda model: model.pieces[0].ClearField("type"), "damaged"),
-        (lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True), "do not start with"),
+        (
+            lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True),
+            "joined to their last characters first",
+        ),
         (lambda model: model.ClearField("pieces"), "damaged"),
     ],
 )

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -18,15 +19,18 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
+from volt.formats.tiktoken.joins import recovered
 from volt.text import gpt2
-from volt.text.byte_alphabet import to_bytes
+from volt.text.byte_alphabet import to_bytes, to_characters
+from volt.text.patterns.fitting import cut_tokens
+from volt.text.patterns.named import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 tiktoken = pytest.importorskip("tiktoken")
 
-FEW = settings(deadline=None, max_examples=80)
+FEW = settings(deadline=None, max_examples=examples(80))
 PAT = format_.GPT2_PATTERN
 
 
@@ -68,17 +72,23 @@ def test_the_snippet_loads_the_file(tmp_path):
     assert "<url>" in notes[1]
 
 
-def test_the_file_reads_back_to_an_equal_fingerprint(tmp_path):
-    """Merges come back from ranks alone; with counts, other special tokens, a normaliser, the loss is named."""
-    vocabulary, *_, data = case()
+def test_the_file_reads_back_to_the_same_ids(tmp_path):
+    """Every token has its id again, and text the same ids, from ranks alone; no special token is invented; with
+    counts, other special tokens, a normaliser, the loss is named."""
+    vocabulary, encoder, _, _, data = case()
     path = tmp_path / "r.tiktoken"
     path.write_bytes(data)
     assert format_.recognises(path, data[:4096])
-    assert format_.read(path).fingerprint == vocabulary.fingerprint
+    found = format_.read(path)
+    assert found.ids == {token: number for token, number in vocabulary.ids.items() if token in set(vocabulary.tokens)}
+    assert (found.special.all, found.merging, found.pieces[:4]) == ((), "ranks", ("",) * 4)
+    assert [row.tolist() for row in map(Encoder(found).encode_ids, LINES)] == [
+        row.tolist() for row in map(encoder.encode_ids, LINES)
+    ]
     other = learn(LINES, "none", "bytes", "nfc", user=("<url>",), byte_fallback=True, counts=True)
     notes = " ".join(format_.write(other, path))
     again = format_.read(path)
-    assert (again.merges, again.tokens) == (other.merges, other.tokens)
+    assert (set(map("".join, again.merges)), again.tokens) == (set(map("".join, other.merges)), other.tokens)
     for lost in ("counts", "special tokens and the user tokens (<url>)", "nfc", "Byte fallback"):
         assert lost in notes
 
@@ -100,7 +110,7 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_agrees(tmp_path):
     peer = format_.peer(tmp_path / "r")
     assert peer.ids is None
     assert peer.pieces(LINES) == Encoder(closed).encode_lines(LINES)
-    assert format_.read(tmp_path / "r").merges == closed.merges
+    assert set(format_.read(tmp_path / "r").tokens) == set(closed.tokens)
 
 
 def test_a_closure_in_merge_order_keeps_its_ids(tmp_path):
@@ -108,7 +118,7 @@ def test_a_closure_in_merge_order_keeps_its_ids(tmp_path):
     closed = pruned().closed(order="merges")
     assert not any("Ids differ" in note for note in format_.write(closed, tmp_path / "r"))
     assert_agree(Encoder(closed), format_.peer(tmp_path / "r"), LINES)
-    assert format_.read(tmp_path / "r").ids == closed.ids
+    assert format_.read(tmp_path / "r").ids == {token: closed.ids[token] for token in closed.tokens}
     assert set(closed.tokens) == set(pruned().closed().tokens)
 
 
@@ -122,7 +132,7 @@ def test_closing_keeps_counts_with_their_tokens():
             zip(counted.tokens, counted.counts, strict=True)
         )
         assert set(found.values()) == {0}
-    with pytest.raises(ConfigError, match="choose ids or merges"):
+    with pytest.raises(ConfigError, match="choose from ids, merges"):
         counted.closed(order="rank")
 
 
@@ -188,7 +198,7 @@ def test_merges_come_back_from_ranks(words):
     for left, right in full.merges:
         first.setdefault(left + right, (left, right))
     tokens = [token.encode("latin-1") for token in dict.fromkeys([*"abc", *first])]
-    found = {token.decode("latin-1"): parts for token, parts in format_._recovered(tokens)}
+    found = {token.decode("latin-1"): parts for token, parts in recovered(tokens)}
     assert found == {token: tuple(part.encode() for part in parts) for token, parts in first.items()}
 
 
@@ -200,7 +210,7 @@ def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
     path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items()))
     peer, vocabulary = format_.peer(path), format_.read(path)
     assert peer.ids is None
-    assert vocabulary.special == SpecialTokens()
+    assert vocabulary.ids == {to_characters(token): rank for token, rank in ranks.items()}
     assert Encoder(vocabulary).encode_lines(LINES) == peer.pieces(LINES)
 
 
@@ -215,7 +225,7 @@ def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
         (lambda rows: [rows[0], b"IQ== -3", *rows[2:]], ":2: found 'IQ== -3'"),
         (lambda rows: [rows[0], b"\xff\xfe", *rows[2:]], ":2: found"),
         (lambda rows: [rows[0], b"IQ== " + b"9" * 5000, *rows[2:]], ":2: found"),
-        (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999"], "not made of two"),
+        (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999999"], "the rank 9999999 is no id"),
     ],
 )
 def test_damaged_files_are_refused(change, text, tmp_path):
@@ -256,7 +266,8 @@ def test_ranks_of_another_pattern_are_refused(tmp_path):
     path.write_bytes(b"\n".join(trained(CL100K, lines)) + b"\n")
     for function in (format_.read, format_.peer):
         with pytest.raises(
-            VocabularyError, match=r"r\.tiktoken: \d+ of its 400 tokens, such as .+, are cut.*r50k_base"
+            VocabularyError,
+            match=r"r\.tiktoken: .*GPT-2's cuts \d+ of its 400 tokens, such as .+pattern='NAME.*: cl100k 0",
         ):
             function(path)
     path.write_bytes(b"\n".join(trained(gpt2.ORIGINAL, lines)) + b"\n")
@@ -271,25 +282,22 @@ def test_what_the_pattern_leaves_whole_is_no_sign_of_another(text):
     next one, glued, do, where the pattern cuts them again."""
     words = [to_bytes(word) for word in PreTokenizer("bytes").split(text)]
     parts = {word[i:j] for word in words for i in range(len(word)) for j in range(i + 1, min(len(word), i + 9) + 1)}
-    assert gpt2.cut_tokens(sorted(parts)) == []
+    assert cut_tokens(sorted(parts), NAMED["gpt2"]) == []
     glued = [
         (left + right).decode() for left, right in pairwise(words) if left.decode()[-1].isalpha() and right[0] < 128
     ]
-    assert gpt2.cut_tokens([word.encode() for word in glued]) == [word.encode() for word in glued]
+    assert cut_tokens([word.encode() for word in glued], NAMED["gpt2"]) == [word.encode() for word in glued]
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "told"),
-    [(4, 260, None), (0, 256, "the token of rank 0 has the id 4"), (4, 500, "leave out numbers: tokens are numbered")],
-)
-def test_how_ids_change_is_told(first, last, told, tmp_path):
-    """Where ids are no ranks, because special tokens come first or ranks leave out numbers; else nothing is said."""
+@pytest.mark.parametrize(("first", "last"), [(4, 260), (0, 256), (4, 500)])
+def test_ranks_are_ids(first, last, tmp_path):
+    """Wherever they begin, and whatever numbers they leave out, which are ids that nothing has."""
     rows = [(bytes([byte]), first + byte) for byte in range(256)] + [(b"ab", last)]
     (tmp_path / "r").write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in rows))
     found = format_.read(tmp_path / "r")
-    lost = [sentence for sentence in found.provenance["lost"] if sentence.startswith("Ids")]
-    assert [told in sentence for sentence in lost] == [True] * (told is not None)
-    assert (told is None) == (found.ids["ab"] == last)
+    assert found.ids == {to_characters(token): rank for token, rank in rows}
+    assert (len(found), found.kinds.count("unused")) == (last + 1, last - 256)
+    assert Encoder(found).encode_ids("ab").tolist() == [last]
 
 
 def test_what_is_exported_is_imported(tmp_path):

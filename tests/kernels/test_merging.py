@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,8 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.kernels.merging import LONG
 from volt.kernels.pair_table import ranked_merges
-from volt.kernels.words import encode_words
+from volt.kernels.spellings import no_spellings
+from volt.kernels.words import PieceRule, encode_words
 from volt.vocabulary import Vocabulary
 
 N_TOKENS = 6
@@ -41,22 +43,22 @@ def _merged(symbols: Sequence[int], merges: Sequence[tuple[int, int, int]]) -> l
 
 def _encoded(symbols: Sequence[int], merges: Sequence[tuple[int, int, int]]) -> list[int]:
     table = np.array(merges, np.int32).reshape(-1, 3)
-    kept, parts = np.ones(N_TOKENS, np.uint8), np.full(N_TOKENS, -1)
+    rule = PieceRule(np.ones(N_TOKENS, np.uint8), np.full(N_TOKENS, -1), no_spellings())
     made = ranked_merges(table[:, 0], table[:, 1], table[:, 2])
     found, _ = encode_words(
-        np.array(symbols, np.int32), np.array([len(symbols)]), made, kept, parts, 0.0, np.zeros(1, np.int64)
+        np.array(symbols, np.int32), np.array([len(symbols)]), made, rule, 0.0, np.zeros(1, np.int64)
     )
     return found.tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(symbols=st.lists(tokens, min_size=1, max_size=20), merges=merges_of_any_kind)
 def test_words_merge_by_definition(symbols: list[int], merges: list[tuple[int, int, int]]) -> None:
     """Also where a merge makes a pair of a lower rank, or what another merge has made; but never its own part."""
     assert _encoded(symbols, merges) == _merged(symbols, merges)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     symbols=st.lists(tokens, min_size=LONG - 2, max_size=LONG + 30), merges=merges_of_any_kind, unknown=st.booleans()
 )
@@ -76,8 +78,8 @@ def test_every_pair_is_found_in_a_large_table() -> None:
     asked = [*first, *((left, 500 + left) for left in range(500))]
     n_tokens = len(pairs) + 1
     found, ends = encode_words(
-        np.array(asked, np.int32).ravel(), 2 * np.arange(1, len(asked) + 1), made, np.ones(n_tokens, np.uint8),
-        np.full(n_tokens, -1), 0.0, np.zeros(1, np.int64),
+        np.array(asked, np.int32).ravel(), 2 * np.arange(1, len(asked) + 1), made,
+        PieceRule(np.ones(n_tokens, np.uint8), np.full(n_tokens, -1), no_spellings()), 0.0, np.zeros(1, np.int64),
     )  # fmt: skip
     sizes = np.diff(ends, prepend=0)
     assert sizes.tolist() == [1] * len(first) + [2] * 500

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from patterns import any_texts, patterns
@@ -13,7 +14,6 @@ from patterns import any_texts, patterns
 from volt.errors import ConfigError
 from volt.kernels.pattern_cutting import SplitTables, behind_replaced, cut_texts
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
-from volt.text.patterns.alphabet import class_at
 
 PIECES = [
     b"a",
@@ -93,10 +93,10 @@ def naive_span(kinds: list[int], start: int, tables: SplitTables) -> tuple[list[
 
 def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
     """Where the words end, in characters, by splits one after the other; and how many characters were looked at."""
-    kinds = [class_at(ord(character), tables.pages, tables.classes) for character in text]
+    kinds = [int(tables.classes[ord(character)]) for character in text]
     bounds, looks = [0, len(text)] if text else [0], 0
-    for start, from_end in zip(tables.starts.tolist(), tables.from_end.tolist(), strict=True):
-        made = [0]
+    for split in tables.splits.tolist():
+        made, start, from_end = [0], split >> 1, split & 1
         for begin, end in pairwise(bounds):
             found, n = naive_span(kinds[begin:end][:: -1 if from_end else 1], start, tables)
             looks += n
@@ -110,7 +110,7 @@ def naive_cut(text: str, tables: SplitTables) -> tuple[list[int], int]:
     return bounds[1:], looks
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(texts=st.lists(any_bytes | any_texts.map(str.encode), max_size=4), number=st.integers(0, len(SPLITTERS) - 1))
 def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> None:
     """Also bytes that are not UTF-8: they count as Python's U+FFFD. Each text is cut by itself."""
@@ -126,7 +126,7 @@ def test_texts_are_cut_as_by_a_naive_twin(texts: list[bytes], number: int) -> No
     assert n_words.tolist() == [len(found) for found in expected]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=any_bytes)
 def test_one_replacement_stands_for_as_many_bytes_as_in_python(data: bytes) -> None:
     """Wherever Python's decoder puts U+FFFD for bytes, the loop goes on behind the same bytes."""
@@ -173,7 +173,7 @@ def test_what_is_called_linear_is_linear(pattern: str, word: str, head: str) -> 
         assert many <= 2.5 * few + 20
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=any_bytes)
 def test_the_splitter_gives_the_ends_of_the_loop(data: bytes) -> None:
     """In bytes, rising to the end of the data, with no word empty."""

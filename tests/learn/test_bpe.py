@@ -8,6 +8,7 @@ from random import Random
 import naive
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
@@ -21,7 +22,7 @@ from volt.text.special_tokens import SpecialTokens
 
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_merges_equal_the_naive_learner(words, marker, n_merges, min_pair_count):
     """Merges are those of recounting every pair after every merge, overlaps, ties and "</w>" in text included."""
     candidates = learned(words, n_merges, marker=marker, min_pair_count=min_pair_count)
@@ -64,7 +65,7 @@ def test_atoms_are_in_a_stated_order(words, marker):
 
 
 @given(word_counts(), markers)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_counts_equal_an_encoded_corpus_at_every_size(words, marker):
     """counts_at(size) counts the pieces of the corpus encoded with the merges of that size, at every size."""
     assert_exact_at_every_size(learned(words, marker=marker), words)

@@ -7,6 +7,7 @@ from random import Random
 
 import naive
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import assert_exact_at_every_size, learned, markers, word_counts
@@ -46,7 +47,7 @@ def in_order(sources: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
 
 
 @given(sources_, units, markers, st.integers(0, 30), st.integers(1, 4))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_merges_equal_the_naive_learner(sources, unit, marker, n_merges, min_pair_count):
     """Merges are those of encoding all words anew after every merge, to see which source is the worst and what its
     pairs are."""

@@ -7,6 +7,7 @@ from random import Random
 
 import naive
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from merges import (
     FEW,
@@ -53,7 +54,7 @@ def test_replaying_learned_merges_changes_nothing(words, marker):
 
 
 @given(merge_lists())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_replayed_counts_are_exact_for_any_merges(case):
     """counts_at is exact even for merges that repeat, cannot be reached, or spell the same token in two ways."""
     words, merges, marker = case

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ RUNS = st.lists(st.tuples(st.integers(1, 7), st.lists(st.integers(0, 40), min_si
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 3), RUNS, st.integers(1, 7))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_output_comes_once_whatever_the_ranks(
     table: list[int], block: int, epochs: int, runs: list[tuple[int, list[int]]], last: int
 ) -> None:
@@ -82,7 +83,7 @@ def test_every_output_comes_once_whatever_the_ranks(
 
 
 @given(TABLES, st.integers(1, 12), st.integers(1, 4), st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_rank_goes_on_in_its_own_world(table: list[int], block: int, world: int, data: st.DataObject) -> None:
     """A rank's own state gives exactly the rest of its outputs, in order, also behind a merged one."""
     first = [Rank(table, block, 3, rank, 2) for rank in range(2)]

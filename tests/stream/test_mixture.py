@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,14 +83,14 @@ def test_counts_stay_within_one_sample_of_the_requested_share(weights: tuple[Wei
     assert np.abs(_counts(turns.tolist(), len(weights)) - asked).max() <= 1.02
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(mixtures)
 def test_whole_number_shares_are_one_sample(weights: tuple[Weight, ...]) -> None:
     """In every stretch the shares sum to one sample exactly: no unit is lost or made by rounding."""
     assert set(shares_of(weights).units.sum(axis=1).tolist()) == {UNIT}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.integers(1, 999), min_size=1, max_size=7))
 def test_the_largest_remainders_are_rounded_up(weights: list[int]) -> None:
     """No share is off by a whole unit, and one that is rounded up has no smaller remainder than one rounded down."""
@@ -125,7 +126,7 @@ def test_turns_do_not_depend_on_how_many_are_asked_for(weights: tuple[Weight, ..
     assert Mixture(weights, counts).turns(300 - cut).tolist() == whole[cut:].tolist()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(alike_mixtures)
 def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, ...]) -> None:
     """Of the sources that are owed something, the one served is owed a whole sample soonest; of equals the first."""
@@ -175,7 +176,7 @@ def test_an_ended_source_leaves_its_share_to_the_others() -> None:
     assert left.end(1).end(2) is None  # type: ignore[union-attr]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.one_of(values, schedules()), min_size=1, max_size=4), st.integers(0, 300))
 def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> None:
     """When a source ends, the others share the turns for as long as one of them has a weight, or will have, and not one

@@ -19,7 +19,7 @@ def checker(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return runpy.run_path(str(FOLDER / "checker.py"))
 
 
-@pytest.mark.parametrize("n_rounds", [3, pytest.param(8, marks=[pytest.mark.slow, pytest.mark.campaign])])
+@pytest.mark.parametrize("n_rounds", [2, pytest.param(8, marks=[pytest.mark.slow, pytest.mark.campaign])])
 def test_killed_at_chance_places_and_resumed_in_other_worlds_every_line_is_used_once(n_rounds: int) -> None:
     """SIGKILL of all ranks, other worlds, other workers: an exact cover, and within a world an undisturbed run."""
     command = [sys.executable, str(FOLDER / "checker.py"), "--rounds", str(n_rounds), "--seed", "5"]

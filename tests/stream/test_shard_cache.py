@@ -11,6 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shard_lines import TEXT, all_lines
@@ -100,7 +101,7 @@ def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
     assert all_lines(open_text(str(path), split_lines=10, cache=cache)) == split_lines(TEXT)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> None:
     """Whichever byte of an index turns, what is opened is as if the index were whole, or not there."""

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sharding import bytes_of, lines_of, mono_task, numbered, pair_task, shards_of, write
@@ -65,7 +66,7 @@ texts = st.lists(st.text(st.sampled_from("ab \t\r\ufeff\u2028é"), max_size=5), 
 texts = texts.filter(lambda text: text not in ("", "\ufeff"))  # which hold no line
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts, texts, st.integers(1, 4), st.booleans())
 def test_lines_are_those_that_a_stream_reads(
     tmp_path: Path, first: str, second: str, n_shards: int, ends: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 import numpy as np
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from volt.stream.tasks.apportioning import dealt, in_a_row, mixed_chunks, mixed_
 few = st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_shard_gets_its_part_of_every_input(seed: int) -> None:
     """10,000 cases, 100 for each seed: of all lines and of each input a shard gets the whole part or one more, and

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shard_lines import LINES, PACKERS, TEXT, all_lines, column_lines, read_lines
@@ -32,7 +33,7 @@ def test_pieces_hold_the_lines_of_a_file(tmp_path: Path, packer: str, piece: int
     assert shard.digest == open_shard(str(tmp_path / "b.tsv"), split_lines=3).digest
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 9), st.integers(1, 100), st.booleans())
 def test_pieces_do_not_depend_on_how_much_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: list[int], piece: int, size: int, ends: bool
@@ -67,7 +68,7 @@ def test_lines_end_at_line_feeds_alone(data: bytes, lines: list[bytes]) -> None:
     assert split_lines(data) == lines == column_lines(column)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\t", b"\xef\xbb\xbf"]), max_size=30), st.integers(1, 5))
 def test_lines_do_not_depend_on_how_a_file_is_cut(tmp_path: Path, parts: list[bytes], piece: int) -> None:
     """Cut anywhere, a file has the lines that it has whole: those of the naive twin, less a byte order mark."""

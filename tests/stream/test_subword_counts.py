@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Make, write_lines
@@ -38,7 +39,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("subwords") / "lines.tsv"
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(lines=st.lists(TEXT, min_size=1, max_size=8))
 def test_tokens_are_counted_as_naive_code_does(path: Path, lines: list[str]) -> None:
     """What stands between spaces in the first two fields, most frequent first, then in the order of code points."""

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,7 +52,7 @@ LINES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.lists(st.sampled_from(LINES)))
 def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
     """Lines of the text are in the order of those of the template that they come from, and are theirs, filled in."""

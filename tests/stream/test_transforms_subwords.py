@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,7 +151,7 @@ def path(vocabulary: Make) -> Path:
     return vocabulary(byte_fallback=True)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(texts=st.lists(FIELD, min_size=1, max_size=5))
 def test_decode_undoes_encode(path: Path, texts: list[str]) -> None:
     """decode(encode(x)) is x with its white space made single spaces; no tab or line break comes in on the way."""
@@ -164,7 +165,7 @@ def test_decode_undoes_encode(path: Path, texts: list[str]) -> None:
 PIECES = st.lists(st.sampled_from(["the</w>", "l", "o", "</w>", "<0xE2>", "<0x96>", "<0x0A>", "zz", "é</w>", "▁", ""]))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(rows=st.lists(PIECES, min_size=1, max_size=5))
 def test_decoding_at_once_is_decoding_one_by_one(path: Path, rows: list[list[str]]) -> None:
     """Any pieces, known or not, spell what `Encoder.decode` says; what breaks a line is a fault."""

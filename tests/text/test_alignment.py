@@ -4,6 +4,7 @@ import sys
 import unicodedata
 
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
@@ -17,7 +18,7 @@ from volt.text.pretokenizer import PreTokenizer
 @pytest.mark.parametrize("name", NAMES)
 @given(text=texts)
 @example(text="ΑΣ ΑΣΑ e\u0301\u0327 ﬁ")
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_alignment_covers_the_line(name: str, text: str) -> None:
     """Spans are ordered, cover the line, and normalising what a run of spans covers gives its characters."""
     normalizer = Normalizer.parse(name)
@@ -68,7 +69,7 @@ def test_long_marks_are_linear() -> None:
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
 @given(text=texts)
 @example(text="foobar foo  a▁ a")
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_spans_cut_out_the_words(name: str, text: str) -> None:
     """A span holds its word, up to the spaces that are shown as ▁ and the dummy one."""
     pretokenizer = PreTokenizer(name)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import naive
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from volt.errors import ConfigError
 from volt.text.atoms import atom_code, atom_codes, atom_text, token_lengths
 from volt.text.markers import check_marker
 
-FEW = settings(deadline=None, max_examples=100)
+FEW = settings(deadline=None, max_examples=examples(100))
 words_ = st.lists(st.text(st.sampled_from("ab▁é😀</w>\0\U0010ffff"), min_size=1, max_size=8), max_size=6)
 markers = st.sampled_from(["suffix", "prefix", "none"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from drawn import examples
 from exports import LINES, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary import Vocabulary
 
-MANY = settings(deadline=None, max_examples=150)
+MANY = settings(deadline=None, max_examples=examples(150))
 CUT = PreTokenizer("bytes")
 USER = ("<url>", "é!")
 

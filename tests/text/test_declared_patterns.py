@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from patterns import any_texts, oracle, patterns, split_by
@@ -44,7 +45,7 @@ def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
 
 @given(lines=st.lists(any_texts, max_size=6))
 @example(lines=["", "a\nb", "", "c  ", "\r"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_loop_is_its_naive_twin(lines: list[str]) -> None:
     """Many lines at once give what each gives alone, in a column as well; null has no word."""
     for cutter in (
@@ -76,7 +77,7 @@ def test_hidden_user_tokens_are_words_of_their_own() -> None:
 
 @given(pattern=patterns, lines=st.lists(any_texts, min_size=3, max_size=5))
 @example(pattern="a++a", lines=["aaa"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_regexes_cut_as_their_own_engine_does(pattern: str, lines: list[str]) -> None:
     """The loop takes over a regex only where it finds what the Rust engine finds."""
     try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.text.patterns import Split, Splitter
-from volt.text.patterns.alphabet import Alphabet, class_at
+from volt.text.patterns.alphabet import Alphabet
 from volt.text.patterns.character_sets import _ALIKE, CharacterSet, matched
 from volt.text.patterns.classes import parse_character, parse_class
 from volt.text.patterns.cursor import Cursor
@@ -102,7 +103,7 @@ def as_set(codes: set[int]) -> CharacterSet:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(one=sets, other=sets)
 def test_sets_are_those_of_python(one: set[int], other: set[int]) -> None:
     """Union, intersection and complement hold what Python's sets hold; equal sets are equal."""
@@ -147,17 +148,17 @@ def test_case_is_ignored_inside_its_group_only() -> None:
         assert (splitter.split(text + "!") == [text, "!"]) == (text in matches)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(one=sets, other=sets)
 def test_an_alphabet_tells_its_sets_apart_and_nothing_more(one: set[int], other: set[int]) -> None:
     """Characters are of one class if and only if they are in the same sets, and a set is the integer of its classes."""
     alphabet = Alphabet.of([as_set(one), as_set(other)])
     assert alphabet.n_classes == len({(code in one, code in other) for code in SOME + [code + 1 for code in SOME[:-1]]})
     names = pl.arange(alphabet.n_classes, dtype=pl.UInt8, eager=True).to_numpy()
-    tables = alphabet.pages(names)
+    table = alphabet.table(names)
     for codes in (one, other):
         columns = alphabet.columns(as_set(codes))
-        assert {code for code in SOME if columns >> class_at(code, *tables) & 1} == codes
+        assert {code for code in SOME if columns >> int(table[code]) & 1} == codes
 
 
 @pytest.mark.parametrize("pattern", REFUSED)

@@ -7,6 +7,7 @@ import re
 from functools import cache
 
 import pytest
+from drawn import examples
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from patterns import any_texts, backtracker, cut, oracle, patterns, split_by
@@ -59,7 +60,7 @@ def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[
         assert splitter.split(text) == cut(find(text), text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(text=any_texts)
 def test_named_patterns_cut_as_the_regex_module_does(text: str) -> None:
     """Every sequence of splits cuts as `regex` does, split after split."""
@@ -76,7 +77,7 @@ def test_named_patterns_cut_hostile_texts(name: str) -> None:
         assert words == split_by(name, _backtracker, text[:120]) or len(text) > 120, kind
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(text=any_texts)
 def test_no_character_is_lost(text: str) -> None:
     """The words together are the text, and none is empty."""
@@ -86,14 +87,14 @@ def test_no_character_is_lost(text: str) -> None:
         assert all(words)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(text=any_texts)
 def test_both_spellings_of_openai_cut_alike(text: str) -> None:
     """GPT-2's pattern and its possessive spelling, which tiktoken has, give the same words."""
     assert named_splitter("gpt2").split(text) == named_splitter("r50k").split(text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(text=any_texts)
 def test_words_are_those_of_tokenizers(text: str) -> None:
     """The library that reads tokenizer.json cuts alike by the patterns of such files (its engine is Oniguruma)."""

@@ -1,9 +1,11 @@
 """Laws of normalisation and pre-tokenisation."""
 
+import re
 import unicodedata
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from texts import LOSSLESS, NAMES, REGEXES, texts
@@ -33,7 +35,9 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
         Normalizer.parse("NFD")
     with pytest.raises(ConfigError, match="choose from none, nfc, nfkc"):
         Normalizer("nfd")
-    with pytest.raises(ConfigError, match="whitespace, unicode, metaspace, gpt2, bytes, regex:PATTERN"):
+    with pytest.raises(
+        ConfigError, match="whitespace, unicode, metaspace, metaspace-runs, metaspace-line, gpt2, bytes"
+    ):
         PreTokenizer.parse("spaces")
     with pytest.raises(ConfigError, match="unclosed group"):
         PreTokenizer.parse("regex:(a")
@@ -51,7 +55,7 @@ def test_normal_forms_are_unicode(text: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @given(text=texts)
 @example(text="J\u030c")
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_normalizing_is_idempotent(name: str, text: str) -> None:
     """Normalising twice is normalising once."""
     once = Normalizer.parse(name).normalize(text)
@@ -59,7 +63,7 @@ def test_normalizing_is_idempotent(name: str, text: str) -> None:
 
 
 @given(texts)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whitespace_is_str_split(text: str) -> None:
     """The default pre-tokeniser is str.split(), whatever the text."""
     assert PreTokenizer().split(text) == text.split()
@@ -72,7 +76,7 @@ def decoded(pretokenizer: PreTokenizer, words: list[str]) -> str:
 
 @pytest.mark.parametrize("name", LOSSLESS)
 @given(text=texts)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_pretokens_join_back(name: str, text: str) -> None:
     """Concatenating pre-tokens gives the text back, a literal ▁ having become a space."""
     pretokenizer = PreTokenizer(name)
@@ -83,7 +87,7 @@ def test_pretokens_join_back(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
 @given(column=st.lists(texts, max_size=5))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
     """Counting's expression over a column and encoding's split of a string agree."""
     pretokenizer, normalizer = PreTokenizer(name), Normalizer.parse("nfkc+lowercase")
@@ -99,7 +103,7 @@ def test_a_column_is_split_as_its_strings(name: str, column: list[str]) -> None:
     )
 )
 @example(["\t", "\t", "a"])
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_gpt2_is_gpt2(parts: list[str]) -> None:
     """The emulated lookahead cuts where the tokenizers library's ByteLevel pre-tokeniser cuts."""
     pre_tokenizers = pytest.importorskip("tokenizers").pre_tokenizers
@@ -116,6 +120,14 @@ def test_metaspace_is_sentencepieces(text: str) -> None:
     assert PreTokenizer("metaspace").split(text) == expected
 
 
+@given(st.text(alphabet=" ▁ab\t\u3000é\n", max_size=12))
+def test_runs_of_spaces_and_lines_stay_whole(text: str) -> None:
+    """A line with its dummy ▁ is cut where a ▁ follows what is none, or not at all."""
+    line = SPACE + text.replace(" ", SPACE) if text else ""
+    assert PreTokenizer("metaspace-runs").split(text) == re.findall(f"{SPACE}+[^{SPACE}]*", line)
+    assert PreTokenizer("metaspace-line").split(text) == [line] * bool(line)
+
+
 def test_unicode_keeps_marks_and_separates_numbers() -> None:
     """Words are letters with their marks; numbers and other symbols stand apart."""
     assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
@@ -130,6 +142,8 @@ def test_unicode_keeps_marks_and_separates_numbers() -> None:
         ("unicode", True, True),
         ("gpt2", True, False),
         ("metaspace", True, True),
+        ("metaspace-runs", True, True),
+        ("metaspace-line", True, True),
         (r"regex:\S+", False, False),
         (r"regex:(?s).", True, False),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from volt.errors import ConfigError
 from volt.text.markers import BYTE_TOKENS
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 
-FEW = settings(deadline=None, max_examples=100)
+FEW = settings(deadline=None, max_examples=examples(100))
 user_tokens = st.lists(st.text("ab<.é", min_size=1, max_size=4), unique=True, max_size=5).map(tuple)
 texts = st.text(st.sampled_from("ab<.é▁ \n😀"), max_size=20)
 
@@ -72,9 +73,9 @@ def test_each_user_token_has_its_character():
         {"unk": ""},
         {"unk": "a b"},
         {"bos": " <s>"},
-        {"eos": "<s>"},
+        {"control": ("<a>", "<a>")},
         {"pad": "\n"},
-        {"user": ("<unk>",)},
+        {"user": ("<a>",), "control": ("<a>",)},
         {"user": ("a", "a")},
         {"user": ("",)},
         {"user": ("a\tb",)},

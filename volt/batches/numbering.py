@@ -123,7 +123,8 @@ def _numbering(
 
 def _of_encoder(encoder: Encoder) -> Numbering:
     vocabulary = encoder.vocabulary
-    roles = [vocabulary.id_of(getattr(vocabulary.special, role)) for role in _ROLES]
+    named = vocabulary.special.roles
+    roles = [vocabulary.ids[named[role]] if role in named else None for role in _ROLES]
     return _numbering(vocabulary.pieces, roles, vocabulary.fingerprint, partial(_encoded, encoder))
 
 

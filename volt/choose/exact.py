@@ -1,9 +1,11 @@
 """Rules that are read off the exact counts at every size of a BPE sweep: properties of the corpus.
 
 Neither the sizes that are searched nor the number of candidates moves what they find, as long as the candidates reach
-beyond it (for knee, beyond its range); where they do not, the rule says "at least".
+beyond it (for knee, beyond its range); where they do not, the rule says "at least". The smallest size A is the number
+of atoms, or of all that an extended vocabulary makes, of which fed and f95 count new types alone: a model is to learn
+a row for each.
 
-utility   the smallest size S ≥ max(1,000, 2 · atoms) whose last doubling lowered the entropy (Eq. 2, type length) by
+utility   the smallest size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy (Eq. 2, type length) by
           less than 1/8: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token
 fed       the largest size whose median type, of those that occur, occurs at least 500 times
 f95       the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
@@ -76,7 +78,9 @@ class Readings:
         return cls(candidates, curve, np.searchsorted(candidates.sizes_after(), curve.sizes, side="right") - 1)
 
     def balanced(self) -> Reading:
-        """The larger of `utility` and `fed`."""
+        """The larger of `utility` and `fed`; for what extends a vocabulary, `fed`: few extensions double it."""
+        if self.candidates.extends:
+            return self.fed()
         utility, fed = self.utility(), self.fed()
         if utility.at_least or utility.size > fed.size:
             return Reading(utility.size, f"{utility.why}; {fed.why}", utility.at_least)
@@ -97,60 +101,77 @@ class Readings:
         return Reading(size, f"the marginal utility of a doubling is {least:.3f} or more up to {size:,} tokens", True)
 
     def doublings(self) -> NDArray[np.float64]:
-        """(H_{S/2} − H_S) / H_{S/2} of each size S from max(1,000, 2 · atoms) up; S/2 is rounded down."""
+        """(H_{S/2} − H_S) / H_{S/2} of each size S from max(1,000, 2 A) up; S/2 is rounded down."""
         sizes = np.arange(self._utility_start(), self.candidates.n_tokens + 1)
-        entropies, low = self.curve.entropies, self.candidates.n_atoms
+        entropies, low = self.curve.entropies, self.candidates.smallest
         before = entropies[sizes // 2 - low]
         return np.asarray(np.where(before > 0, 1 - entropies[sizes - low] / np.where(before > 0, before, 1), 0.0))
 
     def _utility_start(self) -> int:
-        return max(LEAST, 2 * self.candidates.n_atoms)
+        return max(LEAST, 2 * self.candidates.smallest)
 
     def fed(self) -> Reading:
         """The largest size whose median type occurs at least 500 times."""
         occurring = self._types(1)
-        enough = self._types(FED_COUNT) >= np.ceil(FED_SHARE * occurring)
+        enough = (self._types(FED_COUNT) >= np.ceil(FED_SHARE * occurring)) & (occurring > 0)
+        kind = self._kind
         index, at_least = self._last(enough, FED_COUNT)
         if index is None:
-            size = self.candidates.n_atoms
-            return Reading(size, f"at no size does the median type occur {FED_COUNT} times", at_least)
+            size = self.candidates.smallest
+            return Reading(size, f"at no size does the median {kind} occur {FED_COUNT} times", at_least)
         size = int(self.curve.sizes[index])
-        return Reading(size, f"at {size:,} tokens the median type still occurs {FED_COUNT} times", at_least)
+        return Reading(size, f"at {size:,} tokens the median {kind} still occurs {FED_COUNT} times", at_least)
 
     def f95(self) -> Reading:
         """The largest size of whose types 95 % occur at least 100 times; without one, the size that comes closest."""
-        enough = self._types(F95_COUNT) >= np.ceil(F95_SHARE * self.curve.sizes)
+        sizes, kind = self.curve.sizes - self._first, self._kind
+        enough = (self._types(F95_COUNT) >= np.ceil(F95_SHARE * sizes)) & (sizes > 0)
         index, at_least = self._last(enough, F95_COUNT)
         if index is not None:
             size = int(self.curve.sizes[index])
-            return Reading(size, f"at {size:,} tokens 95 % of the types still occur {F95_COUNT} times", at_least)
-        shares = self._types(F95_COUNT) / self.curve.sizes
+            return Reading(size, f"at {size:,} tokens 95 % of the {kind}s still occur {F95_COUNT} times", at_least)
+        shares = self._types(F95_COUNT) / np.maximum(sizes, 1)
         index = int(np.argmax(shares))
         size, share = int(self.curve.sizes[index]), 100 * shares[index]
-        found = f"no size has 95 % of its types {F95_COUNT} times; {size:,} tokens come closest, with {share:.0f} %"
+        found = f"no size has 95 % of its {kind}s {F95_COUNT} times; {size:,} tokens come closest, with {share:.0f} %"
         return Reading(size, found, at_least)
 
     def scaling(self, model: LanguageModel) -> Reading:
         """The size that a language model deserves, whatever the corpus."""
-        size, low, high = model.size, self.candidates.n_atoms, self.candidates.n_tokens
+        size, low, high = model.size, self.candidates.smallest, self.candidates.n_tokens
         why = f"{model.params:g} parameters of width {model.width:,} deserve {size:,} tokens"
         if size > high:
             return Reading(high, why, at_least=True)
-        return Reading(size, why) if size >= low else Reading(low, f"{why}, fewer than the {low:,} atoms")
+        return Reading(size, why) if size >= low else Reading(low, f"{why}, fewer than the {low:,} {self._least}")
 
     def knee(self) -> Reading:
         """Where the entropy lies farthest below the chord, over a range that is always the same."""
-        low, high = (min(max(bound, self.candidates.n_atoms), self.candidates.n_tokens) for bound in KNEE_RANGE)
-        low = low if low < high else self.candidates.n_atoms
-        within = slice(low - self.candidates.n_atoms, high + 1 - self.candidates.n_atoms)
+        low, high = (min(max(bound, self.candidates.smallest), self.candidates.n_tokens) for bound in KNEE_RANGE)
+        low = low if low < high else self.candidates.smallest
+        within = slice(low - self.candidates.smallest, high + 1 - self.candidates.smallest)
         index = knee(self.curve.entropies[within], self.curve.sizes[within])
         size, entropy = int(self.curve.sizes[within][index]), self.curve.entropies[within][index]
         short = high < KNEE_RANGE[1] and self.candidates.left != 0
         return Reading(size, f"entropy {entropy:.3f} lies farthest below the chord from {low:,} to {high:,}", short)
 
+    @property
+    def _least(self) -> str:
+        return "tokens that are extended" if self.candidates.extends else "atoms"
+
     def _types(self, least: int) -> Longs:
-        """(n_sizes,): how many types of each size occur at least so often."""
-        return self.candidates.curve(lambda counts, _: counts >= least)[self.merges_at].astype(np.int64)
+        """(n_sizes,): how many types of each size occur at least so often; of an extension, only new ones count."""
+        first = self._first
+        often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
+        return often[self.merges_at].astype(np.int64)
+
+    @property
+    def _first(self) -> int:
+        """The first token that counts for fed and f95."""
+        return self.candidates.smallest if self.candidates.extends else 0
+
+    @property
+    def _kind(self) -> str:
+        return "new type" if self.candidates.extends else "type"
 
     def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
         """The last size with enough, and whether the candidates end before that is certain.
@@ -170,6 +191,8 @@ class Readings:
         """After how many merges none makes a token that occurs so often; overlaps, as in "aaa", tell less and are
         left out."""
         parts, gains = self.candidates.parts, self.candidates.gains()
+        extends = self.candidates.extends
+        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # which are made at every size
         faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))
         if len(faded):
             return int(faded[0])

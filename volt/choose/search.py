@@ -28,7 +28,7 @@ from volt.choose.support import caveats, supported
 from volt.choose.sweep import EntropyCurve, muv_search
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
 from volt.display import counted, html_note, html_page
-from volt.errors import CandidateError
+from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -114,13 +114,14 @@ def search(
 ) -> SearchResult:
     """Find the vocabulary that a rule chooses among sizes.
 
-    candidates: what `learn_bpe` or `replay_bpe` returns
+    candidates: what `learn_bpe` or `replay_bpe` returns; of what `extend_bpe` returns, every size holds all tokens of
+        the vocabulary that is extended, at their ids
     sizes: rising numbers of tokens, atoms included and special tokens not, to measure beside the sizes that rules pick;
         by default some twenty round ones
     select: the rule: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
         which is "fixed:8000" (volt.choose.rules)
     parameters: of the criteria and the transport; by default those of `Parameters()`
-    special: the special tokens of the vocabulary; by default `SpecialTokens()`
+    special: the special tokens of the vocabulary; by default `SpecialTokens()`, or those of what is extended
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
     model: the language model that the vocabulary is for; the rule "scaling" needs it, and it adds what serving costs
     multiple_of: what the number of the vocabulary's ids is rounded up to a multiple of, with further merges
@@ -128,7 +129,8 @@ def search(
     Raises CandidateError if there are no merges.
     Raises CandidateError if a size is below the number of atoms, above what the candidates offer, or not above the
         one before.
-    Raises ConfigError if the rule or a parameter is unknown or out of range.
+    Raises ConfigError if the rule or a parameter is unknown or out of range, or special tokens are given for candidates
+        that extend a vocabulary, which has its own.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
@@ -136,6 +138,7 @@ def search(
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
     _refuse_no_merges(arguments.instance(candidates, Candidates, "candidates", call="volt.search({})"))
+    _refuse_other_special(candidates, special, byte_fallback)
     parameters, special = _parameters(parameters), _special(special)
     select, report = as_rule(select), arguments.function(report, "report")
     fixed, model = parse_rule(select), checked_model(model, select)
@@ -196,6 +199,12 @@ def _parameters(parameters: Parameters | None) -> Parameters:
 
 def _special(special: SpecialTokens | None) -> SpecialTokens:
     return SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
+
+
+def _refuse_other_special(candidates: Candidates, special: SpecialTokens | None, byte_fallback: bool) -> None:
+    if candidates.extends and (special or byte_fallback):
+        given = "special" if special else "byte_fallback"
+        raise ConfigError(f"{given} is given; the vocabulary that is extended keeps its own; leave it out")
 
 
 def _refuse_no_merges(candidates: Candidates) -> None:

@@ -20,8 +20,8 @@ LARGEST, MOST = 30_000, 24  # of the sizes that are searched where none are give
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
-    """At most 24 round sizes, up to 30,000 tokens or as far as the candidates reach."""
-    low = candidates.n_atoms
+    """At most 24 round sizes, up to 30,000 tokens, or twice the smallest, as far as the candidates reach."""
+    low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
     step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= MOST)
     return [size for size in range(step, high + 1, step) if size >= low] or [high]
@@ -45,6 +45,11 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 def checked_size(candidates: Candidates, size: int) -> int:
     """A size that the candidates offer. Raises CandidateError for others."""
+    if candidates.extends and size < candidates.smallest:
+        raise CandidateError(
+            f"size {size} is below the {candidates.smallest} tokens that are extended, those that it only makes on "
+            f"the way and new atoms included; start at {candidates.smallest} or more"
+        )
     if size < candidates.n_atoms:
         raise CandidateError(
             f"size {size} is below the {candidates.n_atoms} atoms of this corpus, which every vocabulary holds; "

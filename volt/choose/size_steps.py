@@ -213,11 +213,11 @@ def _problem(
     )  # fmt: skip
 
 
-def _kept(plan: TransportPlan, n_atoms: int, *, min_share: float) -> NDArray[np.bool_]:
-    """Which tokens are kept: the atoms, and those whose transported mass is large enough."""
+def _kept(plan: TransportPlan, always: NDArray[np.bool_], *, min_share: float) -> NDArray[np.bool_]:
+    """Which tokens are kept: the first as `always` says, and those whose transported mass is large enough."""
     mass = plan.token_mass
     kept = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
-    kept[:n_atoms] = True
+    kept[: len(always)] = always
     if not mass[kept].any():
         raise ConfigError(f"min_share {min_share} drops every token that carries mass; give a smaller one")
     return kept
@@ -232,7 +232,7 @@ def _step(
     kept: NDArray[np.bool_] | None,
 ) -> SizeStep:
     size, lengths = len(counts), candidates.lengths[: len(counts)]
-    kept = _kept(plan, candidates.n_atoms, min_share=parameters.min_share) if kept is None else kept
+    kept = _kept(plan, candidates.kept_always, min_share=parameters.min_share) if kept is None else kept
     transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
     swept = entropy(counts, lengths, length=parameters.length)
     span = size - previous.size if previous else 0

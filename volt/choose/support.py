@@ -24,10 +24,11 @@ SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a 
 
 def supported(candidates: Candidates, size: int) -> str:
     """How often the median type of a size occurs, of those that occur, and what that means."""
-    counts = candidates.counts_at(size)
+    counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     median = float(np.median(counts[counts > 0])) if counts.any() else 0.0
     degree = "good" if median >= FED_COUNT else "fair" if median >= FAIR_COUNT else "weak"
-    return f"{degree} support: at {size:,} tokens the median type occurs {median:,.0f} times"
+    kind = "new type" if candidates.extends else "type"
+    return f"{degree} support: at {size:,} tokens the median {kind} occurs {median:,.0f} times"
 
 
 def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:

@@ -49,7 +49,7 @@ class EntropyCurve:
 
 
 def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
-    """Entropy and MUV of the BPE sweep at every size from the atoms up: the paper's MUV-search at full resolution.
+    """Entropy and MUV of the BPE sweep at every size from the smallest up: the paper's MUV-search at full resolution.
 
     candidates: what `learn_bpe` or `replay_bpe` returns
     length: what l averages over, the tokens ("type") or their pieces ("occurrence")
@@ -62,7 +62,7 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     """
     candidates = arguments.instance(candidates, Candidates, "candidates", call="volt.muv_search({})")
     arguments.choice(length, "length", get_args(Length))
-    sizes = np.arange(candidates.n_atoms, candidates.n_tokens + 1)
+    sizes = np.arange(candidates.smallest, candidates.n_tokens + 1)
     at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
     lengths = candidates.lengths
     n = candidates.curve(lambda counts, _: counts)[at]

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.choose.size_steps import SizeStep
-from volt.learn.candidates import Candidates, Longs
+from volt.learn.candidates import Candidates, Extended, Longs
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -39,6 +40,7 @@ def vocabulary_at(
     kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back
     special, byte_fallback, provenance: of the vocabulary
     A token that is spelled like a special one is split back, too.
+    Candidates that extend a vocabulary give it with more tokens behind its own; special, byte_fallback are then its.
 
     >>> from volt.count import WordCounts
     >>> from volt.learn import learn_bpe
@@ -46,6 +48,8 @@ def vocabulary_at(
     >>> vocabulary_at(candidates, 8, kept=np.arange(8) != 6).scaffolding
     ('lo',)
     """
+    if candidates.extends:
+        return _extended(candidates, candidates.extends, size, kept, provenance or {})
     reserved = Vocabulary((), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback).pieces
     kept = (np.ones(size, bool) if kept is None else kept) & ~np.isin(candidates.tokens_at(size), reserved)
     return vocabulary_of(
@@ -56,6 +60,28 @@ def vocabulary_at(
         special=special,
         byte_fallback=byte_fallback,
         provenance=provenance or {},
+    )
+
+
+def _extended(
+    candidates: Candidates, extended: Extended, size: int, kept: NDArray[np.bool_] | None, provenance: dict[str, Any]
+) -> Vocabulary:
+    """The vocabulary that is extended, with the same ids, and what is kept of the other tokens behind."""
+    old, tokens = extended.vocabulary, candidates.tokens_at(size)
+    reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
+    kept = (np.ones(size, bool) if kept is None else kept) & np.array([token not in reserved for token in tokens], bool)
+    kept[: len(extended.kept)] = extended.kept
+    numbers, counts = np.flatnonzero(kept).tolist(), counts_of_kept(candidates, kept)
+    own = set(old.tokens)
+    new = tuple(tokens[number] for number in numbers if tokens[number] not in own)
+    found = {tokens[number]: count for number, count in zip(numbers, counts[kept].tolist(), strict=True)}
+    return replace(
+        old,
+        merges=tuple(candidates.merges[: candidates.merges_at(size)]),
+        tokens=old.tokens + new,
+        counts=tuple(found[token] for token in old.tokens + new),
+        order=old.order and old.order + new,
+        provenance=provenance,
     )
 
 
@@ -91,7 +117,8 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
     counts = candidates.counts_at(len(kept))
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
-    for token in np.flatnonzero(~kept)[::-1].tolist():
+    split = np.flatnonzero(~kept)[::-1].tolist()
+    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # behind what is made of it
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts

@@ -1,7 +1,8 @@
 """Corpora → `Comparison`: VOLT under every rule beside other vocabularies, on the same words, with what each costs.
 
-A missing library, a size that the corpus does not reach or a damaged file does not end a comparison. `problems` holds
-a sentence on each of them, and everything else is made.
+A library that is missing, or a size that the corpus does not reach, does not end a comparison. `problems` holds a
+sentence on each of them, and everything else is made. A file that cannot be read is an error before anything is made;
+where VOLT cannot be what it holds, its own library cuts, and `problems` says so.
 
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}{d}": 5 for a in "lst" for b in "aeiou" for c in "nrdw" for d in ("", "er", "est")}
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -34,6 +35,7 @@ from volt.choose.size_steps import Parameters
 from volt.choose.sweep import muv_search
 from volt.comparison import Comparison as Comparison
 from volt.comparison.cost import Cost, measured
+from volt.comparison.libraries import ReadFile, read_file
 from volt.comparison.measures import Cuts
 from volt.comparison.measuring import SystemResult as SystemResult
 from volt.comparison.measuring import cut_texts, measure_system, measured_texts
@@ -163,6 +165,7 @@ def compare(
     max_line: the most bytes of a line of text; None for no limit
     Raises ConfigError if an option is wrong.
     Raises CorpusError if a text cannot be read.
+    Raises VocabularyError if a file among the systems cannot be read.
     Raises CandidateError if the sources hold no pair of characters to merge.
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
@@ -175,10 +178,11 @@ def compare(
     training, held_out = _texts(sources, "sources"), _texts(heldout, "heldout")
     options = _Options.of(sizes, select, n_candidates, parameters, model)
     _load_kernels()
+    files = _files_read(specs, work)
     with work.phase("count"):
         texts, held = _read_both(training, held_out, work, max_line)
     found = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
-    made = [*_volt(found), *_others(found, specs, work), *_separate(texts if separate else (), options, work)]
+    made = [*_volt(found), *_others(found, specs, files, work), *_separate(texts if separate else (), options, work)]
     results = tuple(_results(made, texts, held, options, work))
     study = _study(found, options, work)
     with work.phase("samples"):
@@ -216,6 +220,14 @@ def _load_kernels() -> None:
     """Run a tiny search, so that the time of loading the compiled loops is in no system's cost."""
     tiny = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
     search(tiny)
+
+
+def _files_read(specs: Sequence[Spec], work: _Work) -> dict[Spec, ReadFile]:
+    """The files among the systems. Raises VocabularyError if one cannot be read: it was meant to be there."""
+    with work.phase("read"):
+        files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
+    work.problems += [file.problem for file in files.values() if file.problem]
+    return files
 
 
 def _read_both(
@@ -274,17 +286,17 @@ def _volt(found: _Found) -> Iterator[System]:
     return volt_systems(found.search, cost=found.learning + found.searching, parts=parts)
 
 
-def _others(found: _Found, specs: Sequence[Spec], work: _Work) -> Iterator[System]:
+def _others(found: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: _Work) -> Iterator[System]:
     """The systems that were asked for, as far as they can be made."""
     for spec in dict.fromkeys(spec.sized(found.search.vocabulary.size) for spec in specs):
         with work.phase("other systems", spec.text), work.tolerated(spec.text):
-            yield _other(found, spec)
+            yield _other(found, spec, files)
 
 
-def _other(found: _Found, spec: Spec) -> System:
+def _other(found: _Found, spec: Spec, files: Mapping[Spec, ReadFile]) -> System:
     candidates = found.search.candidates
     if spec.path is not None:
-        return file_system(spec.path, counts=candidates.counts)
+        return file_system(files[spec], counts=candidates.counts)
     if spec.kind == "muv-search":
         return _muv_search_system(found)
     if spec.kind != "bpe":

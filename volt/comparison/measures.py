@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +118,16 @@ class Cuts:
         counts = np.zeros(n_types, np.int64)
         np.add.at(counts, self.ids[known], repeats[known])
         return counts
+
+
+def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
+    """The numbers of each word's pieces as `Cuts`.
+
+    >>> cuts_of([[3, 5], [7]])
+    Cuts(ids=array([3, 5, 7]), ends=array([2, 3]))
+    """
+    ends = np.fromiter(accumulate(map(len, ids)), np.int64, len(ids))
+    return Cuts(np.fromiter(chain.from_iterable(ids), np.int64), ends)
 
 
 def measure(

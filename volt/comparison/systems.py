@@ -5,12 +5,13 @@
     bpe:N               N tokens of the same BPE, all kept
     spm-bpe:N           N tokens, trained by sentencepiece on the same words, as are those of spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
-    PATH                any vocabulary file that volt.formats reads
+    PATH                any vocabulary file that volt.formats, or the library that it is of, reads
+    PATH:PATTERN        the same where the file does not say what cuts text: tiktoken's with :cl100k, for one
 
 Without ":N" the size is that of the chosen VOLT vocabulary.
 
 >>> parse_spec("bpe:8000"), parse_spec("wordpiece")
-(Spec(kind='bpe', size=8000, path=None), Spec(kind='wordpiece', size=None, path=None))
+(Spec(kind='bpe', size=8000, path=None, pattern=None), Spec(kind='wordpiece', size=None, path=None, pattern=None))
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ from volt.choose.search import SearchResult
 from volt.choose.size_steps import SizeStep
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison.cost import Cost, measured
-from volt.comparison.measures import Cuts
+from volt.comparison.libraries import Library, ReadFile, of_sentencepiece, of_tokenizers
+from volt.comparison.measures import Cuts, cuts_of
 from volt.comparison.training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
@@ -46,7 +47,6 @@ Longs = NDArray[np.int64]
 Cutter = Callable[[Sequence[str], str], Cuts]
 
 DEFAULT_SYSTEMS = ("muv-search", "bpe:1000", "bpe:8000", "bpe:30000", "spm-bpe", "spm-unigram", "wordpiece")
-N_ROLES = 4  # unk, bos, eos, pad: the first ids of every vocabulary
 _KINDS = ("muv-search", "bpe", *TRAINERS)
 _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram", "wordpiece": "wordpiece"}
 
@@ -58,16 +58,19 @@ class Spec:
     kind: one of the names above, or "file"
     size: None for that of the chosen vocabulary
     path: of a file
+    pattern: what cuts text, where the file does not say it: the name of a published one, or a regular expression
     """
 
     kind: str
     size: int | None = None
     path: str | None = None
+    pattern: str | None = None
 
     @property
     def text(self) -> str:
         """The name, as `parse_spec` reads it."""
-        return self.path or self.kind + (f":{self.size}" if self.size else "")
+        detail = self.pattern if self.path else self.size
+        return (self.path or self.kind) + (f":{detail}" if detail else "")
 
     def sized(self, size: int) -> Spec:
         """The same with this size, if it needs a size and has none.
@@ -121,6 +124,8 @@ def parse_spec(text: str) -> Spec:
         return Spec(kind, int(size) if size else None)
     if os.path.exists(text):
         return Spec("file", path=text)
+    if size and os.path.exists(kind):
+        return Spec("file", path=kind, pattern=size)
     near = get_close_matches(kind, _KINDS, n=1)
     hint = f"did you mean {near[0]}? Write" if near else "write"
     raise ConfigError(f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
@@ -171,7 +176,8 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
     (array([2, 3]), array([1, 1, 2, 1]))
     """
     encoder = Encoder(vocabulary)
-    types = vocabulary.pieces[N_ROLES:]
+    roles = set(vocabulary.special.roles.values())
+    types = tuple(piece for piece in vocabulary.pieces if piece and piece not in roles)
     lengths = np.fromiter((_text_length(piece, vocabulary.marker) for piece in types), np.int64, len(types))
     numbers = {piece: number for number, piece in enumerate(types)}
     as_texts = words_of is not None and not _made_alike(vocabulary, words_of)
@@ -184,7 +190,7 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
 
     def cut(words: Sequence[str], _source: str) -> Cuts:
         cuts = encoder.encode_lines([space + word for word in words]) if as_texts else encoder.encode_words(words)
-        return _cuts([[numbers.get(piece, -1) for piece in pieces] for pieces in cuts])
+        return cuts_of([[numbers.get(piece, -1) for piece in pieces] for pieces in cuts])
 
     return System(
         name, tokens=types, lengths=lengths, cut=cut, size=vocabulary.size, n_scaffolding=len(vocabulary.scaffolding),
@@ -203,25 +209,36 @@ def _text_length(piece: str, marker: str) -> int:
     return max(1, len(piece.removesuffix(SUFFIX)) if marker == "suffix" else len(piece) - piece.count(PREFIX))
 
 
-def _cuts(ids: Sequence[Sequence[int]]) -> Cuts:
-    ends = np.fromiter(accumulate(map(len, ids)), np.int64, len(ids))
-    return Cuts(np.fromiter(chain.from_iterable(ids), np.int64), ends)
-
-
-def file_system(path: str, *, counts: WordCounts) -> System:
-    """The vocabulary in a file, in any format that volt.formats reads.
+def file_system(file: ReadFile, *, counts: WordCounts) -> System:
+    """The vocabulary in a file.
 
     counts: whose words it will cut
-    Raises VocabularyError if the file is damaged.
+    Raises VocabularyError if another library would have to cut words that are no texts.
     """
-    from volt.formats.registry import read_vocabulary
-
-    with measured() as costs:
-        vocabulary = read_vocabulary(path)
-    return vocabulary_system(
-        f"file {path}", vocabulary, family="file", words_of=counts, cost=costs[0],
-        cost_note="reading the file; what making it cost is not known", rule="as given", why=str(path),
+    name, note = f"file {file.path}", "reading the file; what making it cost is not known"
+    if isinstance(file.found, Vocabulary):
+        return vocabulary_system(
+            name, file.found, family="file", words_of=counts, cost=file.cost, cost_note=note, rule="as given",
+            why=file.path,
+        )  # fmt: skip
+    if counts.pretokenizer != PreTokenizer():
+        raise _no_texts(file.found.name, counts)
+    return System(
+        name, family="file", size=file.found.size, tokens=file.found.tokens, lengths=file.found.lengths,
+        cut=_cutter(file.found), cost=file.cost, cost_note=note, rule="as given",
+        why=f"{file.path}, cut by {file.found.name}",
     )  # fmt: skip
+
+
+def _cutter(library: Library) -> Cutter:
+    return lambda words, _source: library.cut(words)
+
+
+def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
+    return VocabularyError(
+        f"{name} reads texts; this corpus was counted by {counts.pretokenizer.name} "
+        f"(normalizer {counts.normalizer.name}): count it by white space, not normalised, to compare them"
+    )
 
 
 def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
@@ -232,50 +249,18 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
     Raises VocabularyError if the words were not cut at white space, or were normalised.
     """
     if counts.pretokenizer != PreTokenizer() or counts.normalizer != Normalizer():
-        raise VocabularyError(
-            f"{_NAMES[kind]} reads texts; this corpus was counted by {counts.pretokenizer.name} "
-            f"(normalizer {counts.normalizer.name}): count it by white space, not normalised, to compare them"
-        )
+        raise _no_texts(_NAMES[kind], counts)
     with scratch_folder() as folder:
         cost = train(kind, size, counts=counts, folder=folder)
-        load = _load_wordpiece if kind == "wordpiece" else _load_sentencepiece
-        tokens, lengths, cut = load(folder)
+        wordpiece = kind == "wordpiece"
+        found = of_tokenizers(folder / WORDPIECE_FILE) if wordpiece else of_sentencepiece(folder / SENTENCEPIECE_FILE)
     repeats = "; the library takes no counts, so it reads each word as often as it occurs" * (kind == "wordpiece")
     return System(
-        name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=len(tokens), tokens=tokens, lengths=lengths,
-        cut=cut, cost=cost, cost_note=f"training alone, in a process of its own{repeats}",
-        rule="fixed", why="as asked" if len(tokens) == size else f"{size:,} asked, the library makes {len(tokens):,}",
+        name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=found.size, tokens=found.tokens,
+        lengths=found.lengths, cut=_cutter(found), cost=cost,
+        cost_note=f"training alone, in a process of its own{repeats}", rule="fixed",
+        why="as asked" if found.size == size else f"{size:,} asked, the library makes {found.size:,}",
     )  # fmt: skip
-
-
-def _load_sentencepiece(folder: Path) -> tuple[tuple[str, ...], Longs, Cutter]:
-    from sentencepiece import SentencePieceProcessor
-
-    processor = SentencePieceProcessor(model_proto=(folder / SENTENCEPIECE_FILE).read_bytes())
-    tokens = tuple(processor.id_to_piece(number) for number in range(1, processor.get_piece_size()))  # 0 is <unk>
-    lengths = np.fromiter((_text_length(token, "prefix") for token in tokens), np.int64, len(tokens))
-
-    def cut(words: Sequence[str], _source: str) -> Cuts:
-        cuts = _cuts(processor.encode(list(words)))
-        return replace(cuts, ids=cuts.ids - 1)
-
-    return tokens, lengths, cut
-
-
-def _load_wordpiece(folder: Path) -> tuple[tuple[str, ...], Longs, Cutter]:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(folder / WORDPIECE_FILE))
-    numbers = tokenizer.get_vocab()
-    tokens = tuple(sorted(numbers, key=numbers.__getitem__)[1:])  # 0 is [UNK]
-    lengths = np.fromiter((max(1, len(token.removeprefix("##"))) for token in tokens), np.int64, len(tokens))
-
-    def cut(words: Sequence[str], _source: str) -> Cuts:
-        encodings = tokenizer.encode_batch_fast(list(words), add_special_tokens=False)
-        cuts = _cuts([encoding.ids for encoding in encodings])
-        return replace(cuts, ids=cuts.ids - 1)
-
-    return tokens, lengths, cut
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:

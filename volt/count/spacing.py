@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from volt.forks import about_to_use_polars
+
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
 
@@ -51,6 +53,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
     """
     if counts.pretokenizer.name != "whitespace":
         return None
+    about_to_use_polars()
     held = counts.table.filter(_WORD.str.contains(_letters(*SCRIPTS)))
     if not held.height:
         return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from volt.forks import about_to_use_polars
 from volt.text.markers import SPACE
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def text_bytes(counts: WordCounts) -> int:
     >>> text_bytes(WordCounts.from_pairs({"▁für": 2, "▁a": 1}, pretokenizer="metaspace"))
     12
     """
+    about_to_use_polars()
     table, pretokenizer = counts.table, counts.pretokenizer
     if pretokenizer.is_bytes:
         lengths = _WORD.str.len_chars()

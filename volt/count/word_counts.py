@@ -197,6 +197,7 @@ class WordCounts:
         >>> WordCounts.from_pairs({"a": 2, "b": 1}).min_count(2).words
         ['a']
         """
+        about_to_use_polars()
         return replace(self, table=self.table.filter(pl.col("count") >= min(arguments.whole(n, "n"), _MAX_TOTAL)))
 
     def rescale(self, total: int) -> WordCounts:
@@ -210,6 +211,7 @@ class WordCounts:
         [('a', 10), ('b', 3)]
         """
         check_total(total := arguments.whole(total, "total", low=1))
+        about_to_use_polars()
         new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
         scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
         check_total(int(scaled["count"].sum()))
@@ -285,6 +287,7 @@ def _scaled(counts: WordCounts, total: int) -> WordCounts:
     >>> _scaled(WordCounts.from_pairs({"a": 8, "b": 2}), 2).table.rows()
     [('a', 2), ('b', 1)]
     """
+    about_to_use_polars()
     new, old, least = (pl.lit(number, dtype=pl.Int128) for number in (total, counts.total, 1))
     rounded = pl.max_horizontal((_COUNT.cast(pl.Int128) * new + old // 2) // old, least)
     scaled = counts.table.with_columns(rounded.alias("count"))
@@ -300,6 +303,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
     >>> summed(WordCounts.from_pairs({word: 2}).part for word in ("b", "a", "b")).table.rows()
     [('a', 2), ('b', 4)]
     """
+    about_to_use_polars()
     pending: list[CountedPart] = []
     n_rows = 0
     for part in parts:

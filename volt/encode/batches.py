@@ -96,7 +96,7 @@ class BatchEncoder:
         self, tables: MergeTables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20
     ) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
-        self._rule = UnitRule.of(tables.vocabulary.pretokenizer)
+        self._rule = UnitRule.of(tables.vocabulary)
         self._classes = CharacterClasses()  # its threads share what they find out
         self._encoder = unit_encoder_of(tables, None if sampled else rendering, self._classes)
         self._idle: list[UnitCache] = []
@@ -193,7 +193,7 @@ class BatchEncoder:
 
         numbers = np.arange(chunk.first, chunk.first + len(lines.ends)) if chunk.numbers is None else chunk.numbers
         tables, drawn = self.tables, (dropout.probability, dropout.seed, numbers)
-        symbols, ends = encode_sampled(lines.values, lines.ends, tables.merges, tables.kept, tables.parts, *drawn)
+        symbols, ends = encode_sampled(lines.values, lines.ends, tables.merges, tables.rule, *drawn)
         places, rows = self.rendering.numbered(symbols)
         return expanded(places, ends, rows.starts, rows.values)
 

@@ -104,7 +104,12 @@ def numbers(numbers: NDArray[np.int64] | None, text: bytes) -> NDArray[np.int64]
     """
     if numbers is None:
         return None
-    found, n_lines = np.ascontiguousarray(numbers, np.int64), text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
+    try:
+        is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
+        found = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
+    except OverflowError:
+        raise ConfigError("numbers holds one of more than 64 bits; give smaller ones") from None
+    n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
     if found.shape != (n_lines,):
         raise ConfigError(f"numbers has the shape {found.shape}; give {n_lines}, one for each line")
     return found

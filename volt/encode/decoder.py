@@ -38,8 +38,9 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
     """The line that the pieces spell. Bytes that are no UTF-8 become U+FFFD. Special tokens appear as they are."""
     if vocabulary.pretokenizer.is_bytes:
-        return b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
-    text = "".join(_texts(vocabulary, pieces))
+        text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
+        return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
+    text = "".join(_texts(vocabulary, filter(None, pieces)))  # an unused id parts no bytes
     if _ends_with_space(vocabulary):
         return text.removesuffix(" ")
     if _shows_spaces(vocabulary):
@@ -159,18 +160,18 @@ class Decoder:
     def _unusual(self, ids: Ids, offsets: Longs) -> list[int]:
         """Lines that only `decode` gets right.
 
-        In these, byte tokens spell a "▁", or a "</w>" that has no text stands behind a byte token, which it may part
-        from another.
+        In these, byte tokens spell a "▁", or what has no text, such as a "</w>" or an unused id, stands behind a byte
+        token, which it may part from another.
         """
         vocabulary = self.vocabulary
         if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
             return []
-        first = len(vocabulary.special.all)
-        lead, middle, last = (first + byte for byte in PREFIX.encode())
-        lone = vocabulary.ids.get(SUFFIX, -1) if vocabulary.marker == "suffix" else -1
-        spelled, parted = np.flatnonzero(ids[2:] == last), np.flatnonzero(ids[1:] == lone)
+        numbers = np.array([vocabulary.ids[token] for token in BYTE_TOKENS])
+        lead, middle, last = numbers[list(PREFIX.encode())].tolist()
+        has_no_text = self.texts.starts[ids[1:]] == self.texts.starts[ids[1:] + 1]
+        spelled, parted = np.flatnonzero(ids[2:] == last), np.flatnonzero(has_no_text)
         spelled = spelled[(ids[spelled] == lead) & (ids[spelled + 1] == middle)]
-        parted = parted[(ids[parted] >= first) & (ids[parted] < first + len(BYTE_TOKENS))]
+        parted = parted[np.isin(ids[parted], numbers)]
         lines: list[int] = (np.searchsorted(offsets, np.concatenate([spelled, parted]), side="right") - 1).tolist()
         return sorted(set(lines))
 
@@ -210,8 +211,10 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """The bytes of byte-level pieces. Special tokens are text already."""
+    """The bytes of byte-level pieces. Special tokens are text already. A word's last piece may end with a space."""
     special = set(vocabulary.special.all)
+    if vocabulary.marker == "suffix":
+        pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)
     return (piece.encode() if piece in special else to_bytes(piece) for piece in pieces)
 
 
@@ -230,14 +233,11 @@ def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
     """The text of every id. That of a byte token is the byte."""
     if vocabulary.pretokenizer.is_bytes:
         return list(_byte_texts(vocabulary, vocabulary.pieces))
-    texts = list(_texts(vocabulary, vocabulary.pieces))
+    spelled = _BYTES.keys() if vocabulary.byte_fallback else set[str]()
+    texts = _texts(vocabulary, (piece for piece in vocabulary.pieces if piece not in spelled))
     if _shows_spaces(vocabulary):
-        texts = [text.replace(PREFIX, " ") for text in texts]
-    found = [text.encode() for text in texts]
-    if vocabulary.byte_fallback:  # all byte tokens are one run
-        first = len(vocabulary.special.all)
-        found[first : first + 1] = [bytes([byte]) for byte in range(len(BYTE_TOKENS))]
-    return found
+        texts = (text.replace(PREFIX, " ") for text in texts)
+    return [bytes([_BYTES[piece]]) if piece in spelled else next(texts).encode() for piece in vocabulary.pieces]
 
 
 def _table(texts: Sequence[bytes]) -> TextTable:

@@ -1,7 +1,9 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
-A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none is left; then
-every piece that is no kept token is split back into the two parts of its first merge. What the vocabulary cannot spell
+A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none is left, or
+as else `Vocabulary.merging` says; then every piece that is no kept token is split back into the two parts of its first
+merge. Where whole words are looked up, a word that is a kept token is that token; with dropout, merges alone decide, as
+in tokenizers. What the vocabulary cannot spell
 stays as it is among pieces, and becomes bytes or `<unk>` among ids.
 
 >>> from volt.vocabulary import Vocabulary
@@ -38,6 +40,7 @@ from volt.errors import ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.long_lines import MAX_LINE
 from volt.files.spans import can_span
+from volt.text.stand_ins import with_marks
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
@@ -121,7 +124,7 @@ class Encoder:
         words: pre-tokens, none of them empty
         """
         words = arguments.texts(words, "words", one="did you mean encode_words([word])?")
-        return self._spelled(*self._tables.encode(words)) if words else []
+        return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
     def encode_batch(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
@@ -246,15 +249,16 @@ class Encoder:
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
         line = checked.line(line, "encode_offsets")
-        return list(encode_offsets(self.vocabulary, line, encode_words=self.encode_words))
+        return list(encode_offsets(self.vocabulary, line, encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """The ids of pieces, (n_pieces,) int32. What is no piece of the vocabulary has the id of `unk`.
+        """The ids of pieces, (n_pieces,) int32. What is no piece has the id of `unk`, if there is one.
 
         pieces: strings, as `encode` gives them
         """
-        numbers = self.vocabulary.ids
-        return np.array([numbers.get(piece, 0) for piece in checked.pieces(pieces, "ids")], np.int32)
+        numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
+        found = (numbers.get(piece, unk) for piece in checked.pieces(pieces, "ids"))
+        return np.array([number for number in found if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
         """The line that these pieces spell: its normalised form, with single spaces, if they came from `encode`.
@@ -343,12 +347,16 @@ class Encoder:
             self._batches[key] = BatchEncoder(self._tables, rendering, sampled=key[2], limit=self._cache_words)
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
 
+    def _encoded(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """The pieces of pre-tokens of lines, in which user tokens are hidden."""
+        return self._spelled(*self._tables.encode(words)) if words else []
+
     def _known(self, words: set[str]) -> dict[str, tuple[str, ...]]:
         """The pieces of these words, from the cache where it has them."""
         cache = self._cache
         known = {word: cache[word] for word in words if word in cache}
         missing = list(words.difference(known))
-        new = dict(zip(missing, self.encode_words(missing), strict=True))
+        new = dict(zip(missing, self._encoded(missing), strict=True))
         if len(cache) + len(new) > self._cache_words:
             self._cache = new
         else:

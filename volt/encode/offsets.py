@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.pretokens import own_characters
 from volt.text.alignment import align, pretoken_spans
 from volt.text.byte_alphabet import to_bytes
 from volt.text.markers import BYTE_TOKENS, SUFFIX
@@ -29,11 +30,14 @@ EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords) -> Iterator[tuple[str, int, int]]:
     """Each piece with its start and end in the original line."""
     spans = _hidden_spans(vocabulary.special, check_text(line))
-    normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(line))
+    own = own_characters(vocabulary, [line])
+    [stood_in] = own.put([line])
+    normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(stood_in))
     starts = np.append(spans[from_hidden[:, 0], 0], len(line)).tolist()
     ends = np.append(0, spans[from_hidden[:, 1] - 1, 1]).tolist()
-    cut = pretoken_spans(vocabulary.pretokenizer, normal)
-    encoded = encode_words([word for word, *_ in cut])
+    cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
+    [words] = own.restored([[word for word, *_ in cut]], is_bytes=vocabulary.pretokenizer.is_bytes)
+    encoded = encode_words(words)
     for (word, start, end), pieces in zip(cut, encoded, strict=True):
         is_bytes = vocabulary.pretokenizer.is_bytes
         unseen = 0 if is_bytes else len(word) + (vocabulary.marker == "prefix") - (end - start)
@@ -45,7 +49,10 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Each piece with the characters of its word that it covers. A user token covers one, a byte the one it is of."""
     if vocabulary.pretokenizer.is_bytes:
-        yield from _within_bytes(pieces, set(vocabulary.special.user))
+        ending = SUFFIX if vocabulary.marker == "suffix" else ""
+        spelled = [piece.removesuffix(ending) for piece in pieces]
+        spans = _within_bytes(spelled, set(vocabulary.special.user))
+        yield from ((piece, first, last) for piece, (_, first, last) in zip(pieces, spans, strict=True))
         return
     position, n_bytes = 0, 0
     for piece in pieces:

@@ -3,7 +3,7 @@
 Until a stretch of text becomes one symbol, no merge has crossed its ends. So it goes through the same merges wherever
 it stands, and a symbol comes out of some word if and only if it comes out of its own characters alone. It then stays as
 it is between characters that the vocabulary does not know, which merge with nothing. A kept token is produced if its
-symbol is, or if another symbol is that is split back into it.
+symbol is, or if another symbol is that is split back into it; and, where whole words are looked up, if it is a word.
 
 What merges allow, text may not: the normaliser may change the characters of a token, user tokens may hide them, and the
 pre-tokeniser may always cut them (volt.encode.trials).
@@ -76,7 +76,7 @@ def reach(vocabulary: Vocabulary) -> Reach:
     """
     arguments.instance(vocabulary, Vocabulary, "vocabulary", call="reach({})")
     tables = MergeTables.of(vocabulary)
-    allowed = _forms_of_tokens(tables, _whole_forms(tables))
+    allowed = _forms_of_tokens(tables, _whole_forms(tables) + _words(tables))
     normal = _left_by_normalizer(vocabulary, allowed)
     texts = _texts_found(Encoder(vocabulary), normal)
     lost = [token for token in vocabulary.tokens if token not in texts]
@@ -100,8 +100,22 @@ def _whole_forms(tables: MergeTables) -> list[Form]:
     return inner + _becoming_one(tables, [form for form in final if form.text])
 
 
+def _words(tables: MergeTables) -> list[Form]:
+    """The kept tokens that are looked up as whole words, which are whole characters."""
+    vocabulary, found = tables.vocabulary, list[Form]()
+    numbered = [(number, token) for number, token in enumerate(tables.tokens) if tables.kept[number]]
+    if vocabulary.whole_words and vocabulary.marker == "suffix":
+        found = [Form(number, token.removesuffix(SUFFIX), True) for number, token in numbered if token.endswith(SUFFIX)]
+    elif vocabulary.whole_words and vocabulary.marker == "prefix":
+        found = [Form(number, token[1:], True) for number, token in numbered if token.startswith(PREFIX)]
+    elif vocabulary.whole_words:
+        found = [Form(number, token, False) for number, token in numbered]
+    return [form for form in found if form.text and spelled(vocabulary, form.text) is not None]
+
+
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     """The forms, all at the edge of a word or none, that become their symbol, or are spelled like it while unknown."""
+    from volt.kernels.spellings import no_spellings
     from volt.kernels.words import encode_words
 
     if not forms:
@@ -109,8 +123,8 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     lengths = np.fromiter((len(form.text) for form in forms), np.int64, len(forms))
     marker: Marker = "suffix" if forms[0].at_edge else "none"
     codes, ends = text_codes("".join(form.text for form in forms), lengths, marker=marker)
-    kept, state = np.ones(len(tables.kept), np.uint8), np.zeros(1, np.int64)
-    pieces, piece_ends = encode_words(tables.symbol_of[codes], ends, tables.merges, kept, tables.parts, 0.0, state)
+    rule = tables.rule._replace(kept=np.ones(len(tables.kept), np.uint8), words=no_spellings())
+    pieces, piece_ends = encode_words(tables.symbol_of[codes], ends, tables.merges, rule, 0.0, np.zeros(1, np.int64))
     lone, last = np.diff(piece_ends, prepend=0) == 1, pieces[piece_ends - 1]
     return [
         form

@@ -116,12 +116,17 @@ def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Ren
 
 
 def as_ids(tables: MergeTables) -> Rendering:
-    """Ids, int32. What is no piece of the vocabulary has the id of `unk`."""
+    """Ids, int32. What is no piece of the vocabulary has the id of `unk`, or none if there is no such token."""
     ids = tables.vocabulary.ids
     single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
-    return Rendering(
-        tables, lambda symbol: [ids.get(piece, 0) for piece in tables.spell(symbol)], dtype=np.int32, single=single
-    )
+    return Rendering(tables, lambda symbol: _ids(tables, symbol), dtype=np.int32, single=single)
+
+
+def _ids(tables: MergeTables, symbol: int) -> list[int]:
+    """The ids of the pieces that a symbol stands for."""
+    ids, unk = tables.vocabulary.ids, tables.vocabulary.unk_id
+    found = (ids.get(piece, unk) for piece in tables.spell(symbol))
+    return [number for number in found if number is not None]
 
 
 def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:
@@ -138,11 +143,8 @@ def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:
 
 def as_id_text(tables: MergeTables) -> Rendering:
     """ASCII text: ids, each with a space behind it."""
-    ids = tables.vocabulary.ids
     return Rendering(
-        tables,
-        lambda symbol: "".join(f"{ids.get(piece, 0)} " for piece in tables.spell(symbol)).encode(),
-        dtype=np.uint8,
+        tables, lambda symbol: "".join(f"{number} " for number in _ids(tables, symbol)).encode(), dtype=np.uint8
     )
 
 

@@ -17,10 +17,9 @@ from random import Random
 from typing import NamedTuple
 from unicodedata import category
 
-from volt.text.byte_alphabet import to_bytes
-from volt.text.gpt2 import CONTRACTIONS, whole_characters
+from volt.text.byte_alphabet import to_bytes, whole_characters
+from volt.text.gpt2 import CONTRACTIONS
 from volt.text.markers import SPACE
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
@@ -67,8 +66,6 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
     text = spelled(vocabulary, form.text)
     if text is None:
         return whole_characters(to_bytes(form.text)) is None
-    if special.user and any(FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN for char in text):
-        return False
     if vocabulary.normalizer.name != "none" and any(user in text for user in special.user):
         return False  # other characters may become these, behind the back of the user token
     if cut.name == "bytes":
@@ -80,7 +77,7 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
 
 def neighbours(vocabulary: Vocabulary) -> list[str]:
     """A letter, a number, a sign and a white space that the vocabulary does not know, of those that there are."""
-    taken = set("".join(chain(vocabulary.atoms, vocabulary.special.user)))
+    taken = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
     found = list[str]()
     for codes in (_LETTERS, _NUMBERS, _SIGNS, map(ord, WHITE_SPACE[6:])):
         free = (char for char in map(chr, codes) if char not in taken)
@@ -112,7 +109,11 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
     """A form, and the words that a pattern cuts whole and nothing stands beside."""
-    contractions = CONTRACTIONS.split("|") if vocabulary.pretokenizer.name in ("gpt2", "bytes") else []
+    cut, contractions = vocabulary.pretokenizer, list[str]()
+    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
+        contractions = CONTRACTIONS.split("|")
+    if cut.has_own_pattern:  # many take capitals, too
+        contractions += CONTRACTIONS.upper().split("|")
     return contractions + _between(vocabulary, "", "", form)
 
 

@@ -4,9 +4,8 @@ A cache belongs to one thread at a time. It grows as units come, and is emptied 
 such as unit, pending and irregular are explained in volt.kernels.
 
 >>> from volt.encode.unit_encoder import numbering_encoder
->>> from volt.text.pretokenizer import PreTokenizer
 >>> from volt.encode.units import UnitRule
->>> table = UnitCache(UnitRule.of(PreTokenizer()), numbering_encoder(), np.int32)
+>>> table = UnitCache(UnitRule(1 << ord(" ")), numbering_encoder(), np.int32)
 >>> lines = table.encode(table.read(b"low lower low\\n\\nlow", separator=ord("\\n")))
 >>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
@@ -148,7 +147,7 @@ class UnitCache:
         from volt.kernels.unit_loop import Rule
 
         rule, is_text = self.rule, self._dtype == np.uint8
-        return Rule(separator, strips_return, rule.breaks, rule.keeps_breaks, rule.marks_first, is_text)
+        return Rule(separator, strips_return, rule.breaks, rule.clinging, rule.keeps_breaks, rule.marks_first, is_text)
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
         """Make room in what the loop has found full. Returns `out`, or a longer copy of it."""

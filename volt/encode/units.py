@@ -1,12 +1,13 @@
 """Units: what stands between spaces. They are what encoding and counting remember, so that each is looked at once.
 
 A line's pre-tokens are those of its units, one after the other, for every pre-tokeniser that cuts at each space (or
-white space) and looks no further. A regex may look further, so its pre-tokens themselves are the units. The few units
-whose neighbours could matter, such as one that ends with a no-break space where white space is kept, are `irregular`:
-lines that hold them are cut as a whole. (The compiled loop decides most of them by the byte that follows.)
+white space) and looks no further, and for every pattern that does (volt.text.patterns.parting). Other patterns, and
+those behind a normal form, may look further, so their pre-tokens themselves are the units. The few units whose
+neighbours could matter, such as one that ends with a no-break space where white space is kept, are `irregular`: lines
+that hold them are cut as a whole. (The compiled loop decides most of them by the byte that follows.)
 
 >>> from volt.vocabulary import Vocabulary
->>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)).pretokenizer)
+>>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
 >>> rule.keeps_breaks, rule.breaks == sum(1 << byte for byte in b"\\t\\n\\v\\f\\r\\x1c\\x1d\\x1e\\x1f ")
 (False, True)
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.pretokens import own_characters
 from volt.forks import about_to_use_polars
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
@@ -30,6 +32,8 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     import polars as pl
 
+    from volt.text.patterns.parting import Parting
+
 _SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).decode())
 
 
@@ -38,26 +42,45 @@ class UnitRule:
     """What parts the units of a line.
 
     breaks: bit b is set if byte b ≤ 32 parts units
+    clinging: the same for those breaks that part units behind some characters only
     keeps_breaks: whether breaks belong to the unit behind them
     marks_first: whether a line's first unit is cut differently
     words: whether units are pre-tokens, which are found beforehand
     """
 
     breaks: int
+    clinging: int = 0
     keeps_breaks: bool = False
     marks_first: bool = False
     words: bool = False
 
     @classmethod
-    def of(cls, pretokenizer: PreTokenizer) -> UnitRule:
-        """The rule that fits a pre-tokeniser."""
+    def of(cls, vocabulary: Vocabulary) -> UnitRule:
+        """The rule that fits a vocabulary's pre-tokeniser."""
+        pretokenizer = vocabulary.pretokenizer
+        if parting := parting_of_units(vocabulary):
+            return cls(parting.breaks, parting.clinging, keeps_breaks=True)
         if pretokenizer.name == "whitespace":
             return cls(_bits(ascii_bytes(SPLIT_SPACE)))
         if pretokenizer.name in ("gpt2", "bytes"):
             return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
-        if pretokenizer.name in ("unicode", "metaspace"):
-            return cls(_bits(b" "), keeps_breaks=True, marks_first=True)
+        if pretokenizer.dummy_prefix:
+            breaks = b"" if pretokenizer.name.startswith("metaspace-line") else b" "
+            return cls(_bits(breaks), keeps_breaks=True, marks_first=True)
         return cls(_bits(b" "), words=True)
+
+
+def parting_of_units(vocabulary: Vocabulary) -> Parting | None:
+    """How texts are parted that the vocabulary's pre-tokeniser cuts by its own pattern; None if it has none.
+
+    Also None if that is not possible: where a normal form may change what the pattern sees, and where a regex drops
+    what it does not match, user tokens among it.
+    """
+    cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
+    if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
+        return None
+    parting = cutter.parting
+    return parting.with_ends_inside() if parting and vocabulary.special.user else parting
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +108,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
     Raises UnicodeDecodeError if a unit is not UTF-8.
     """
     text, ends = data.decode(), _character_ends(data, ends)
-    rule, lengths, n = UnitRule.of(vocabulary.pretokenizer), np.diff(ends, prepend=0), len(ends)
+    rule, lengths, n = UnitRule.of(vocabulary), np.diff(ends, prepend=0), len(ends)
     is_plain = _is_plain(vocabulary)
     if rule.words or (is_plain and set(text).isdisjoint(_SPACES_BEYOND_ASCII)):
         return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
@@ -154,13 +177,16 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
     import polars as pl
 
     about_to_use_polars()
-    rule = UnitRule.of(vocabulary.pretokenizer)
+    rule, own = UnitRule.of(vocabulary), own_characters(vocabulary, units)
     frame = pl.DataFrame(
-        {"unit": units, "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
+        {"unit": own.put(units), "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
     frame = frame.select(
-        words=_words(vocabulary.pretokenizer, rule), irregular=_irregular(vocabulary.pretokenizer)
+        words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule)
     ).with_columns(n_words=pl.col("words").list.len().cast(pl.Int64))
+    if own.of_text:
+        restored = own.restored(frame["words"].to_list(), is_bytes=vocabulary.pretokenizer.is_bytes)
+        frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))
     words = frame["words"].explode().drop_nulls()
     return UnitWords(
         words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),
@@ -187,25 +213,32 @@ def _is_plain(vocabulary: Vocabulary) -> bool:
     return names == ("whitespace", "none") and not vocabulary.special.user
 
 
-def _words(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
+def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
     """Column normal → pre-tokens. A unit that is not first in its line is cut behind a word, which is then dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
     if not rule.marks_first:
-        return pretokenizer.extract(normal)
-    words = pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal))
+        return vocabulary.pretokenizer.extract(normal, hidden=bool(vocabulary.special.user))
+    words = vocabulary.pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal))
     return pl.when(first).then(words).otherwise(words.list.slice(1))
 
 
-def _irregular(pretokenizer: PreTokenizer) -> pl.Expr:
-    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one."""
+def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
+    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one.
+
+    Where runs of spaces are words, a unit that ends with a space matters to the run that starts the next one.
+    """
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
-    ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{ranges(ascii_bytes(WHITE_SPACE).decode())}]$")
-    if pretokenizer.name == "bytes":
+    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other cuts part the white space that they know
+    breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if parting >> byte & 1))
+    ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{breaks}]$")
+    if pretokenizer.is_bytes:
         return ends_inside
-    if pretokenizer.name in ("gpt2", "unicode"):
+    if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
         return ends_inside | normal.str.contains(SPACE, literal=True)
+    if pretokenizer.name.startswith("metaspace-runs"):
+        return normal.str.contains(f"[ {SPACE}]$")
     return pl.repeat(False, pl.len())

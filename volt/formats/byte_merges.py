@@ -1,9 +1,10 @@
 """GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
 
 Both files start with "#version: 0.2". GPT-2's spells bytes by its alphabet, a space as "Ġ", and holds no "</w>". With a
-vocab.json beside it, the tokens stand in the order of its ids; without one, the bytes come first, then what the merges
-make. Neither file names the pattern that cuts text into words: it is GPT-2's, or the file is refused as far as its
-tokens tell.
+vocab.json or encoder.json beside it, ids are those that it lists; without one, the bytes come first, in the order that
+GPT-2 gives them, then what the merges make. Files beside them may name special tokens, as in the folders of
+transformers. None of them names the pattern that cuts text into words: it is GPT-2's, or the file is refused as far as
+its tokens tell.
 
 >>> spells_bytes([("Ġ", "t"), ("Ġt", "h")]), spells_bytes([("t", "h"), ("th", "e</w>")])
 (True, False)
@@ -12,18 +13,25 @@ tokens tell.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.whole import read_text
-from volt.text.byte_alphabet import ALPHABET, to_bytes
-from volt.text.gpt2 import cut_tokens, whole_characters
+from volt.formats.huggingface.added import can_be_special, folder_tokens
+from volt.formats.huggingface.tokens import merging_of, order_of
+from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.markers import PREFIX, SUFFIX
+from volt.text.patterns.fitting import cut_tokens
+from volt.text.patterns.named import NAMED
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
-BESIDE = "vocab.json"
+BESIDE = ("vocab.json", "encoder.json")
+MERGES = ("merges.txt", "vocab.bpe")
+GPT2_ORDER = tuple(sorted(ALPHABET))
 ASSUMED = "No merge holds '</w>' or 'Ġ': the file is taken for subword-nmt's, with no merge at the end of a word."
 _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
@@ -67,33 +75,64 @@ def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
     return any(token.startswith(PREFIX) for token in tokens) and not any(SUFFIX in token for token in tokens)
 
 
-def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
-    """The vocabulary of merges over bytes, and of the vocab.json beside them if there is one.
+def merges_in(folder: Path) -> Path | None:
+    """The file of merges in a folder that has ids beside it, and no tokenizer.json; None if there is none.
 
-    Raises VocabularyError if a token that merges use is not in vocab.json, or GPT-2's pattern cuts a token.
+    >>> merges_in(Path("/nowhere")) is None
+    True
+    """
+    has_ids = any((folder / name).is_file() for name in BESIDE)
+    return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
+
+
+def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
+    """The vocabulary of merges over bytes, and of the files beside them if there are some.
+
+    Raises VocabularyError if a token that merges use has no id, or the pattern cuts a token.
     """
     made = dict.fromkeys(map("".join, pairs))
-    listed = _listed(path.with_name(BESIDE))
-    tokens = tuple(token for token in listed or (*ALPHABET, *made) if token in made or token in ALPHABET)
-    if missing := next((token for token in (*ALPHABET, *made) if token not in set(tokens)), None):
-        raise VocabularyError(
-            f"{path.with_name(BESIDE)}: no id for {missing!r}, which {path.name} makes or uses; restore it"
-        )
-    if cut := cut_tokens([to_bytes(token) for token in tokens]):
+    beside = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
+    listed = {} if beside is None else _listed(beside)
+    ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *made))}
+    if beside and (missing := next((token for token in (*ALPHABET, *made) if token not in ids), None)):
+        raise VocabularyError(f"{beside}: no id for {missing!r}, which {path.name} makes or uses; restore it")
+    special, found = _special(path, ids, made)
+    ids = dict(sorted((ids | found).items(), key=lambda item: item[1]))
+    named, letters = set(special.all), set(ALPHABET)
+    tokens = tuple(token for token in ids if token not in named and (token in made or token in letters))
+    if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
         raise VocabularyError(other_pattern(path, [to_bytes(token) for token in tokens], cut))
     last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
+    merges = tuple(sorted(last, key=last.__getitem__))
+    lost = _losses(path, tokens, beside, special, ids)
     try:
         return Vocabulary(
-            merges=tuple(sorted(last, key=last.__getitem__)),
-            tokens=tokens,
-            marker="none",
-            pretokenizer=PreTokenizer("bytes"),
-            provenance={"format": "merges over bytes", "lost": list(_losses(path, tokens, listed))},
-        )
+            merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
+            merging=merging_of(merges), order=order_of(ids, special.all, tokens),
+            provenance={"format": "merges over bytes", "lost": list(lost)},
+        )  # fmt: skip
     except VocabularyError as error:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.message}") from None
+
+
+def _special(path: Path, ids: Mapping[str, int], made: Collection[str]) -> tuple[SpecialTokens, dict[str, int]]:
+    """The special tokens that the files beside the merges name, and the ids of those that only they list.
+
+    What the list of ids holds beside bytes and merges is there for some use; it is a control token if nothing says so.
+    """
+    roles, added = folder_tokens(path.parent)
+    known = {**ids, **added}
+    named = {
+        role: token for role, token in roles.items() if token in known and can_be_special(token) and len(token) > 1
+    }
+    user = [token for token in known if token in added or token in named.values()]
+    known_uses = {*made, *ALPHABET, *user}
+    control = [token for token in ids if token not in known_uses]
+    usable = [token for token in control if can_be_special(token)]
+    roles_of = {role: named.get(role) for role in ROLES}
+    return SpecialTokens(**roles_of, user=tuple(user), control=tuple(usable)), added
 
 
 def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> str:
@@ -110,28 +149,41 @@ def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> 
     )
 
 
-def _listed(path: Path) -> list[str]:
-    """The tokens of a vocab.json by their ids; none if there is no such file."""
-    if not path.exists():
-        return []
+def _listed(path: Path) -> dict[str, int]:
+    """The ids of the tokens of a vocab.json."""
     try:
         data = json.loads(read_text(path, kind=VocabularyError))
     except (ValueError, RecursionError) as error:
         raise VocabularyError(
             f"{path}:{getattr(error, 'lineno', 1)}: damaged or cut short ({error}); restore it"
         ) from None
-    if not isinstance(data, dict) or not all(type(number) is int for number in data.values()):
+    if not isinstance(data, dict) or not all(type(number) is int and number >= 0 for number in data.values()):
         raise VocabularyError(f"{path}:1: no object of tokens with their ids; restore it, or move it elsewhere")
-    return sorted(data, key=data.__getitem__)
+    owners = dict[int, str]()
+    for token, number in data.items():
+        if (other := owners.setdefault(number, token)) != token:
+            raise VocabularyError(f"{path}: {other!r} and {token!r} have the same id {number}; restore one")
+    return data
 
 
-def _losses(path: Path, tokens: Sequence[str], listed: Sequence[str]) -> Iterator[str]:
-    """What the files do not tell, and how ids change."""
+def _losses(
+    path: Path, tokens: Sequence[str], beside: Path | None, special: SpecialTokens, ids: Mapping[str, int]
+) -> Iterator[str]:
+    """What the files do not tell."""
     yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
-    if not listed:
-        yield f"There is no {BESIDE} beside {path.name}: ids are those of bytes, then of merges."
-    elif len(listed) > len(tokens):
-        others = [token for token in listed if token not in set(tokens)]
-        yield f"{len(others):,} tokens of {BESIDE} that no merge makes are left out, such as {others[0]!r}."
-    if listed:
-        yield f"Ids differ from those of {BESIDE}: VOLT's special tokens come first."
+    if beside is None:
+        yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
+    elif len(special.control) > len(tokens):
+        yield (
+            f"{len(special.control):,} tokens of {beside.name}, such as {special.control[0]!r}, are made by no merge "
+            f"of {path.name}, which may be cut short: compare it with its source."
+        )
+    elif special.control:
+        yield (
+            f"{counted(len(special.control), 'token')} of {beside.name} that no merge makes and no other file names, "
+            f"such as {special.control[0]!r}: never found in text, kept as control tokens."
+        )
+    if len(ids) > len(tokens) + len(special.all):
+        kept = {*tokens, *special.all}
+        left = next(token for token in ids if token not in kept)
+        yield f"Tokens that nothing makes are left out, such as {left!r}; their ids are not used."

@@ -10,15 +10,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
-from volt.errors import ConfigError
+from volt.errors import ConfigError, VocabularyError
+from volt.files.scratch import scratch_folder
+from volt.files.whole import is_packed, read_bytes
 from volt.formats.protocol import USUAL, Peer
-from volt.formats.registry import FORMATS, peer_loader
+from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -61,11 +64,54 @@ class Agreement:
 
 
 def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str]) -> Agreement:
-    """Encode lines with our encoder and with the library that loads `path`, and compare.
+    """Encode lines with our encoder and with the library that loads what was written to `path`, and compare.
 
     Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
     """
-    peer, encoder = load_peer(path, format, special=vocabulary.special), Encoder(vocabulary)
+    made_of = getattr(format_module(format), "peer_of", None)
+    peer = made_of(Path(path), vocabulary) if made_of else load_peer(path, format, special=vocabulary.special)
+    return compared(vocabulary, peer, lines)
+
+
+def check_import(
+    vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str], *, pattern: str | None = None
+) -> Agreement:
+    """Encode lines with our encoder and with the library that loads a foreign file as its publisher does, and compare.
+
+    vocabulary: what was read from the file
+    pattern: what the publisher cuts text by, where the file does not say it
+    Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
+    """
+    with plain_file(path) as plain:
+        return compared(vocabulary, _original(vocabulary, plain, format, pattern), lines)
+
+
+def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
+    """The library of a file as its publisher loads it. Merges over bytes look like subword-nmt's, and are not."""
+    if format == "subword-nmt" and vocabulary.pretokenizer.is_bytes:
+        from volt.formats.huggingface.loaded import peer_of_merges
+
+        return peer_of_merges(path, vocabulary)
+    original = getattr(format_module(format), "original", None)
+    return original(path, pattern=pattern) if original else load_peer(path, format, special=vocabulary.special)
+
+
+@contextmanager
+def plain_file(path: str | Path) -> Iterator[Path]:
+    """The file itself, or an unpacked copy of one that is packed: other libraries do not unpack."""
+    path = Path(path)
+    if not path.is_file() or not is_packed(path, kind=VocabularyError):
+        yield path
+        return
+    with scratch_folder() as folder:
+        copy = folder / (path.stem or path.name)
+        copy.write_bytes(read_bytes(path, kind=VocabularyError))
+        yield copy
+
+
+def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
+    """How far our encoder and a library agree on these lines."""
+    encoder = Encoder(vocabulary)
     ours, theirs = encoder.encode_lines(lines), peer.pieces(lines)
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
     their_ids = our_ids if peer.ids is None else peer.ids(lines)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError, unreadable
+from volt.files.whole import is_pipe, read_head
 from volt.formats.protocol import HEAD_SIZE
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ FORMATS = {
     "tokens": "volt.formats.lists.tokens",
 }
 
+_OTHERS = {  # how files of other kinds begin, in small letters; all are common in place of a tokenizer
+    b"<!doctype html": "a web page, which was saved in place of a file; download the file itself",
+    b"<html": "a web page, which was saved in place of a file; download the file itself",
+    b"version https://git-lfs": "a pointer of Git LFS, not the file that it stands for; fetch that with git lfs pull",
+    b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
+    b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
+}
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -91,13 +99,22 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> li
     return _format(to, "to").write(vocabulary, Path(arguments.path(path)))
 
 
-def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str | Path | None = None) -> Vocabulary:
-    """Read a VOLT file, or a foreign one, guessed by its content where no format is given.
+def read_vocabulary(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    merges: str | Path | None = None,
+    pattern: str | None = None,
+) -> Vocabulary:
+    """Read a VOLT file, or a foreign one, guessed by its content where no format is given. It may be packed by gzip.
 
     path: of the file
     format: the name of its format, one of `FORMATS`
     merges: a file that holds merges, for formats that list only tokens
+    pattern: what cuts text into words, for formats that do not say it: the name of a published pattern, such as
+        cl100k, or a regular expression
     Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
+    Raises ConfigError if the file says itself how text is cut, and a pattern is given.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -107,16 +124,42 @@ def read_vocabulary(path: str | Path, *, format: str | None = None, merges: str 
     """
     from volt.vocabulary import Vocabulary
 
-    found = None if merges is None else Path(arguments.path(merges, "merges"))
-    path = _as_written(Path(arguments.path(path)))
+    found = None if merges is None else _no_pipe(Path(arguments.path(merges, "merges")))
+    path = _as_written(_no_pipe(Path(arguments.path(path))))
     if format is None:
         head = _head(path)
-        if head.startswith(_OWN):
+        if head.startswith(_OWN) and pattern is None:
             return Vocabulary.load(path)
         if not head and not path.is_dir():
             raise VocabularyError(f"{path}: empty; restore the file")
-        format = guess_format(path, head)
-    return _format(format).read(path, merges=found)
+        format = "VOLT" if head.startswith(_OWN) else guess_format(path, head)
+    if pattern is None:
+        return _format(format).read(path, merges=found)
+    read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
+    if read is None:
+        raise ConfigError(
+            f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern"
+        )
+    made: Vocabulary = read(path, merges=found, pattern=arguments.text(pattern, "pattern"))
+    return made
+
+
+def format_of(path: str | Path) -> str:
+    """The name of the format that a foreign file is recognised as, one of `FORMATS`.
+
+    Raises VocabularyError if it cannot be read, is in no format known here, or is VOLT's own.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
+    ...     format_of(file.name)
+    'subword-nmt'
+    """
+    path = _as_written(_no_pipe(Path(arguments.path(path))))
+    head = _head(path)
+    if head.startswith(_OWN):
+        raise VocabularyError(f"{path}: a VOLT vocabulary, which no other library wrote")
+    return guess_format(path, head)
 
 
 def listed_pieces(path: str | Path) -> list[str] | None:
@@ -131,7 +174,7 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     ...     listed_pieces(file.name)
     ['lo', 'w']
     """
-    path = _as_written(Path(arguments.path(path)))
+    path = _as_written(_no_pipe(Path(arguments.path(path))))
     head = _head(path)
     if not head or head.startswith(_OWN):
         return None
@@ -147,7 +190,7 @@ def is_own(path: Path) -> bool:
     ...     is_own(Path(file.name))
     False
     """
-    return _head(_as_written(path)).startswith(_OWN)
+    return _head(_as_written(_no_pipe(path))).startswith(_OWN)
 
 
 def _as_written(path: Path) -> Path:
@@ -158,12 +201,24 @@ def _as_written(path: Path) -> Path:
     return model if model.is_file() and not path.exists() else path
 
 
+def _no_pipe(path: Path) -> Path:
+    """The path itself. Raises VocabularyError for a pipe, which would be empty when it is looked at again."""
+    if is_pipe(path):
+        raise VocabularyError(
+            f"{path}: a pipe, which can be read only once; write what it gives to a file, and name it"
+        )
+    return path
+
+
 def guess_format(path: Path, head: bytes) -> str:
     """The first format that recognises a file by its first bytes. Raises VocabularyError if none does.
 
     >>> guess_format(Path("codes"), b"#version: 0.2\\nt h\\n")
     'subword-nmt'
     """
+    start = head.lstrip()[:99].lower()
+    if other := next((what for sign, what in _OTHERS.items() if start.startswith(sign)), None):
+        raise VocabularyError(f"{path}:1: {other}")
     for name in FORMATS:
         if _format(name).recognises(path, head):
             return name
@@ -215,11 +270,9 @@ def _format(name: str, argument: str = "format") -> Format:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file, none for a folder."""
+    """The first bytes of a file, unpacked; none for a folder."""
     try:
-        if path.is_dir():
-            return b""
-        with path.open("rb") as file:
-            return file.read(HEAD_SIZE)
+        is_folder = path.is_dir()
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=VocabularyError) from None
+    return b"" if is_folder else read_head(path, HEAD_SIZE, kind=VocabularyError)

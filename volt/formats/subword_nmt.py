@@ -1,5 +1,7 @@
 """subword-nmt, both ways: codes at PATH, one merge a line behind a version line; tokens and counts at PATH.vocab.
 
+Codes of fastBPE, which have a count behind each merge and no version line, mean the same and are read, too.
+
 Codes write the end of a word as "</w>", as VOLT does; the vocabulary writes "@@" behind a piece that does not end one.
 Given both files (`subword-nmt apply-bpe -c PATH --vocabulary PATH.vocab`), subword-nmt splits what the vocabulary lacks
 back into the parts of its merge, as VOLT does.
@@ -48,14 +50,16 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
             f"{path}:1: expected {_VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}; learn the codes again with "
             "subword-nmt 0.3"
         )
-    rows = enumerate(lines[named : None if lines[-1] else -1], 1 + named)
-    pairs = [(number, *_pair(path, number, line)) for number, line in rows]
+    rows = list(enumerate(lines[named : None if lines[-1] else -1], 1 + named))
+    is_counted = not named and bool(rows) and _is_counted(rows[0][1])
+    pairs = [(number, *_pair(path, number, line, is_counted=is_counted)) for number, line in rows]
     plain = [(left, right) for _, left, right in pairs]
     if byte_merges.spells_bytes(plain):
         return MergeList(plain, "none", spells_bytes=True)
     _refuse_others(path, plain)
     notes = (byte_merges.ASSUMED,) * byte_merges.is_ambiguous(plain)
-    return MergeList(plain if lines[0].strip() == _VERSION else list(_from_01(path, pairs)), "suffix", notes=notes)
+    is_new = is_counted or lines[0].strip() == _VERSION
+    return MergeList(plain if is_new else list(_from_01(path, pairs)), "suffix", notes=notes)
 
 
 def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
@@ -68,8 +72,8 @@ def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
     bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
     if byte_merges.spells_bytes([(left, right) for left, right in bare if left and right]):
         raise CandidateError(
-            f"{path}: its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do; VOLT has no "
-            "such words: find a vocabulary on your corpus, counted with pretokenizer='bytes'"
+            f"{path}: its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do; they do not "
+            "tell how words are cut: give the tokenizer.json that goes with them"
         )
 
 
@@ -114,8 +118,16 @@ def _makeable(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
             yield pair
 
 
-def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
+def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
+    """The merge in a line. is_counted: whether its count stands behind it, as fastBPE writes it."""
     parts = line.rstrip("\r").split(" ")
+    if is_counted and len(parts) == 3 and parts[2].isdecimal():
+        parts.pop()
+    elif is_counted:
+        raise CandidateError(
+            f"{path}:{number}: a merge is two parts and a count here, with a space between two, not {line[:60]!r}; "
+            "restore it"
+        )
     if len(parts) != 2 or not all(parts):
         raise CandidateError(
             f"{path}:{number}: a merge is two parts with one space between them, not {line[:60]!r}; restore it"
@@ -123,8 +135,20 @@ def _pair(path: str | Path, number: int, line: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
+def _is_counted(line: str) -> bool:
+    """Whether a line is a merge and its count, as fastBPE writes it.
+
+    >>> _is_counted("t h 5712"), _is_counted("t h")
+    (True, False)
+    """
+    parts = line.rstrip("\r").split(" ")
+    return len(parts) == 3 and all(parts) and parts[2].isdecimal()
+
+
 def recognises(path: Path, head: bytes) -> bool:
     """Whether a file that starts so holds subword-nmt codes: they name their version, or are as those of 0.1.
+
+    So do codes of fastBPE, which have counts.
 
     >>> recognises(Path("codes"), b"#version: 0.2\\nl o\\n"), recognises(Path("list"), b"lo\\n")
     (True, False)
@@ -133,13 +157,14 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def _is_old(head: bytes) -> bool:
-    """Whether this is codes of version 0.1, which may lack a version line: pairs of strings, some at word ends.
+    """Whether this is codes that may lack a version line: pairs of strings, some at word ends, or such with counts.
 
-    >>> _is_old(b"l o\\no </w>\\n"), _is_old(b"the 5\\nof 3\\n")
-    (True, False)
+    >>> _is_old(b"l o\\no </w>\\n"), _is_old(b"the 5\\nof 3\\n"), _is_old(b"t h 9\\nth e</w> 7\\n")
+    (True, False, True)
     """
     rows = [line.rstrip(b"\r").split(b" ") for line in head.split(b"\n")[:-1]]
-    return all(len(row) == 2 and all(row) for row in rows) and any(row[1].endswith(b"</w>") for row in rows)
+    n = 3 if rows and len(rows[0]) == 3 and all(len(row) == 3 and row[2].isdigit() for row in rows) else 2
+    return all(len(row) == n and all(row) for row in rows) and any(row[1].endswith(b"</w>") for row in rows)
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
@@ -205,7 +230,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 def _refuse_01(codes: Path, listing: Path) -> None:
     """Raise VocabularyError where old codes would be used with a vocabulary: subword-nmt splits their last part into
     nothing and an empty piece."""
-    if not read_bytes(codes, kind=VocabularyError).startswith(_VERSION.encode()):
+    first = read_text(codes, kind=VocabularyError).partition("\n")[0]
+    if not first.startswith(_VERSION) and not _is_counted(first):
         raise VocabularyError(
             f"{codes}:1: codes of version 0.1 with the vocabulary {listing}, which even subword-nmt cannot split back "
             "by; remove the vocabulary, or learn the codes again with subword-nmt 0.3"
@@ -223,7 +249,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         raise VocabularyError(f"{path}: merges over bytes, which subword-nmt does not know; give its own codes")
     listing = _beside(path)
     kept = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
-    bpe = BPE(io.StringIO(path.read_text("utf-8")), vocab=kept, glossaries=glossaries(special))
+    bpe = BPE(io.StringIO(_uncounted(path)), vocab=kept, glossaries=glossaries(special))
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [[piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)] for line in lines]
@@ -234,6 +260,14 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         return [*(piece.removesuffix(_JOINED) for piece in others), *ends] if last else []
 
     return Peer("subword-nmt", pieces)
+
+
+def _uncounted(path: Path) -> str:
+    """The codes as subword-nmt reads them, where fastBPE wrote them."""
+    text = path.read_text("utf-8")
+    if not _is_counted(text.partition("\n")[0]):
+        return text
+    return "".join([f"{_VERSION}\n", *(f"{line.rpartition(' ')[0]}\n" for line in text.splitlines())])
 
 
 def glossaries(special: SpecialTokens) -> list[str]:
@@ -314,7 +348,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield (
             f"User tokens are not carried: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. "
             f"Then the part of a word right before one, as in x{special.user[0]}, is still cut as if the word ended "
-            "there; no '</w>' is shown behind one that ends a word; U+10F000 to U+10FFFD do not become U+FFFD."
+            "there; no '</w>' is shown behind one that ends a word."
         )
     if special.all[:4] != USUAL.all:
         yield f"The special tokens {', '.join(special.all[:4])} are not carried, nor are ids: subword-nmt has none."

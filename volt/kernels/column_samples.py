@@ -163,8 +163,8 @@ def _join_lines() -> None:
     from volt.kernels.drawing import Joins, join_lines
     from volt.kernels.merging import room_of
 
-    pairs, results, _ = merges()
-    joins = Joins(pairs, results, ints(0), bytes_(3))
+    table = merges()
+    joins = Joins(table.pairs, table.results, ints(0), bytes_(3))
     join_lines(ints(0), longs(1), joins, longs(-1, -1, -1), 0.1, longs(0), room_of(1), ints(0), longs(0))
 
 

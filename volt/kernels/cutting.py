@@ -6,14 +6,18 @@ How a unit is cut depends on the pre-tokeniser:
     WORD        it is one pre-token
     SPLIT       it is cut at white space beyond ASCII, as by str.split()
     METASPACE   each space becomes a "▁", which starts a word
+    RUNS        each space becomes a "▁", and the unit is one word
     UNICODE     into runs of letters with marks, of numbers, and of others
     GPT2        by GPT-2's pattern, with a "▁" for each space
+    PATTERN     by the splits of a pattern (volt.kernels.pattern_cutting), with a "▁" for each space
     BYTES       by GPT-2's pattern, and bytes become GPT-2's alphabet
+    BYTE_PATTERN
+                by the splits of a pattern, and bytes become GPT-2's alphabet
     NEVER       Python must cut it
 
-Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without
-private characters, and without a "▁" where that stands for a space. All else is left to Python, which does the same for
-any text.
+Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without a
+"▁" where that stands for a space, and, where there are user tokens, without a byte that begins one or a private
+character. All else is left to Python, which does the same for any text.
 """
 
 from typing import Any, NamedTuple
@@ -21,12 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.characters import character
 from volt.kernels.compiling import borrowing, inlined
+from volt.kernels.pattern_cutting import SplitTables, cut_span, find_matches
 
-NEVER, NUMBER, WORD, SPLIT, METASPACE, UNICODE, GPT2, BYTES = range(8)  # how a unit is cut; the order matters below
+# How a unit is cut. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
+NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
+PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)  # how a class stands in front of a break: volt.text.patterns.parting
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10F000
 LEFT_TO_PYTHON = -1  # stands where a number is returned otherwise
@@ -38,11 +46,18 @@ class Cutter(NamedTuple):
 
     cut: how units are cut, see above
     marker: NO_MARKER, SUFFIX or PREFIX
-    classes: (0x110000,) uint8, the class of each character
+    classes: (0x110000,) uint8, the class of each character; for a pattern, those of its tables
     symbol_of: (2 · 0x110000,) int32, the atom of each code, see volt.encode.merge_tables
-    byte_symbols: (256,) int32, the atom of each byte; where text is no bytes, of each ASCII character, "▁" for a space
+    byte_symbols: (512,) int32, the atom of each byte; where text is no bytes, of each ASCII character, "▁" for a space;
+        and then the same where a word ends
     starts: memory to work in, int64: where each word of a unit starts, and then the row of each word
     ends: memory to work in, int64: where each word of a unit ends
+    moves, end, splits: those of a pattern's tables, see volt.kernels.pattern_cutting
+    kinds: (n_classes,) uint8, how each of a pattern's classes stands in front of a break
+    breaks: bit b is set if byte b parts units that a pattern cuts
+    alone: 1 if a pattern cuts each word the same when it stands alone
+    matches_only: 1 if what lies between a pattern's matches is dropped
+    user_starts: (256,) uint8, 1 for each byte that begins a user token; (0,) if there is none
     """
 
     cut: int
@@ -52,24 +67,20 @@ class Cutter(NamedTuple):
     byte_symbols: IntArray
     starts: LongArray
     ends: LongArray
+    moves: IntArray
+    end: int
+    splits: LongArray
+    kinds: FlagArray
+    breaks: int
+    alone: int
+    matches_only: int
+    user_starts: FlagArray
 
 
 @inlined
-def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
-    """The character that starts at p, −1 if the bytes there are not UTF-8; and where the next one starts."""
-    first = np.int64(data[p])
-    if first < 0x80:
-        return first, p + 1
-    n = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    if first < 0xC2 or first > 0xF4 or p + n > end:
-        return -1, p
-    code = first & (0x7F >> n)
-    for i in range(p + 1, p + n):
-        if data[i] & 0xC0 != 0x80:
-            return -1, p
-        code = code << 6 | (np.int64(data[i]) & 0x3F)
-    overlong = (n == 3 and code < 0x800) or (n == 4 and code < 0x10000)
-    return (-1 if overlong or code > 0x10FFFF or 0xD800 <= code < 0xE000 else code), p + n
+def _is_hidden(code: Any, cutter: Cutter) -> bool:
+    """Whether a character must not be taken for itself, as it would stand for a user token."""
+    return bool(code >= PRIVATE and len(cutter.user_starts) > 0)
 
 
 @inlined
@@ -83,7 +94,7 @@ def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
         found, p = cutter.classes[code], p + 1
     else:
         code, p = character(data, p, end)
-        if code < 0 or code >= PRIVATE or (code == SPACE_CODE and cutter.cut != BYTES):
+        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES):
             return NO_CLASS, p
         found = cutter.classes[code]
     if found == WHITE and cutter.cut == UNICODE:
@@ -207,6 +218,8 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
             shape = TOGETHER if data[p] >= 0x80 else shape
             last, p = p, after
             if p == end:
+                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # one may end the run behind the next space
+                    return TOGETHER, LEFT_TO_PYTHON
                 shape = OPEN if data[last] >= 0x80 else shape
                 return shape, _add(start, end, n_words, cutter)
             kind, after = _kind(data, p, end, cutter)
@@ -223,6 +236,53 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
 
 
 @borrowing
+def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+    """The shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
+
+    White space that is no break may mean something else where the next unit begins, and where it stands alone.
+    """
+    p, shape = start, APART if cutter.alone else TOGETHER
+    while p < end:
+        code = np.int64(data[p])
+        if code > 32 and code < 0x80:
+            p += 1
+            continue
+        code, p = character(data, p, end)
+        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut < BYTES):
+            return LEFT_TO_PYTHON
+        if cutter.kinds[cutter.classes[code]] >= LASTS and (code > 32 or (cutter.breaks >> code) & 1 == 0):
+            shape = TOGETHER
+            if p == end:
+                return OPEN if cutter.kinds[cutter.classes[code]] == LASTS else LEFT_TO_PYTHON
+    return shape
+
+
+@borrowing
+def _by_pattern(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
+    """Find the words of a pattern's splits, and the unit's shape."""
+    shape = _pattern_shape(data, start, end, cutter)
+    if shape == LEFT_TO_PYTHON:
+        return TOGETHER, LEFT_TO_PYTHON
+    tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
+    if cutter.matches_only:
+        return shape, find_matches(data, start, end, tables, cutter.starts, cutter.ends)
+    n_words = cut_span(data, start, end, tables, cutter.ends, cutter.starts, 0)
+    for word in range(n_words):
+        cutter.starts[word], start = start, cutter.ends[word]
+    return shape, n_words
+
+
+@borrowing
+def _may_hold_user_token(data: IntArray, start: int, end: int, cutter: Cutter) -> bool:
+    """Whether a unit holds a byte that begins one."""
+    if len(cutter.user_starts) > 0:
+        for p in range(start, end):
+            if cutter.user_starts[data[p]]:
+                return True
+    return False
+
+
+@borrowing
 def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
     """Note where the words of a unit are.
 
@@ -233,7 +293,9 @@ def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON
-    if cutter.cut <= WORD:
+    if _may_hold_user_token(data, start, end, cutter):
+        return TOGETHER, LEFT_TO_PYTHON
+    if cutter.cut <= WORD or cutter.cut == RUNS:
         return TOGETHER, _add(start, end, 0, cutter)
     if cutter.cut == SPLIT:
         return APART, _split(data, start, end, cutter)
@@ -241,4 +303,6 @@ def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
         return TOGETHER, _metaspace(data, start, end, first, cutter)
     if cutter.cut == UNICODE:
         return APART, _unicode(data, start, end, first, cutter)
+    if cutter.cut == PATTERN or cutter.cut == BYTE_PATTERN:
+        return _by_pattern(data, start, end, cutter)
     return _gpt2(data, start, end, cutter)

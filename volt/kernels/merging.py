@@ -2,6 +2,8 @@
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
+or, one by one: merge only the leftmost of these occurrences, and look again.
+
 A word's symbols are doubly linked. The pairs of a short one are all looked at in every step; those of a long one wait
 in a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020) passes
 over each applicable merge with a given probability, anew at every step.
@@ -127,7 +129,7 @@ def next_merge(
 ) -> tuple[int, int, int]:
     """The next rank to merge (NO_MERGE: none), how many `positions` it is merged at, and the heap's new size."""
     rank, n, n_aside = NO_MERGE, 0, 0
-    while size > 0 and (n == 0 or word.heap[0] >> 32 == rank):
+    while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
         entry = word.heap[0]
         size = _pop(word.heap, size)
         p = entry & 0xFFFFFFFF
@@ -251,7 +253,8 @@ def _merge_short(n: int, room: Room, merges: Merges, dropout: float, state: Long
             return
         rank, first = np.uint64(found >> _POSITION_BITS), np.uint64(found & _POSITIONS)
         lower = _merge_place(first, rank, places, word, merges)
-        if lower or dropout > 0.0:  # else, no result being its own part, the others are the next least
+        # Otherwise the merge's other places are the next least, as no result is its own part.
+        if (lower or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < behind:
                 if places[p] >> _POSITION_BITS == found >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):

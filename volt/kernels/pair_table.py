@@ -30,11 +30,13 @@ class Merges(NamedTuple):
         is in it
     results: (n,) int32, the token that each merge makes
     first_ranks: (256 · 256,) int32, the rank of each pair of the first 256 tokens, or NO_RANK
+    one_by_one: whether only the first place of a merge is merged before pairs are compared again, or all its places
     """
 
     pairs: LongArray
     results: IntArray
     first_ranks: IntArray
+    one_by_one: bool
 
 
 @inlined
@@ -64,30 +66,39 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
     return np.int64(found - _U1) & NO_RANK
 
 
-def ranked_merges(lefts: IntArray, rights: IntArray, results: IntArray) -> Merges:
-    """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges."""
+def ranked_merges(
+    lefts: IntArray, rights: IntArray, results: IntArray, *, ranks: IntArray | None = None, one_by_one: bool = False
+) -> Merges:
+    """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges.
+
+    lefts, rights: (n_pairs,), the tokens of each pair
+    results: (n_merges,), the token that the merge of each rank makes
+    ranks: (n_pairs,), the rank of each pair; by default 0, 1, 2, …
+    one_by_one: see `Merges`
+    """
     lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
+    ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
     n_slots = 8
     while n_slots < 2 * len(lefts):
         n_slots *= 2
     first_ranks, pairs = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32), np.zeros(n_slots, np.uint64)
-    while not fill(pairs, first_ranks, lefts, rights):
+    while not fill(pairs, first_ranks, lefts, rights, ranks):
         if len(pairs) > _LARGEST * n_slots:
             raise ValueError("the pairs of these merges share their slots at every size")
         pairs = np.zeros(2 * len(pairs), np.uint64)
-    return Merges(pairs, results.astype(np.int32), first_ranks)
+    return Merges(pairs, results.astype(np.int32), first_ranks, one_by_one)
 
 
 @releasing
-def fill(pairs: LongArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray) -> bool:
+def fill(pairs: LongArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
     """Enter all pairs into an empty table. Returns False if the table must be larger."""
-    for rank in range(len(lefts) - 1, -1, -1):
-        if max(lefts[rank], rights[rank]) < N_FIRST:
-            first_ranks[lefts[rank] * N_FIRST + rights[rank]] = rank
-    for rank in range(len(lefts)):
-        if rank_of(lefts[rank], rights[rank], pairs) != NO_RANK:
+    for i in range(len(lefts) - 1, -1, -1):
+        if max(lefts[i], rights[i]) < N_FIRST:
+            first_ranks[lefts[i] * N_FIRST + rights[i]] = ranks[i]
+    for i in range(len(lefts)):
+        if rank_of(lefts[i], rights[i], pairs) != NO_RANK:
             continue
-        entry, slot = _pair(lefts[rank], rights[rank]) << _RANK_BITS | np.uint64(rank + 1), _U0
+        entry, slot = _pair(lefts[i], rights[i]) << _RANK_BITS | np.uint64(ranks[i] + 1), _U0
         for _ in range(_MOST_MOVES):
             one, other = _slots(entry >> _RANK_BITS, pairs)
             slot = other if slot == one else one  # what had to go from one slot goes to its other

@@ -19,31 +19,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.characters import character
 from volt.kernels.compiling import borrowing, inlined, releasing
-from volt.kernels.cutting import character
 
 REPLACEMENT = 0xFFFD
 _U0, _U1 = np.uint64(0), np.uint64(1)
-_PAGE_BITS, _IN_PAGE = 8, 0xFF
 
 
 class SplitTables(NamedTuple):
     """A sequence of splits.
 
-    pages: (4352,) int32, where the page of each block of 256 characters starts in `classes`; the first one starts at 0
-    classes: (n_pages · 256,) uint8, the class of each character of a page
+    classes: (0x110000,) uint8, the class of each character
     moves: (n_rows · (n_classes + 1),) int32, rows of moves as above; a row is named by where it starts
     end: the column of the end of a span, behind those of the classes
-    starts: (n_splits,) int64, the row where each split starts
-    from_end: (n_splits,) uint8, whether it reads its spans from their ends
+    splits: (n_splits,) int64, 2 · (the row where each split starts) + (1 if it reads its spans from their ends)
     """
 
-    pages: IntArray
     classes: FlagArray
     moves: IntArray
     end: int
-    starts: LongArray
-    from_end: FlagArray
+    splits: LongArray
 
 
 @inlined
@@ -54,7 +49,7 @@ def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any
     code, after = character(data, p, end)
     if code < 0:
         code, after = REPLACEMENT, behind_replaced(data, p, end)
-    return tables.classes[tables.pages[code >> _PAGE_BITS] + (code & _IN_PAGE)], after
+    return tables.classes[code], after
 
 
 @borrowing
@@ -166,21 +161,21 @@ def cut_span(
     ends, spare: (…,) int64, with room for as many ends more as the text has bytes, from n on and from 0 on
     Returns how many are noted then.
     """
-    n_splits, n_words = len(tables.starts), 1
-    if n_splits == 1 and tables.from_end[0] == 0:
-        return _split(data, start, end, np.uint64(tables.starts[0]), tables, ends, n)
+    n_splits, n_words = len(tables.splits), 1
+    if n_splits == 1 and tables.splits[0] & 1 == 0:
+        return _split(data, start, end, np.uint64(tables.splits[0] >> 1), tables, ends, n)
     if start == end:
         return n
     ends[n] = end
     for k in range(n_splits):
         for i in range(n_words):  # an assignment of slices would allocate, as it does not know that they are apart
             spare[i] = ends[n + i]
-        made, before = n, start
+        made, before, row = n, start, np.uint64(tables.splits[k] >> 1)
         for i in range(n_words):
-            if tables.from_end[k]:
-                made = _split_from_end(data, before, spare[i], np.uint64(tables.starts[k]), tables, ends, made)
+            if tables.splits[k] & 1:
+                made = _split_from_end(data, before, spare[i], row, tables, ends, made)
             else:
-                made = _split(data, before, spare[i], np.uint64(tables.starts[k]), tables, ends, made)
+                made = _split(data, before, spare[i], row, tables, ends, made)
             before = spare[i]
         n_words = made - n
     return n + n_words
@@ -195,7 +190,7 @@ def find_matches(
     starts, ends: (…,) int64, with room for as many as the text has bytes
     Returns how many there are.
     """
-    n, p, row = 0, start, np.uint64(tables.starts[0])
+    n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
         found = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)

@@ -21,9 +21,7 @@ def _text() -> Any:
 def _tables() -> Any:
     from volt.kernels.pattern_cutting import SplitTables
 
-    classes = np.frombuffer(bytes(256), np.uint8)
-    pages, moves = np.zeros(4352, np.int32), ints(0, 0)
-    return SplitTables(pages, classes, moves, 1, longs(0), np.zeros(1, np.uint8))
+    return SplitTables(np.zeros(256, np.uint8), ints(0, 0), 1, longs(0))
 
 
 def _cut_texts() -> None:

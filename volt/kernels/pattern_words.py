@@ -50,7 +50,7 @@ def _write(data: IntArray, start: int, end: int, spelling: Spelling, out: FlagAr
         row = _WIDTH * np.uint64(data[p])
         for i in range(_WIDTH - 1):
             out[np.uint64(n + i)] = spelling.spelled[row + np.uint64(i + 1)]
-        n += spelling.spelled[row]
+        n += int(spelling.spelled[row])  # not a byte, which would wrap where this is plain Python
     return n
 
 

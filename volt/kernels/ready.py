@@ -69,7 +69,9 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
     "learn": (Loop("learn.learn_merges", 4.5),),
     "parity": (Loop("learn_parity.learn_parity_merges", 5.4),),
     "replay": (_FILL, Loop("words.trace_each", 1.8)),
-    "words": (_FILL, Loop("words.encode_each", 1.4)),
+    "words": (
+        _FILL, Loop("spellings.enter", 0.2), Loop("spellings.find_cuts", 0.2), Loop("words.encode_each", 1.4),
+    ),
     "encode": (
         Loop("unit_loop.encode_units", 6.6), Loop("unit_loop.encode_pending", 1.3), Loop("unit_rows.complete", 0.4),
         Loop("unit_rows.rebuild", 0.1),

@@ -36,6 +36,20 @@ def merges() -> Any:
     return ranked_merges(ints(0), ints(1), ints(2))
 
 
+def _rule() -> Any:
+    """What becomes of the three tokens of that merge."""
+    from volt.kernels.spellings import no_spellings
+    from volt.kernels.words import PieceRule
+
+    return PieceRule(bytes_(3), longs(-1, -1, 1), no_spellings())
+
+
+def _spell() -> None:
+    from volt.kernels.spellings import cuts, spellings
+
+    cuts(spellings(ints(0), longs(1)))
+
+
 def _learn() -> None:
     from volt.kernels.arrays import Words
     from volt.kernels.learn import Until, learn
@@ -65,13 +79,13 @@ def _trace() -> None:
 def _encode_words() -> None:
     from volt.kernels.words import encode_words
 
-    encode_words(ints(0, 1), longs(2), merges(), bytes_(3), longs(-1, -1, 1), 0.0, longs(0))
+    encode_words(ints(0, 1), longs(2), merges(), _rule(), 0.0, longs(0))
 
 
 def _sample() -> None:
     from volt.kernels.words import encode_sampled
 
-    encode_sampled(ints(0, 3), longs(2), merges(), bytes_(3), longs(-1, -1, 1), 0.1, 0, longs(0))
+    encode_sampled(ints(0, 3), longs(2), merges(), _rule(), 0.1, 0, longs(0))
 
 
 def _start_line() -> None:
@@ -108,7 +122,7 @@ def _encode_units() -> None:
     from volt.kernels.unit_state import LoopState
     from volt.kernels.unit_values import numbering
 
-    rule, ring = Rule(10, False, 1 << 32, False, False, False), np.zeros(RING, np.uint64)
+    rule, ring = Rule(10, False, 1 << 32, 0, False, False, False), np.zeros(RING, np.uint64)
     line_ends, left_lines = np.zeros(LINES, np.int64), np.zeros((LINES, 2), np.int64)
     state, out = LoopState().slots(), bytes_(ROOM)
     encode_units(spaces(PADDING), 0, rule, _table(), numbering(), out, line_ends, left_lines, ring, state)
@@ -149,6 +163,8 @@ def _parse_ids() -> None:
 
 SAMPLES: dict[str, Callable[[], object]] = {
     "pair_table.fill": merges,
+    "spellings.enter": _spell,
+    "spellings.find_cuts": _spell,
     "learn.learn_merges": _learn,
     "learn_parity.learn_parity_merges": _learn_parity,
     "words.trace_each": _trace,

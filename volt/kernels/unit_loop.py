@@ -31,8 +31,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.compiling import inlined, releasing
-from volt.kernels.cutting import OPEN, cut_unit
+from volt.kernels.characters import character
+from volt.kernels.compiling import borrowing, inlined, releasing
+from volt.kernels.cutting import CARRIES, OPEN, PARTS, Cutter, cut_unit
 from volt.kernels.memory import load64, prefetch, separators, store64, trailing_zeros
 from volt.kernels.unit_entry import IRREGULAR, NO_ROW, OPEN_ENDED, enter_unit
 from volt.kernels.unit_rows import FIRST, UnitRows, find_row, home_slot, slot_shift, unit_key
@@ -68,6 +69,7 @@ class Rule(NamedTuple):
     separator: the byte that ends a line
     strips_return: whether a "\\r" in front of the separator ends the line too
     breaks: bit b is set if byte b ≤ 32 parts units
+    clinging: the same for those breaks that part units behind some characters only, as the cutter's `kinds` say
     keeps_breaks: whether breaks belong to the unit behind them
     marks_first: whether a line's first unit is another unit than the same bytes elsewhere
     is_text: whether values are text, with a space behind each, and a line end behind each line
@@ -76,6 +78,7 @@ class Rule(NamedTuple):
     separator: int
     strips_return: bool
     breaks: int
+    clinging: int
     keeps_breaks: bool
     marks_first: bool
     is_text: bool
@@ -95,10 +98,22 @@ def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: 
     return (head + _U4) & _RING_MASK
 
 
+@borrowing
+def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
+    """How the character in front of a clinging break stands to it: PARTS, or the part of a text goes on."""
+    first = int(place) - 1
+    if data[first] <= 32 and rule.clinging >> int(data[first]) & 1:
+        return CARRIES
+    while first > 0 and data[first] & 0xC0 == 0x80:
+        first -= 1
+    code = character(data, first, int(place))[0]
+    return int(cutter.kinds[cutter.classes[max(code, 0)]])
+
+
 @inlined
 def _find_units(
     data: IntArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
-    start: Any, behind_break: Any, flag: Any,
+    start: Any, behind_break: Any, flag: Any, cutter: Cutter,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Look for the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
 
@@ -106,7 +121,7 @@ def _find_units(
     Returns the ring's new head, where the next unit starts, the place behind the last break, and the next unit's flag.
     """
     separator = np.uint64(rule.separator)
-    breaks = np.uint64(rule.breaks) | _U1 << (separator & _LAST)
+    breaks, clinging = np.uint64(rule.breaks) | _U1 << (separator & _LAST), np.uint64(rule.clinging)
     found = separators(data, base, rule.separator)
     if base + _BLOCK > stop:
         found &= (_U1 << (stop - base)) - _U1
@@ -123,6 +138,11 @@ def _find_units(
             is_unit = start < end
         else:
             is_unit = place != behind_break
+            if is_unit and (clinging >> byte) & _U1 != _U0:
+                kind_before = _kind_before(data, place, rule, cutter)
+                if kind_before != PARTS:
+                    behind_break = behind_break if kind_before == CARRIES else place + _U1
+                    continue
         if is_unit:
             low, high = unit_key(data, start, end - start)
             kind = np.uint64(ends_line) << _U1 | _U1
@@ -256,7 +276,7 @@ def encode_units(
             break
         if base < end_of_all:
             head, start, behind_break, flag = _find_units(
-                data, base, end_of_all, rule, table.rows, shift, ring, head, start, behind_break, flag
+                data, base, end_of_all, rule, table.rows, shift, ring, head, start, behind_break, flag, encoder.cutter
             )
             base += _BLOCK
         lag = _LAG if base < end_of_all else _U0

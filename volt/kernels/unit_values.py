@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.characters import character
 from volt.kernels.compiling import borrowing
 from volt.kernels.cutting import (
     BYTES,
@@ -21,14 +22,15 @@ from volt.kernels.cutting import (
     SPACE_CODE,
     SUFFIX,
     Cutter,
-    character,
 )
 from volt.kernels.memory import load64, store64
 from volt.kernels.merging import Room, room_of
 from volt.kernels.pair_table import Merges
-from volt.kernels.words import encode_word
+from volt.kernels.spellings import no_spellings
+from volt.kernels.words import PieceRule, encode_word
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
+_FINAL = 256  # where the atoms of bytes that end a word stand in their table
 
 
 class UnitEncoder(NamedTuple):
@@ -36,7 +38,7 @@ class UnitEncoder(NamedTuple):
 
     cutter: how units become words, and words atoms
     sampled: whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
-    merges, kept, parts: see volt.kernels.words
+    merges, rule: see volt.kernels.words
     room, pieces: memory to work in
     starts: (n_symbols + 1,) int64, symbol s is rendered as rendered[starts[s]:starts[s + 1]]
     rendered: (…,) uint8, with 8 bytes more than are used
@@ -46,8 +48,7 @@ class UnitEncoder(NamedTuple):
     cutter: Cutter
     sampled: bool
     merges: Merges
-    kept: FlagArray
-    parts: LongArray
+    rule: PieceRule
     room: Room
     pieces: IntArray
     starts: LongArray
@@ -64,9 +65,9 @@ class UnitEncoder(NamedTuple):
 def numbering() -> UnitEncoder:
     """An encoder that gives each unit its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
-    cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs)
-    merges = Merges(np.zeros(8, np.uint64), ints, ints)
-    encoder = UnitEncoder(cutter, False, merges, classes, longs, room_of(1), ints, longs, classes, ID_SIZE)
+    cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
+    merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False), PieceRule(classes, longs, no_spellings())
+    encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE)
     return encoder.for_thread()
 
 
@@ -81,7 +82,7 @@ def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, s
         symbols[0], n = cutter.symbol_of[2 * SPACE_CODE], 1
     while p < end:
         code = np.int64(data[p])
-        if code < 0x80 or cutter.cut == BYTES:
+        if code < 0x80 or cutter.cut >= BYTES:
             symbols[n], n, p = cutter.byte_symbols[code], n + 1, p + 1
             continue
         code, p = character(data, p, end)
@@ -89,7 +90,8 @@ def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, s
             return LEFT_TO_PYTHON
         symbols[n], n = cutter.symbol_of[2 * code], n + 1
     if cutter.marker == SUFFIX:
-        symbols[n - 1] = cutter.symbol_of[2 * code + 1]
+        in_table = code < 0x80 or cutter.cut >= BYTES
+        symbols[n - 1] = cutter.byte_symbols[_FINAL + code] if in_table else cutter.symbol_of[2 * code + 1]
     return n
 
 
@@ -111,7 +113,7 @@ def write_word(
     if n <= 0 or encoder.sampled:
         return _mark_last(n, symbols, values, at)
     no_state = encoder.cutter.ends  # nothing is drawn from it
-    n = encode_word(n, encoder.room, encoder.merges, encoder.kept, encoder.parts, 0.0, no_state, encoder.pieces, 0)
+    n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
     began = at
     for symbol in encoder.pieces[:n]:
         if symbol < 0:

@@ -1,8 +1,11 @@
 """Greedy encoding of words: flat arrays in, flat arrays out.
 
 A word's symbols are merged (see volt.kernels.merging); tokens that the vocabulary does not keep are then split back
-into the two parts that they were merged from.
+into two parts, those of the first merge that makes them. Where whole words are looked up, a word that is itself a kept
+token is that token; with dropout, merges alone decide.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +22,20 @@ from volt.kernels.merging import (
     start_line,
 )
 from volt.kernels.pair_table import Merges
+from volt.kernels.spellings import NO_TOKEN, Spellings, token_spelled
+
+
+class PieceRule(NamedTuple):
+    """How a word becomes pieces, other than by merging.
+
+    kept: (n_tokens,) uint8, whether each token may stay
+    parts: (n_tokens,) int64, the pair key of the two parts that each token is split back into, −1 where there are none
+    words: the tokens that are looked up as whole words; empty where none are
+    """
+
+    kept: FlagArray
+    parts: LongArray
+    words: Spellings
 
 
 @borrowing
@@ -43,36 +60,38 @@ def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_
 
 @inlined
 def encode_word(
-    n: int, room: Room, merges: Merges, kept: FlagArray, parts: LongArray,
-    dropout: float, state: LongArray, out: IntArray, n_out: int,
-) -> int:  # fmt: skip
+    n: int, room: Room, merges: Merges, rule: PieceRule, dropout: float, state: LongArray, out: IntArray, n_out: int
+) -> int:
     """Write the pieces of the word of n symbols that starts at 1 in the room. Returns how many `out` then has."""
+    if n <= rule.words.longest and dropout == 0.0:
+        token = token_spelled(room.word.symbols, 1, n, rule.words)
+        if token != NO_TOKEN and rule.kept[token]:
+            out[n_out] = token
+            return n_out + 1
     p, end = merge_word(n, room, merges, dropout, state)
     while p != end:
         symbol, p = room.word.symbols[p], room.word.follows[p]
-        if symbol < 0 or kept[symbol]:
+        if symbol < 0 or rule.kept[symbol]:
             out[n_out], n_out = symbol, n_out + 1
         else:
-            n_out = _split_back(symbol, kept, parts, out, n_out, room.stack)
+            n_out = _split_back(symbol, rule.kept, rule.parts, out, n_out, room.stack)
     return n_out
 
 
 def encode_words(
-    symbols: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray,
-    dropout: float, state: LongArray,
-) -> tuple[IntArray, LongArray]:  # fmt: skip
+    symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray
+) -> tuple[IntArray, LongArray]:
     """Encode words into pieces.
 
     symbols: (n_symbols,) int32 atoms, −1 where unknown
     ends: (n_words,) int64, where each word's symbols end
-    kept: (n_tokens,) uint8, whether each token may stay
-    parts: (n_tokens,) int64, the pair key of each token's two parts, −1 for an atom
+    rule: what becomes of merged tokens
     dropout: probability of passing over a merge
     state: (1,) int64, the generator that dropout draws from
     Returns the pieces (n_pieces,) int32 and where each word's pieces end (n_words,) int64.
     """
     out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
-    n_out = encode_each(symbols, ends, merges, kept, parts, dropout, state, room, out, piece_ends)
+    n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
 
@@ -87,8 +106,8 @@ def longest(ends: LongArray) -> int:
 
 @releasing
 def encode_each(
-    symbols: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray,
-    dropout: float, state: LongArray, room: Room, out: IntArray, piece_ends: LongArray,
+    symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray, room: Room,
+    out: IntArray, piece_ends: LongArray,
 ) -> int:  # fmt: skip
     """Write the pieces of words, and where each word's pieces end. Returns how many pieces there are."""
     n_out = start = 0
@@ -96,15 +115,14 @@ def encode_each(
         end = ends[i]
         if end > start:
             copy_into(room.word.symbols, 1, symbols, start, end)
-            n_out = encode_word(end - start, room, merges, kept, parts, dropout, state, out, n_out)
+            n_out = encode_word(end - start, room, merges, rule, dropout, state, out, n_out)
         piece_ends[i], start = n_out, end
     return n_out
 
 
 def encode_sampled(
-    atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
-    numbers: LongArray,
-) -> tuple[IntArray, LongArray]:  # fmt: skip
+    atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int, numbers: LongArray
+) -> tuple[IntArray, LongArray]:
     """Encode lines of atoms with dropout, line i by the generator of (seed, numbers[i]).
 
     atoms: (n_atoms,) int32, each 2 · symbol, + 1 for the last of a word
@@ -114,13 +132,13 @@ def encode_sampled(
     """
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
     room, state = room_of(longest(np.flatnonzero(atoms & 1) + 1)), np.zeros(1, np.int64)
-    n_out = sample_each(atoms, ends, merges, kept, parts, dropout, seed, numbers, state, room, out, piece_ends)
+    n_out = sample_each(atoms, ends, merges, rule, dropout, seed, numbers, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
 
 @releasing
 def sample_each(
-    atoms: IntArray, ends: LongArray, merges: Merges, kept: FlagArray, parts: LongArray, dropout: float, seed: int,
+    atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int,
     numbers: LongArray, state: LongArray, room: Room, out: IntArray, piece_ends: LongArray,
 ) -> int:  # fmt: skip
     """Write the pieces of lines, and where each line's pieces end. Returns how many pieces there are."""
@@ -131,7 +149,7 @@ def sample_each(
             n += 1
             room.word.symbols[n] = atoms[place] >> 1
             if atoms[place] & 1:
-                n_out = encode_word(n, room, merges, kept, parts, dropout, state, out, n_out)
+                n_out = encode_word(n, room, merges, rule, dropout, state, out, n_out)
                 n = 0
         done, piece_ends[line] = ends[line], n_out
     return n_out

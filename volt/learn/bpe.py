@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.count.coverage import Coverage, coverage_of
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from volt.kernels.learn import Until
 
 Report = Callable[[int], object]
+Flags = NDArray[np.uint8]
 
 N_SURE = 30_000  # merges that are learned where no number is asked
 COMMON = 500  # occurrences of the best pair beyond them
@@ -70,45 +72,75 @@ def learn_bpe(
     >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
+    counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
+    asked = Asked.checked(n_merges, min_pair_count)
+    marker, covered = _marker(marker, counts), coverage_of(counts, coverage)
+    words, atom_numbers = _words(counts, marker, covered)
+    atoms, final = [atom_text(code) for code in atom_numbers], np.array([code & 1 for code in atom_numbers], np.uint8)
+    parts, replaced, left = learned(words, atoms, final, asked, marker, report)
+    steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
+    changes = Replacements(steps, steps, replaced)
+    return replace(_candidates(counts, words, atoms, parts, results, changes, marker, left), coverage=covered)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How many merges are to be learned, and of how frequent pairs.
+
+    n_merges: 0 or more; None is 30,000, and on as long as the best pair occurs 500 times
+    min_pair_count: 1 or more
+    """
+
+    n_merges: int | None
+    min_pair_count: int
+
+    @classmethod
+    def checked(cls, n_merges: int | None, min_pair_count: int) -> Asked:
+        """The same. Raises CandidateError if one is out of range."""
+        if n_merges is not None:
+            n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
+        least = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
+        return cls(n_merges, least)
+
+    def until(self, words: Words, n_tokens: int) -> Until:
+        """When to stop. Each merge takes a symbol from some word, so there are never more than leave one in each."""
+        from volt.kernels.learn import Until
+        from volt.kernels.pair_table import MOST
+
+        most = max(0, min(MOST - n_tokens, len(words.symbols) - len(words.ends)))
+        if self.n_merges is None:
+            return Until(most, self.min_pair_count, N_SURE, COMMON)
+        return Until(min(self.n_merges, most), self.min_pair_count, self.n_merges, self.min_pair_count)
+
+
+def learned(
+    words: Words, tokens: Sequence[str], final: Flags, asked: Asked, marker: Marker, report: Report | None
+) -> tuple[Ints, Longs, int]:
+    """The merges of words that are made of these tokens; merge k makes token len(tokens) + k.
+
+    final: (n_tokens,) uint8, which of them carry the end-of-word marker
+    Returns the parts of each merge (n, 2), how often it is made (n,), and how often the best pair left occurs.
+    Raises CandidateError if more are asked for than can be.
+    """
     from volt.kernels.learn import learn
     from volt.kernels.texts import Texts
 
-    counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
-    if n_merges is not None:
-        n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
-    min_pair_count = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
-    marker, covered = _marker(marker, counts), coverage_of(counts, coverage)
-    words, atom_numbers = _words(counts, marker, covered)
-    atoms, until = [atom_text(code) for code in atom_numbers], _until(n_merges, min_pair_count, words)
-    texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, until.n_merges))
-    final = np.array([code & 1 for code in atom_numbers], np.uint8)
+    until = asked.until(words, len(tokens))
+    texts = Texts(_code_points("".join(tokens)), _text_starts(tokens, until.n_merges))
     ending = _code_points(SUFFIX if marker == "suffix" else "")
     parts, replaced, left = run_watched(
         lambda progress: learn(words, texts, final, ending, until, progress), report=report
     )
-    _refuse_too_many(len(parts), n_merges, left)
-    steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
-    changes = _Replacements(steps, steps, replaced)
-    return replace(_candidates(counts, words, atoms, parts, results, changes, marker, left), coverage=covered)
+    _refuse_too_many(len(parts), len(tokens), asked.n_merges, left)
+    return parts, replaced, left
 
 
-def _until(n_merges: int | None, min_pair_count: int, words: Words) -> Until:
-    """When to stop. Each merge takes a symbol from some word, so there are never more than leave one in each."""
-    from volt.kernels.learn import Until
-    from volt.kernels.pair_table import MOST
-
-    most = min(MOST, len(words.symbols) - len(words.ends))
-    if n_merges is None:
-        return Until(most, min_pair_count, N_SURE, COMMON)
-    return Until(min(n_merges, most), min_pair_count, n_merges, min_pair_count)
-
-
-def _refuse_too_many(n_found: int, n_merges: int | None, left: int) -> None:
+def _refuse_too_many(n_found: int, n_tokens: int, n_merges: int | None, left: int) -> None:
     """Raise CandidateError if a table that is full has ended the learning, not what was asked."""
     from volt.kernels.pair_table import MOST
 
-    if n_merges is not None and n_merges > n_found == MOST and left:
-        raise CandidateError(f"n_merges is {n_merges:,}; at most {MOST:,} merges can be learned; ask for fewer")
+    if n_merges is not None and n_merges > n_found == MOST - n_tokens and left:
+        raise CandidateError(f"n_merges is {n_merges:,}; at most {n_found:,} merges can be learned; ask for fewer")
 
 
 def replay_bpe(
@@ -149,7 +181,7 @@ def replay_bpe(
                 )
         rows.append((numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))))
     table = np.array(rows, np.int32).reshape(-1, 3)
-    changes = _traced(words, table[:, :2], table[:, 2], report)
+    changes = traced(words, table[:, :2], table[:, 2], report)
     return _candidates(counts, words, atoms, table[:, :2], table[:, 2], changes, marker)
 
 
@@ -161,7 +193,7 @@ def _pair(pair: Sequence[str], rank: int) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Replacements:
+class Replacements:
     """Replacements: at which merge (the step), of which merge's pair, and how many. All (n,)."""
 
     steps: Longs
@@ -198,12 +230,29 @@ def _without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage
     """
     if coverage is None and codes.max(initial=0) >> 1 < FIRST_HIDDEN:
         return codes, ends, counts
-    hidden = (codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN)
+    hidden = is_hidden(codes)
     if coverage is not None:
         hidden |= np.isin(codes >> 1, coverage.codes)
-    words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~hidden]
-    starts = np.flatnonzero(np.diff(words + np.cumsum(hidden)[~hidden], prepend=-1))
-    return codes[~hidden], np.append(starts[1:], len(words)), counts[words[starts]]
+    return without(hidden, codes, ends, counts)
+
+
+def is_hidden(codes: Longs) -> NDArray[np.bool_]:
+    """Which codes of atoms stand for user tokens. (n,)"""
+    return np.asarray((codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN))
+
+
+def without(
+    taken: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
+) -> tuple[NDArray[Any], Longs, Longs]:
+    """Words without the symbols that are taken out: what stands on either side becomes two words.
+
+    >>> taken, symbols = np.array([0, 1, 0, 1], bool), np.array([3, 4, 5, 6])
+    >>> [part.tolist() for part in without(taken, symbols, np.array([3, 4]), np.array([7, 8]))]
+    [[3, 5], [1, 2], [7, 7]]
+    """
+    words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~taken]
+    starts = np.flatnonzero(np.diff(words + np.cumsum(taken)[~taken], prepend=-1))
+    return symbols[~taken], np.append(starts[1:], len(words))[: len(starts)], counts[words[starts]]
 
 
 def _code_points(text: str) -> Ints:
@@ -217,7 +266,7 @@ def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
     return starts
 
 
-def _traced(words: Words, parts: Ints, results: Ints, report: Report | None) -> _Replacements:
+def traced(words: Words, parts: Ints, results: Ints, report: Report | None) -> Replacements:
     """The replacements that encoding makes as the merges are added one by one."""
     from volt.kernels.pair_table import MOST, ranked_merges
     from volt.kernels.words import trace
@@ -227,7 +276,7 @@ def _traced(words: Words, parts: Ints, results: Ints, report: Report | None) -> 
     merges = ranked_merges(parts[:, 0], parts[:, 1], results)
     regular, late, late_counts = run_watched(lambda progress: trace(words, merges, progress), report=report)
     steps = np.arange(len(regular))
-    return _Replacements(
+    return Replacements(
         np.concatenate([steps, late >> 32]),
         np.concatenate([steps, late & 0xFFFFFFFF]),
         np.concatenate([regular, late_counts]),
@@ -240,7 +289,7 @@ def _candidates(
     atoms: list[str],
     parts: Ints,
     results: Ints,
-    changes: _Replacements,
+    changes: Replacements,
     marker: Marker,
     left: int | None = None,
 ) -> Candidates:
@@ -251,12 +300,12 @@ def _candidates(
     occurrences = np.repeat(words.counts, np.diff(words.ends, prepend=0))
     atom_counts = np.zeros(len(atoms), np.int64)
     np.add.at(atom_counts, words.symbols, occurrences)
-    trajectory = _trajectory(atom_counts, parts, results, changes)
+    trajectory = trajectory_of(atom_counts, parts, results, changes)
     lengths = token_lengths(tokens, marker=marker)
     return Candidates(tuple(tokens), lengths, atom_counts, parts, results, trajectory, marker, counts, left)
 
 
-def _trajectory(atom_counts: Longs, parts: Ints, results: Ints, changes: _Replacements) -> Trajectory:
+def trajectory_of(atom_counts: Longs, parts: Ints, results: Ints, changes: Replacements) -> Trajectory:
     """Sum the changes that each merge makes to each token, and add them up along the merges."""
     tokens = np.concatenate([results[changes.ranks], parts[changes.ranks, 0], parts[changes.ranks, 1]]).astype(np.int64)
     keys, groups = np.unique(tokens * max(1, len(results)) + np.tile(changes.steps, 3), return_inverse=True)

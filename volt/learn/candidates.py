@@ -26,6 +26,7 @@ from volt.text.markers import Marker
 if TYPE_CHECKING:
     from volt.count.coverage import Coverage
     from volt.count.word_counts import WordCounts
+    from volt.vocabulary import Vocabulary
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -48,6 +49,20 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Extended:
+    """The vocabulary that candidates extend: its merges come first, and every size holds all that it makes.
+
+    vocabulary: as it was
+    kept: (n,) bool, which of the first n tokens of the candidates every vocabulary keeps: its tokens and new atoms
+    counts: (n,) int64, how often each occurs in the corpus encoded with its merges, before scaffolding is split back
+    """
+
+    vocabulary: Vocabulary
+    kept: NDArray[np.bool_]
+    counts: Longs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """Merges in order, the tokens that they make, and how often each token occurs at every size.
 
@@ -62,6 +77,7 @@ class Candidates:
     left: how often the best pair that was not merged occurs; 0 if no pair was left, None if that is not known
     coverage: what was left out of them, None if nothing (see volt.count.coverage)
     parity: the unit in which `learn_parity` compared sources; empty for other merges
+    extends: the vocabulary whose merges come first, if `extend_bpe` made these; its tokens stand before all new ones
 
     A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
 
@@ -82,6 +98,7 @@ class Candidates:
     left: int | None = None
     coverage: Coverage | None = field(default=None, repr=False)
     parity: str = ""
+    extends: Extended | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
@@ -92,8 +109,9 @@ class Candidates:
 
     @property
     def origin(self) -> str:
-        """What sources the words are of, and whether parity chose the merges, as a part of a signature."""
-        return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "")
+        """What the words are of, whether parity chose the merges, and what they extend, as a part of a signature."""
+        extends = f"|extends:{self.extends.vocabulary.fingerprint}" if self.extends else ""
+        return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "") + extends
 
     @property
     def merges(self) -> list[tuple[str, str]]:
@@ -107,8 +125,23 @@ class Candidates:
 
     @property
     def n_atoms(self) -> int:
-        """The number of atoms, which is the smallest size."""
+        """The number of atoms, with what else is a token before any merge."""
         return len(self.atom_counts)
+
+    @property
+    def smallest(self) -> int:
+        """The smallest size: the atoms, or all that is extended."""
+        return len(self.extends.kept) if self.extends else self.n_atoms
+
+    @property
+    def kept_always(self) -> NDArray[np.bool_]:
+        """(smallest,) bool: which tokens of the smallest size every vocabulary keeps; it keeps none of the others."""
+        return self.extends.kept if self.extends else np.ones(self.n_atoms, bool)
+
+    @property
+    def first_counts(self) -> Longs:
+        """(smallest,) int64: the counts of the smallest size."""
+        return self.extends.counts if self.extends else self.atom_counts
 
     @property
     def n_tokens(self) -> int:
@@ -128,9 +161,10 @@ class Candidates:
         Raises CandidateError if the size lies outside.
         """
         size = arguments.whole(size, "size")
-        if not self.n_atoms <= size <= self.n_tokens:
+        if not self.smallest <= size <= self.n_tokens:
+            least = "what is extended" if self.extends else "the atoms"
             raise CandidateError(
-                f"size {size} is outside {self.n_atoms} (the atoms) to {self.n_tokens} (all {self.n_merges} merges)"
+                f"size {size} is outside {self.smallest} ({least}) to {self.n_tokens} (all {self.n_merges} merges)"
             )
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
 
@@ -154,7 +188,7 @@ class Candidates:
         change = self.trajectory
         made = change.merges < self.merges_at(size)
         counts = np.zeros(self.n_tokens, np.int64)
-        counts[: self.n_atoms] = self.atom_counts
+        counts[: self.smallest] = self.first_counts
         counts[change.tokens[made]] = change.after[made]  # the last change of a token comes last, and stays
         return counts[: int(size)]
 
@@ -169,9 +203,11 @@ class Candidates:
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
         """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.
 
+        As long as only merges of an extended vocabulary are made, that is the sum behind all of them.
+
         term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0.
         """
         change = self.trajectory
-        start = term(self.atom_counts, np.arange(self.n_atoms)).sum()
+        start = term(self.first_counts, np.arange(self.smallest)).sum()
         steps = term(change.after, change.tokens).astype(float) - term(change.before, change.tokens)
         return np.asarray(start + np.concatenate([[0.0], np.cumsum(np.bincount(change.merges, steps, self.n_merges))]))

@@ -23,6 +23,7 @@ from volt import arguments
 from volt.count.word_counts import as_counts, mix
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError, CorpusError
+from volt.forks import about_to_use_polars
 from volt.kernels.watch import run_watched
 from volt.learn.bpe import (
     MOST_ASKED,
@@ -212,6 +213,7 @@ def _length(counts: WordCounts, unit: Unit) -> int:
     """Characters or bytes of all words, repetitions included."""
     import polars as pl
 
+    about_to_use_polars()
     word, is_bytes = pl.col("word").str.replace_all(_HIDDEN, ""), counts.pretokenizer.is_bytes
     if is_bytes and unit == "character":
         word = word.str.replace_all(_CONTINUING, "")

@@ -11,13 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.forks import about_to_use_polars
 from volt.text.byte_alphabet import to_bytes
 from volt.text.markers import SPACE
 from volt.text.normalizer import Normalizer
@@ -59,19 +60,22 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
     return text, _spans(before, after)
 
 
-def pretoken_spans(pretokenizer: PreTokenizer, text: str) -> list[tuple[str, int, int]]:
+def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True) -> list[tuple[str, int, int]]:
     """Each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
 
+    hidden: whether private characters stand for user tokens, as in `PreTokenizer.split`
     Raises CorpusError if the text holds a lone surrogate.
 
     >>> pretoken_spans(PreTokenizer("metaspace"), "ab c")
     [('▁ab', 0, 2), ('▁c', 2, 4)]
     """
-    words = pretokenizer.split(text)
+    words = pretokenizer.split(text, hidden=hidden)
+    if pretokenizer.isolates_users:
+        return [(word, *span) for word, span in zip(words, _word_spans(pretokenizer, text, words), strict=True)]
     if _leaves_gaps(pretokenizer):
         return [(word, *span) for word, span in zip(words, _match_spans(pretokenizer, text), strict=True)]
     lengths = (len(to_bytes(word).decode() if pretokenizer.is_bytes else word) for word in words)
-    ends = [end - pretokenizer.dummy_prefix for end in accumulate(lengths)]
+    ends = [end - len(pretokenizer.dummy_of(text)) for end in accumulate(lengths)]
     return list(zip(words, [0, *ends], ends, strict=False))
 
 
@@ -80,10 +84,20 @@ def _leaves_gaps(pretokenizer: PreTokenizer) -> bool:
     return pretokenizer.name == "whitespace" or pretokenizer.name.startswith("regex:")
 
 
+def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Positions of words that a text holds one after the other: a gap holds no word that it would not have given."""
+    end, source = 0, text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
+    for word in words:
+        plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
+        start = source.index(plain.replace(SPACE, " ") if pretokenizer.keeps_spaces else plain, end)
+        yield start, (end := start + len(plain))
+
+
 def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
     """Positions of the regex's matches: bracket them with two characters that the text lacks, and measure."""
     import polars as pl
 
+    about_to_use_polars()
     used = set(text)
     left, right = islice((mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2)
     source = text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text

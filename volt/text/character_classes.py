@@ -12,6 +12,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.forks import about_to_use_polars
 from volt.text.white_space import WHITE_SPACE
 
 N_CHARACTERS, N_KNOWN = 0x110000, 0x10000
@@ -82,6 +83,7 @@ def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
 
     from volt.kernels.cutting import OTHER, WHITE
 
+    about_to_use_polars()
     characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
     found = np.full(len(codes), OTHER, np.uint8)
     for letter, kind in _class_of_category().items():

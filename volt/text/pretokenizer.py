@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from volt import arguments
 from volt.errors import ConfigError
 from volt.text import gpt2
-from volt.text.byte_alphabet import ALPHABET, HEX, to_characters
 from volt.text.markers import SPACE
 from volt.text.normalizer import _over_text
-from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, is_declared, splits_of
+from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
 from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
@@ -34,13 +33,13 @@ Level: TypeAlias = Literal["characters", "bytes"]
 
 _WHITESPACE = f"[^{SPLIT_CLASS}]+"
 _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}}\p{{N}}{SPACE}]+|{SPACE}+"
-_METASPACE = rf"{SPACE}[^{SPACE}]*"
-_LOSSLESS = {"unicode": _UNICODE, "metaspace": _METASPACE, "gpt2": gpt2.CUT_MARKED}
-_ESCAPE = "\U0010ffff"  # no letter, number or space, as "▁" is none, and so are the two signs behind it
-_ASIDE = {_ESCAPE: f"{_ESCAPE}!", SPACE: f"{_ESCAPE}?"}  # what text holds, while "▁" stands for its spaces
-_MEANT = {escaped: found for found, escaped in _ASIDE.items()} | {SPACE: " "}
-_SPELLED = {sign.encode().hex(): to_characters(meant.encode()) for sign, meant in _MEANT.items()}
-_SPELLED |= dict(zip(HEX, ALPHABET, strict=True))  # of two that fit, the first is taken
+_METASPACE, _METASPACE_RUNS = rf"{SPACE}[^{SPACE}]*", rf"{SPACE}+[^{SPACE}]*"
+_LOSSLESS = {
+    "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
+    "gpt2": gpt2.CUT_MARKED,
+}  # fmt: skip
+IF_ABSENT = "-if-absent"
+_LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,17 @@ class PreTokenizer:
         "gpt2"           by GPT-2's pattern
         "bytes"          by GPT-2's pattern, and each byte becomes a character, as in GPT-2
         "metaspace"      before every space, as in sentencepiece
+        "metaspace-runs" before every run of spaces, for pieces of sentencepiece that are several spaces
+        "metaspace-line" not at all: a line is one word, for pieces of sentencepiece that span words
+        "metaspace-if-absent", and so the others
+                         the same, but a line that starts with a space gets no "▁" more, as in tokenizers' Metaspace
         "regex:PATTERN"  into the matches of a Rust regex
         "split:PATTERN"  into the matches of a pattern, and what lies between them
-        "splits:JSON", "bytes+split:PATTERN", "bytes+splits:JSON"
-                         so several times, and with bytes as characters: see volt.text.patterns.declared
+        "splits:JSON"    so several times
+        "matches:PATTERN"
+                         into the matches of a pattern; what lies between them is dropped
+        "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+matches:PATTERN"
+                         the same with bytes as characters: see volt.text.patterns.declared
 
     Raises ConfigError if the name or the pattern is invalid.
 
@@ -67,12 +73,15 @@ class PreTokenizer:
     name: str = "whitespace"
 
     def __post_init__(self) -> None:
-        if arguments.text(self.name, "name").startswith("regex:"):
+        if arguments.storable(self.name, "name").startswith("regex:"):
             _keeps_lone_space(self.pattern)
         elif is_declared(self.name):
             cutter_of(self.name)
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
-            names = ", ".join(["whitespace", *_LOSSLESS, "bytes", "regex:PATTERN", "split:PATTERN"])
+            usual = [name for name in _LOSSLESS if not name.endswith(IF_ABSENT)]
+            names = ", ".join(
+                ["whitespace", *usual, "bytes", f"metaspace{IF_ABSENT}", "regex:PATTERN", "split:PATTERN"]
+            )
             raise ConfigError(f"unknown pre-tokenizer {self.name!r}; choose from {names}")
 
     @classmethod
@@ -134,8 +143,8 @@ class PreTokenizer:
 
     @property
     def cutter(self) -> WordCutter | None:
-        """What cuts many lines at once by the pattern in its name; None if Polars does it."""
-        if is_declared(self.name):
+        """What cuts many lines at once by the pattern that its name holds, or means; None if Polars does it."""
+        if self.is_bytes or is_declared(self.name):
             return cutter_of(self.name)
         return cutter_of_regex(self.pattern) if self.name.startswith("regex:") else None
 
@@ -148,6 +157,8 @@ class PreTokenizer:
         """
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
+        if drops_rest(self.name):
+            return cutter_of(self.name).cut_text(" ") != []
         return self.name in _LOSSLESS or self.is_bytes or is_declared(self.name)
 
     @property
@@ -166,12 +177,34 @@ class PreTokenizer:
         >>> PreTokenizer("metaspace").dummy_prefix, PreTokenizer("gpt2").dummy_prefix
         (True, False)
         """
-        return self.name in {"unicode", "metaspace"}
+        return self.name == "unicode" or self.name.startswith("metaspace")
 
-    def extract(self, expr: pl.Expr) -> pl.Expr:
+    def dummy_of(self, text: str) -> str:
+        """The "▁" that starts the words of a text and is not in it, if there is one.
+
+        text: normalised
+
+        >>> PreTokenizer("metaspace").dummy_of(" a"), PreTokenizer("metaspace-if-absent").dummy_of(" a")
+        ('▁', '')
+        """
+        is_there = self.name.endswith(IF_ABSENT) and text.startswith((" ", SPACE))
+        return SPACE * (self.dummy_prefix and text != "" and not is_there)
+
+    @property
+    def isolates_users(self) -> bool:
+        """Whether user tokens are no words, so that no marker ends them, as in CLIP.
+
+        >>> PreTokenizer("bytes+matches:[a-z]+").isolates_users, PreTokenizer("bytes").isolates_users
+        (True, False)
+        """
+        return drops_rest(self.name)
+
+    def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
         """String expression → list-of-String expression: the pre-tokens of each value.
 
         expr: of Polars
+        hidden: whether private characters from U+10F000 on stand for user tokens (see volt.text.special_tokens); where
+            a table of moves or of bytes cuts, each is a pre-token by itself then
 
         >>> import polars as pl
         >>> pl.select(PreTokenizer().extract(pl.lit("a  b"))).item().to_list()
@@ -179,11 +212,9 @@ class PreTokenizer:
         """
         if self.name == "whitespace":
             return expr.str.extract_all(_WHITESPACE)
-        if is_declared(self.name):  # of a regex, the engine of Polars makes lists of words 1.2 times as fast
-            cutter = cutter_of(self.name)
+        if self.is_bytes or is_declared(self.name):  # of a regex, Polars makes lists of words 1.2 times as fast
+            cutter = cutter_of(self.name) if hidden else cutter_of(self.name).without_user_tokens
             return expr.map_batches(cutter.cut_series, return_dtype=_list_of_words(), is_elementwise=True)
-        if self.is_bytes:
-            return _extract_bytes(expr)
         if self.name not in _LOSSLESS:
             return _extract_regex(expr, self.pattern)
         if self.name == "metaspace":
@@ -191,12 +222,14 @@ class PreTokenizer:
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
             return marked.str.replace_all(gpt2.MARKED_RUN, "$1 $2").str.extract_all(gpt2.CUT_MARKED)
-        return _with_dummy(marked).str.extract_all(_UNICODE)
+        started = _with_dummy(marked, is_always=not self.name.endswith(IF_ABSENT))
+        return started.str.extract_all(_LOSSLESS[self.name])
 
-    def split(self, text: str) -> list[str]:
+    def split(self, text: str, *, hidden: bool = True) -> list[str]:
         """The pre-tokens of one normalised string.
 
         text: normalised
+        hidden: whether private characters from U+10F000 on stand for user tokens
 
         Raises CorpusError if it holds a lone surrogate.
 
@@ -205,7 +238,7 @@ class PreTokenizer:
         """
         text = arguments.text(text, "text")
         if (cutter := self.cutter) is not None:
-            return cutter.cut_text(text)
+            return (cutter if hidden else cutter.without_user_tokens).cut_text(text)
         return list(_over_text(self.extract, text).item())
 
 
@@ -227,22 +260,11 @@ def _list_of_words() -> pl.DataType:
     return pl.List(pl.String)
 
 
-def _extract_bytes(expr: pl.Expr) -> pl.Expr:
+def _with_dummy(marked: pl.Expr, *, is_always: bool) -> pl.Expr:
     import polars as pl
 
-    for found, escaped in _ASIDE.items():
-        expr = expr.str.replace_all(found, escaped, literal=True)
-    marked = expr.str.replace_all(" ", SPACE, literal=True)
-    words = marked.str.replace_all(gpt2.BYTES_RUN, "$1 $2").str.extract_all(gpt2.CUT_BYTES)
-    word = pl.element()
-    spelled = word.str.encode("hex").str.replace_many(list(_SPELLED), list(_SPELLED.values()), leftmost=True)
-    return words.list.eval(pl.when(word.str.contains(f"^[{gpt2.HIDDEN}]$")).then(word).otherwise(spelled))
-
-
-def _with_dummy(marked: pl.Expr) -> pl.Expr:
-    import polars as pl
-
-    return pl.when(marked == "").then(marked).otherwise(pl.lit(SPACE) + marked)
+    is_there = (marked == "") if is_always else (marked == "") | marked.str.starts_with(SPACE)
+    return pl.when(is_there).then(marked).otherwise(pl.lit(SPACE) + marked)
 
 
 def _extract_metaspace(expr: pl.Expr) -> pl.Expr:

@@ -1,8 +1,8 @@
-"""Special tokens: four with a role, any number of the user's own that are never split, and bytes for the unknown.
+"""Special tokens: those with a role, the user's own that are found in text and never split, and control tokens.
 
 A user token is hidden behind one private character before a text is normalised and cut, so it survives both, and no
-merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; where a text holds them itself
-they become U+FFFD, so that no text can forge a user token.
+merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; where a text holds them itself,
+the encoder keeps them apart (volt.text.stand_ins), so that no text can forge a user token.
 
 >>> special = SpecialTokens(user=("<url>",))
 >>> hidden = special.hide_text("see <url>!")
@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.errors import ConfigError, quoted
@@ -24,8 +25,10 @@ from volt.text.markers import BYTE_TOKENS, SUFFIX
 if TYPE_CHECKING:
     import polars as pl
 
+Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
+ROLES: tuple[Role, ...] = get_args(Role)
 FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
-MOST_USER = 4093  # user tokens: a private character stands for each
+MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # user tokens: a private character stands for each, and the last for none
 LONGEST = 1000  # characters of a special token: what looks for them takes time with the square of it
 _HELP = "choose another spelling, such as <url>"
 
@@ -34,64 +37,83 @@ _HELP = "choose another spelling, such as <url>"
 class SpecialTokens:
     """The tokens that are not made of text.
 
-    unk, bos, eos, pad: the tokens with a role, numbered 0 to 3 in this order
-    user: the user's own tokens, which are never split, at most 4,093
+    unk, bos, eos, pad: the tokens with a role; None where there is none. Several roles may be those of one token
+    user: the user's own tokens, which are found in text and never split, at most 4,093; they may have roles, too
+    control: further tokens that have ids and are never found in text, such as those that mark the turns of a chat
 
-    Raises ConfigError if one is empty, unprintable, longer than 1,000 characters, repeats, or could be met in text as
-    an atom.
+    Raises ConfigError if one is empty, unprintable, longer than 1,000 characters, given twice, or could be met in text
+    as an atom.
 
-    >>> SpecialTokens(user=["<url>"]).all[4:]
-    ('<url>',)
+    >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
+    (('<url>',), ('<|end|>',))
     """
 
-    unk: str = "<unk>"
-    bos: str = "<s>"
-    eos: str = "</s>"
-    pad: str = "<pad>"
+    unk: str | None = "<unk>"
+    bos: str | None = "<s>"
+    eos: str | None = "</s>"
+    pad: str | None = "<pad>"
     user: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        user = arguments.texts(self.user, "user", one="did you mean user=(token,)?")
-        object.__setattr__(
-            self, "user", tuple(user)
-        )  # a frozen dataclass takes a list as what was meant in no other way
-        for role in ("unk", "bos", "eos", "pad"):
-            arguments.text(getattr(self, role), role)
+        for name in ("user", "control"):
+            given = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
+            object.__setattr__(self, name, tuple(given))  # so that a frozen dataclass takes a list as what was meant
+        for role in ROLES:
+            if getattr(self, role) is not None:
+                arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
             raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; leave out others")
-        met = set(BYTE_TOKENS)
-        for number, token in enumerate(self.all):
-            if len(token) > LONGEST:
-                raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
-            if token.split() != [token] or not token.isprintable():
-                raise ConfigError(
-                    f"special token {quoted(token)} is empty or holds white space or what cannot be printed; {_HELP}"
-                )
-            if number < 4 and len(token) < 2:
+        self._check_repeats()
+        for token in self.all:
+            _check(token)
+        for token in self.roles.values():
+            if len(token) < 2:
                 raise ConfigError(f"special token {token!r} is one character, which text may hold; {_HELP}")
-            if token in met or token.endswith(SUFFIX):
+
+    def _check_repeats(self) -> None:
+        met = set(BYTE_TOKENS)
+        for token in chain(self.user, self.control):
+            if token in met:
                 raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
             met.add(token)
 
     @property
+    def roles(self) -> dict[Role, str]:
+        """Role → its token, for the roles that there are.
+
+        >>> SpecialTokens(None, "<s>", "<s>", None).roles
+        {'bos': '<s>', 'eos': '<s>'}
+        """
+        return {role: token for role in ROLES if (token := getattr(self, role)) is not None}
+
+    @property
     def all(self) -> tuple[str, ...]:
-        """All special tokens in the order of their ids.
+        """All special tokens, each once: unk, bos, eos, pad, the user's, control tokens. So are ids given out, usually.
 
         >>> SpecialTokens(user=("<url>",)).all
         ('<unk>', '<s>', '</s>', '<pad>', '<url>')
         """
-        return (self.unk, self.bos, self.eos, self.pad, *self.user)
+        return tuple(dict.fromkeys(chain(self.roles.values(), self.user, self.control)))
+
+    @property
+    def has_four_roles(self) -> bool:
+        """Whether there are four tokens with a role, user tokens, and no others.
+
+        >>> SpecialTokens(user=("<url>",)).has_four_roles, SpecialTokens(pad=None).has_four_roles
+        (True, False)
+        """
+        return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
         """String expression → the same with every user token as one private character.
 
         text: of Polars
 
-        Where two tokens fit, the longer one is taken.
+        Where two tokens fit, the longer one is taken. Private characters of the text itself stay as they are.
         """
         if not self.user:
             return text
-        text = text.str.replace_all(rf"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd")
         hidden = {token: self._hidden(number) for number, token in enumerate(self.user)}
         longest_first = sorted(self.user, key=len, reverse=True)
         return text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
@@ -103,7 +125,6 @@ class SpecialTokens:
         """
         if not self.user:
             return text
-        text = "".join("\ufffd" if FIRST_HIDDEN <= ord(char) <= LAST_HIDDEN else char for char in text)
         numbers = {token: number for number, token in enumerate(self.user)}
         return _finder(self.user).sub(lambda found: self._hidden(numbers[found[0]]), text)
 
@@ -137,6 +158,18 @@ class SpecialTokens:
     @staticmethod
     def _hidden(number: int) -> str:
         return chr(FIRST_HIDDEN + number)
+
+
+def _check(token: str) -> None:
+    """Raise ConfigError if a special token may not be spelled so."""
+    if len(token) > LONGEST:
+        raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
+    if token.split() != [token] or not token.isprintable():
+        raise ConfigError(
+            f"special token {quoted(token)} is empty or holds white space or what cannot be printed; {_HELP}"
+        )
+    if token in BYTE_TOKENS or token.endswith(SUFFIX):
+        raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
 
 
 @lru_cache(maxsize=16)  # to sort and compile thousands of tokens takes longer than most lines

@@ -32,7 +32,7 @@ from typing import Any
 from volt.errors import VocabularyError, quoted, shown, shown_path
 from volt.files.whole import read_text
 
-FORMAT = 1
+PLAIN, FORMAT = 1, 2  # the version of files that need nothing newer, and the newest
 MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
 _HINT = "; make one with volt.search"
 _FOREIGN = {
@@ -42,8 +42,10 @@ _FOREIGN = {
 }
 
 
-def dump(head: Mapping[str, Any], **lists: Sequence[Sequence[object]]) -> str:
+def dump(head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]) -> str:
     """The text of a file: the version, the head's entries, then the lists with one row a line.
+
+    version: of the format
 
     Raises VocabularyError if a list is longer than can be read.
 
@@ -53,7 +55,7 @@ def dump(head: Mapping[str, Any], **lists: Sequence[Sequence[object]]) -> str:
     for name, rows in lists.items():
         if len(rows) > MOST_ROWS:
             raise VocabularyError(f"{len(rows):,} {name}: at most {MOST_ROWS:,} can be saved; choose a smaller size")
-    lines = [f"{_json(key)}: {_json(value)}" for key, value in {"volt": FORMAT, **head}.items()]
+    lines = [f"{_json(key)}: {_json(value)}" for key, value in {"volt": version, **head}.items()]
     lines += [f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]" for name, rows in lists.items()]
     return "{" + ",\n".join(lines) + "}\n"
 
@@ -102,14 +104,18 @@ class VocabularyFile:
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
         """The rows of a list, each of which holds one value of each type, and no empty string."""
-        for index, row in enumerate(self.value(name, list)):
-            fits = isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row
-            if not fits:
-                shape = ", ".join(kind.__name__ for kind in kinds)
-                raise VocabularyError(
-                    f"{self.where(name, index)}: found {shown(_json(row))} where [{shape}] belongs; restore it"
-                )
+        for index in range(len(self.value(name, list))):
+            self.check_row(name, index, *kinds)
         return list(self.data[name])
+
+    def check_row(self, name: str, index: int, *kinds: type) -> None:
+        """Raise VocabularyError, with its line, if a row is not one value of each type, or holds an empty string."""
+        row = self.data[name][index]
+        if not (isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row):
+            shape = ", ".join(kind.__name__ for kind in kinds)
+            raise VocabularyError(
+                f"{self.where(name, index)}: found {shown(_json(row))} where [{shape}] belongs; restore it"
+            )
 
     def where(self, name: str, index: int | None = None) -> str:
         """path:line of an entry, or of row `index` of a list, in the layout that `dump` writes; else path and row."""

@@ -12,28 +12,29 @@ is one that a merge makes and the vocabulary does not keep.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
-from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
+from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import write_atomic
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary.file import VocabularyFile, dump
+from volt.vocabulary.faults import Fault, merge_faults, token_faults
+from volt.vocabulary.file import VocabularyFile
+from volt.vocabulary.numbering import Kind, kinds_of, order_faults
+from volt.vocabulary.rows import arguments_of, text_of
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ROLES = ("unk", "bos", "eos", "pad")
+Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,16 @@ class Vocabulary:
     special: the tokens with roles, and the user's own
     byte_fallback: whether an unknown character becomes its bytes, which are tokens then
     provenance: what made the vocabulary, as JSON values
+    merging: which neighbours join next
+        "pairs"  those pairs with the merge of the lowest rank, all of them from left to right, as in subword-nmt
+        "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers. What a merge
+                 joins may be made by a later one then
+        "ranks"  the same, but a rank belongs to what a merge makes: any neighbours that spell it may join, at the rank
+                 of the first merge that makes it, as in tiktoken and sentencepiece
+    whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
+        tokens that no merge makes then. With dropout, merges alone decide
+    order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
+        special tokens are first, then byte tokens, then `tokens`
 
     The normaliser and the pre-tokeniser may be given by their names. As a collection, a vocabulary holds everything
     that has an id: `len` counts the ids, special and byte tokens included, while `size` counts `tokens` alone.
@@ -67,25 +78,32 @@ class Vocabulary:
     special: SpecialTokens = field(default_factory=SpecialTokens)
     byte_fallback: bool = False
     provenance: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    merging: Merging = "pairs"
+    whole_words: bool = False
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_marker(self.marker)
+        arguments.choice(self.merging, "merging", get_args(Merging))
         for name, value in self._told().items():
             object.__setattr__(self, name, value)  # the one way in which a frozen dataclass takes what was meant
-        for section, index, message in chain(self._merge_faults(), self._token_faults()):
+        for section, index, message in self._faults():
             raise VocabularyError(message, place=(section, index))
 
     def _told(self) -> dict[str, object]:
         """The fields as what they are declared to be: lists as tuples, names as what they name."""
         merges = arguments.several(self.merges, "merges")
         return {
-            "merges": tuple(_pair(pair, f"merges[{rank}]") for rank, pair in enumerate(merges)),
+            "merges": _pairs(merges),
             "tokens": tuple(arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")),
             "counts": tuple(arguments.wholes(self.counts, "counts")),
             "normalizer": as_normalizer(self.normalizer),
             "pretokenizer": as_pretokenizer(self.pretokenizer),
             "special": arguments.instance(self.special, SpecialTokens, "special"),
+            "byte_fallback": arguments.flag(self.byte_fallback, "byte_fallback"),
+            "whole_words": arguments.flag(self.whole_words, "whole_words"),
             "provenance": arguments.mapping(self.provenance, "provenance"),
+            "order": tuple(arguments.texts(self.order, "order")),
         }
 
     def __repr__(self) -> str:
@@ -124,45 +142,14 @@ class Vocabulary:
         """
         return self.ids.get(arguments.text(token, "token"))
 
-    def _merge_faults(self) -> Iterator[tuple[str, int, str]]:
+    def _faults(self) -> Iterator[Fault]:
         """List, index, and what is wrong and what to do."""
-        made = set[str]()
-        for rank, (left, right) in enumerate(self.merges):
-            for part in (left, right):
-                if not _is_text(part):
-                    yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
-                if part not in made and atom_code(part, marker=self.marker) is None:
-                    yield (
-                        "merges",
-                        rank,
-                        f"no character and no earlier merge makes {quoted(part)}; restore that merge",
-                    )
-            made.add(left + right)
-
-    def _token_faults(self) -> Iterator[tuple[str, int, str]]:
-        first, made, reserved = dict[str, int](), set(map("".join, self.merges)), set(self._reserved)
-        if self.counts and len(self.counts) != len(self.tokens):
-            yield "tokens", len(self.tokens) - 1, f"{len(self.tokens)} tokens but {len(self.counts)} counts"
-        for index, token in enumerate(self.tokens):
-            if not _is_text(token):
-                yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is no text; remove it"
-            elif token in first:
-                yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
-            elif token in reserved:
-                yield (
-                    "tokens",
-                    index,
-                    f"token {quoted(token)} is spelled like a special token; rename the special token",
-                )
-            elif token not in made and atom_code(token, marker=self.marker) is None:
-                yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
-            elif self.counts and self.counts[index] < 0:
-                yield (
-                    "tokens",
-                    index,
-                    f"token {quoted(token)} has the count {shown(self.counts[index])}; give 0 or more",
-                )
-            first.setdefault(token, index)
+        yield from merge_faults(self.merges, self.marker, in_any_order=self.merging != "pairs")
+        yield from token_faults(
+            self.tokens, self.counts, self.merges, self.marker, reserved=self._reserved, whole_words=self.whole_words
+        )
+        if self.order:
+            yield from (("pieces", *fault) for fault in order_faults(self.order, self._reserved, self.tokens))
 
     @property
     def size(self) -> int:
@@ -171,32 +158,76 @@ class Vocabulary:
 
     @cached_property
     def _reserved(self) -> tuple[str, ...]:
-        """The special tokens, then what spells unknown characters and ends words behind them; ids 0, 1, 2, …"""
-        lone_marker = (SUFFIX,) * (self.marker == "suffix" and bool(self.special.user or self.byte_fallback))
-        return self.special.all + BYTE_TOKENS * self.byte_fallback + lone_marker
+        """The pieces that are no tokens, as ids are given to them usually."""
+        return self.special.all + self._spelling
+
+    @cached_property
+    def _spelling(self) -> tuple[str, ...]:
+        """What spells unknown characters, and ends words behind them and behind user tokens."""
+        users = bool(self.special.user) and not self.pretokenizer.isolates_users
+        lone_marker = (SUFFIX,) * (self.marker == "suffix" and (users or self.byte_fallback))
+        return BYTE_TOKENS * self.byte_fallback + lone_marker
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The string of every id: special tokens, byte tokens, then `tokens`."""
-        return self._reserved + self.tokens
+        """The string of every id, "" for one that is not used: `order`, or special tokens, byte tokens, `tokens`."""
+        return self.order or self._reserved + self.tokens
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kind of every piece: "token", "unk", "bos", "eos", "pad", "control", "user", "byte", "marker", "unused".
+
+        >>> Vocabulary(merges=(), tokens=("a",)).kinds
+        ('unk', 'bos', 'eos', 'pad', 'token')
+        """
+        return kinds_of(self.pieces, self.special, self._spelling)
 
     @cached_property
     def ids(self) -> dict[str, int]:
         """The id of every string in `pieces`."""
-        return {piece: number for number, piece in enumerate(self.pieces)}
+        return {piece: number for number, piece in enumerate(self.pieces) if piece}
+
+    @property
+    def unk_id(self) -> int | None:
+        """The id of what the vocabulary cannot spell; None if that leaves no id."""
+        return None if self.special.unk is None else self.ids[self.special.unk]
+
+    @cached_property
+    def made(self) -> tuple[str, ...]:
+        """What each merge makes.
+
+        >>> Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).made
+        ('lo',)
+        """
+        return tuple(map("".join, self.merges))
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: those kept, then those that only merges mention."""
-        made = set(map("".join, self.merges))
+        made = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
-        return tuple(token for token in mentioned if token not in made)
+        found = (token for token in mentioned if token not in made)
+        if not self.whole_words:
+            return tuple(found)
+        return tuple(token for token in found if atom_code(token, marker=self.marker) is not None)
+
+    @cached_property
+    def unmade(self) -> tuple[str, ...]:
+        """The tokens that no merge makes and that are no atoms, of which there are some if `whole_words`.
+
+        >>> Vocabulary(merges=(), tokens=("l", "low"), whole_words=True).unmade
+        ('low',)
+        """
+        if not self.whole_words:
+            return ()
+        known = {*self.made, *self.atoms}
+        return tuple(token for token in self.tokens if token not in known)
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
         """The tokens that merges make on the way and encoding splits back, in the order of their merges."""
         kept = set(self.tokens)
-        return tuple(token for token in dict.fromkeys(map("".join, self.merges)) if token not in kept)
+        return tuple(token for token in dict.fromkeys(self.made) if token not in kept)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
         """The same with all scaffolding kept as tokens: nothing is split back.
@@ -210,8 +241,7 @@ class Vocabulary:
         >>> Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low")).closed().tokens
         ('l', 'o', 'w', 'low', 'lo')
         """
-        if order not in ("ids", "merges"):
-            raise ConfigError(f"unknown order {order!r}; choose ids or merges")
+        arguments.choice(order, "order", ("ids", "merges"))
         for token in self.scaffolding:
             if token in self._reserved:
                 raise VocabularyError(
@@ -220,26 +250,41 @@ class Vocabulary:
                 )
         tokens = self.tokens + self.scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
+        numbered = self.order and self.order + self.scaffolding
         if order == "merges":
-            made = {token: rank for rank, token in reversed(list(enumerate(map("".join, self.merges))))}
+            made, numbered = {token: rank for rank, token in reversed(list(enumerate(self.made)))}, ()
             tokens = tuple(sorted(tokens, key=lambda token: made.get(token, -1)))
-        return replace(self, tokens=tokens, counts=tuple(counts.get(token, 0) for token in tokens) if counts else ())
+        all_counts = tuple(counts.get(token, 0) for token in tokens) if counts else ()
+        return replace(self, tokens=tokens, counts=all_counts, order=numbered)
 
     @cached_property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that change with anything but the provenance."""
-        content = (
+        content: tuple[object, ...] = (
             self.merges, self.tokens, self.counts, self.marker, self.normalizer.name, self.pretokenizer.name,
             self.special.all, self.byte_fallback,
         )  # fmt: skip
+        if not self.is_plain:
+            roles = tuple(self.special.roles.items()), self.special.user, self.special.control
+            content += (*roles, self.merging, self.whole_words, self.order)
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether ids are given out as usual, all four roles have tokens of their own, and pairs are merged.
+
+        >>> Vocabulary(merges=(), tokens=("a",)).is_plain
+        True
+        """
+        usual = self.merging == "pairs" and not self.whole_words and not self.order
+        return usual and self.special.has_four_roles
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file, whole or not at all.
 
         path: where to
 
-        Raises OutputError if it cannot be written, VocabularyError if its provenance is no text.
+        Raises OutputError if it cannot be written, VocabularyError if its provenance is no JSON.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
@@ -248,19 +293,8 @@ class Vocabulary:
         ...     Vocabulary.load(file.name) == vocabulary
         True
         """
-        special = {role: getattr(self.special, role) for role in _ROLES} | {"user": list(self.special.user)}
-        head = {
-            "fingerprint": self.fingerprint,
-            "marker": self.marker,
-            "normalizer": self.normalizer.name,
-            "pretokenizer": self.pretokenizer.name,
-            "special": special,
-            "byte_fallback": self.byte_fallback,
-            "provenance": self.provenance,
-        }
-        tokens = list(zip(self.tokens, self.counts, strict=True) if self.counts else zip(self.tokens))
         try:
-            data = dump(head, tokens=tokens, merges=self.merges).encode()
+            data = text_of(self).encode()
         except UnicodeEncodeError:
             raise VocabularyError("the provenance holds a lone surrogate, which is no text; leave it out") from None
         with write_atomic(arguments.path(path)) as file:
@@ -276,7 +310,7 @@ class Vocabulary:
         """
         file = VocabularyFile.read(Path(arguments.path(path)))
         try:
-            vocabulary = cls(**_arguments(file))
+            vocabulary = cls(**arguments_of(file))
         except VocabularyError as error:
             raise VocabularyError(
                 f"{file.where(*error.place)}: {error.message}" if error.place else str(error)
@@ -291,39 +325,17 @@ class Vocabulary:
         return vocabulary
 
 
+def _pairs(merges: list[Any]) -> tuple[tuple[str, str], ...]:
+    """Merges as pairs of strings; that 200,000 are so already is found in a tenth of the time of looking at each."""
+    are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
+    if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:
+        return tuple(merges)
+    return tuple(_pair(pair, f"merges[{rank}]") for rank, pair in enumerate(merges))
+
+
 def _pair(pair: Any, name: str) -> tuple[str, str]:
     """A merge as a pair of strings."""
     parts = arguments.texts(pair, name, one="give a pair of strings")
     if len(parts) != 2:
         raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")
     return parts[0], parts[1]
-
-
-def _is_text(token: str) -> bool:
-    return token.isascii() or not _SURROGATE.search(token)
-
-
-def _arguments(file: VocabularyFile) -> dict[str, Any]:
-    """A file's content as the arguments of Vocabulary."""
-    first = file.value("tokens", list)[:1]
-    counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
-    tokens = file.rows("tokens", *((str, int) if counted else (str,)))
-    special = file.value("special", dict)
-    user = special.get("user")
-    if (
-        set(special) != {*_ROLES, "user"}
-        or not isinstance(user, list)
-        or not all(isinstance(token, str) for token in [*user, *(special[role] for role in _ROLES)])
-    ):
-        raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and a list, user")
-    return {
-        "merges": tuple((left, right) for left, right in file.rows("merges", str, str)),
-        "tokens": tuple(row[0] for row in tokens),
-        "counts": tuple(row[1] for row in tokens) if counted else (),
-        "marker": file.value("marker", str),
-        "normalizer": Normalizer.parse(file.value("normalizer", str)),
-        "pretokenizer": PreTokenizer.parse(file.value("pretokenizer", str)),
-        "special": SpecialTokens(**{**special, "user": tuple(user)}),
-        "byte_fallback": file.value("byte_fallback", bool),
-        "provenance": file.value("provenance", dict),
-    }

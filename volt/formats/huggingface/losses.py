@@ -1,6 +1,5 @@
 """What a vocabulary that was read from a tokenizer.json does not carry, or does differently, a sentence each.
 
->>> from volt.vocabulary import Vocabulary
 >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"))
 >>> data = {"truncation": {"max_length": 5}, "model": {"vocab": vocabulary.ids, "unk_token": "<unk>"}}
 >>> list(losses(data, vocabulary, is_own=True))
@@ -9,10 +8,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from volt.display import counted
 from volt.formats.huggingface.pipeline import Json
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
 _FLAGS = {
@@ -28,32 +31,32 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
     yield from _id_losses(model["vocab"], vocabulary)
     yield from _model_losses(model, vocabulary)
     yield from _surrounding_losses(data)
-    yield from _role_losses(data, vocabulary)
     if not is_own:
-        yield from _cut_losses(vocabulary)
+        yield from _cut_losses(data, vocabulary)
         yield from _added_losses(data, vocabulary)
 
 
 def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """How ids change, and which tokens are left out."""
-    if any(vocabulary.ids.get(token) != number for token, number in vocab.items()):
-        yield "Ids differ from the file's: VOLT numbers unk, bos, eos, pad, user tokens, bytes, then the others."
-    if others := [token for token in vocab if token not in vocabulary.ids]:
-        yield f"{len(others):,} tokens that nothing makes are left out, such as {others[0]!r}."
+    """Which tokens are left out, and which are there for VOLT's sake."""
+    others = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
+    if others:
+        yield f"{counted(len(others), 'token')} that nothing makes: kept as control tokens, such as {others[0]!r}."
+    kept = {*vocabulary.ids, *vocabulary.scaffolding}
+    if lost := [token for token in vocab if token not in kept]:
+        yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
+    if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
+        yield f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind bytes or user tokens."
 
 
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """What the model does to words that VOLT does not."""
-    knows_all = vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes
+    knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and set(ALPHABET) <= set(vocabulary.ids))
     if model.get("dropout"):
         yield f"The dropout of the file, {model['dropout']}, is not carried: give it when you encode."
-    if model.get("fuse_unk") and not knows_all:
+    if model.get("fuse_unk") and model.get("unk_token") and not knows_all:
         yield f"A run of unknown characters is one {vocabulary.special.unk} there, and one for each character here."
     if model.get("unk_token") is None and not knows_all:
-        yield f"Unknown characters are left out there, and become {vocabulary.special.unk} here."
-    for left, right in remade(vocabulary.merges):
-        yield remade_note(left, right)
-        break
+        yield "Unknown characters leave nothing, but what stands on both sides of one may join there, and not here."
 
 
 def _surrounding_losses(data: Json) -> Iterator[str]:
@@ -67,21 +70,15 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
         yield f"What the post-processor ({post.get('type')}) adds to a line is not added here."
 
 
-def _cut_losses(vocabulary: Vocabulary) -> Iterator[str]:
+def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """How a foreign pipeline treats rare text."""
-    if vocabulary.pretokenizer.name == "whitespace":
-        yield "U+001C to U+001F are white space here, and part of words there."
-    if vocabulary.pretokenizer.dummy_prefix:
-        yield "A line that starts with a space or '▁' gets one more '▁' in front here."
+    section = json.dumps(data.get("pre_tokenizer"))
+    if '"Digits"' in section:
+        yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
         yield "'Σ' at the end of a word is lowered to 'ς' here, and to 'σ' there."
-
-
-def _role_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """Tokens with a role that the library finds in text."""
-    rows = data.get("added_tokens") or []
-    if roles := [row["content"] for row in rows if row["content"] in vocabulary.special.all[:4]]:
-        yield f"{', '.join(roles)} spelled out in text become these tokens there, and are plain text here."
+    if vocabulary.normalizer.form != "none":
+        yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
 
 
 def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -90,18 +87,28 @@ def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     for flag, told in _FLAGS.items():
         if found := next((row["content"] for row in users if row.get(flag)), None):
             yield f"The added token {found} {told} there ({flag}), and does not here."
-    normalized = next((row["content"] for row in users if row.get("normalized")), None)
-    if normalized and vocabulary.normalizer.name != "none":
+    found = (row["content"] for row in users if row.get("normalized"))
+    rewrites = vocabulary.normalizer.name != "none"
+    if normalized := next((name for name in found if rewrites or _is_rewritten(name, data)), None):
         yield f"The added token {normalized} is found in normalised text there, and in raw text here."
     if users:
         yield from _user_losses(vocabulary)
 
 
+def _is_rewritten(token: str, data: Json) -> bool:
+    """Whether a normalizer of spaces writes something in front of a token, too, or what it is found by.
+
+    >>> _is_rewritten("lo", {"normalizer": {"type": "Prepend"}})
+    True
+    """
+    section = json.dumps(data.get("normalizer"))
+    return '"Prepend"' in section or (PREFIX in token and '"Replace"' in section)
+
+
 def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
-    """What stands beside user tokens, and what no text may forge."""
-    yield "U+10F000 to U+10FFFD in text become U+FFFD here, where there are user tokens."
+    """What stands beside user tokens."""
     example = vocabulary.special.user[0]
-    if vocabulary.marker == "suffix":
+    if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
         yield (
             f"User tokens, such as {example}, cut words there: what stands before one ends in '</w>', and no lone "
             "'</w>' follows one."
@@ -133,6 +140,8 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     >>> list(remade([("l", "o"), ("lo", "l")]))
     []
     """
+    if len(set(map("".join, merges))) == len(merges):  # in less time than to look at each
+        return
     made, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
     for left, right in merges:
         reached, waiting = {left + right}, [left + right] * (left + right in made)

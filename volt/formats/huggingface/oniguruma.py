@@ -20,6 +20,15 @@ _PROPERTY = re.compile(r"\\([pP])([A-Z])")
 _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x..|u.{4}|U.{8}|.)", re.DOTALL)
 _COUNTED = re.compile(r"(\{[0-9]+(?:,[0-9]*)?\})\+")
 _ATOMIC = re.compile(r"\(\?>((?:\[[^\[\]]*\]|\\[pP]\{[^}]*\}|\\.|[^\\\[\]()])\{[0-9]+(?:,[0-9]*)?\})\)")
+_JOINERS = r"\u200C\u200D"
+# What Oniguruma takes for these, which depends on where they stand.
+_INSIDE = {
+    r"\w": rf"[\w&&[^{_JOINERS}]]", r"\W": rf"[\W{_JOINERS}]", r"\h": "[0-9A-Fa-f]", r"\H": "[^0-9A-Fa-f]",
+}  # fmt: skip
+_ALONE = _INSIDE | {
+    r"\w": rf"[\w²³¹¼½¾&&[^{_JOINERS}]]", r"\W": rf"[\W{_JOINERS}&&[^²³¹¼½¾]]", "$": r"(?=\n|\z)",
+}  # fmt: skip
+_DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something else
 
 
 def spelled(pattern: str) -> str:
@@ -42,6 +51,32 @@ def original(pattern: str) -> str:
     '\\p{N}{1,3}+|a+$'
     """
     return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
+
+
+def understood(pattern: str) -> str:
+    r"""The pattern of a foreign file, as it is written for Oniguruma, in the grammar of volt.text.patterns.
+
+    >>> understood(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
+    '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'
+    """
+    if pattern.startswith("(?i)"):
+        return f"(?i:{understood(pattern[4:])})"
+    written, place = list[str](), 0
+    for end in _item_ends(pattern):
+        if end <= place:
+            continue
+        item, place = pattern[place:end], end
+        item = _ESCAPE.sub(_inside, item) if item[0] == "[" else _ALONE.get(item, item)
+        item = _DOT.sub(r"\\.", item)
+        if found := _COUNTED.match(pattern, place):
+            item, place = f"(?:{item}{found[1]})+", found.end()
+        written.append(item)
+    return _ATOMIC.sub(r"\1+", "".join(written))
+
+
+def _inside(found: re.Match[str]) -> str:
+    """An escape in a class."""
+    return _INSIDE.get(found[0], found[0])
 
 
 def _item_ends(pattern: str) -> Iterator[int]:

@@ -3,18 +3,21 @@
 >>> Scheme("suffix", "nfc", "whitespace", users=()).cut.name
 'whitespace'
 
-User tokens. Where words are cut at white space, or start with "▁", the line is normalised with them in it: without an
-end marker they are words of their own, which `ignore_merges` takes whole from the vocabulary; with one they are added
-tokens of the normalised text, and so is "</w>", written there as a private character. Elsewhere they are added tokens
-of the raw text, which cut it first.
+User tokens. Where VOLT knows how words end, or starts lines with "▁", the line is normalised with them in it. Where
+words are cut at white space, or begin with "▁", and have no end marker, user tokens are words of their own, which
+`ignore_merges` takes whole from the vocabulary. Elsewhere they are added tokens of the normalised text; with an end
+marker so are "</w>" behind one and "▁" in front of one, which are written there as private characters. With bytes and
+other patterns they are added tokens of the raw text, which cut it first.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from volt.formats.huggingface.ends import ENDED
 from volt.formats.huggingface.oniguruma import spelled
 from volt.text import gpt2
 from volt.text.markers import PREFIX, SUFFIX, Marker
@@ -28,7 +31,16 @@ Json = dict[str, Any]
 
 _SPACES = ranges(SPLIT_SPACE)
 # Lowercase lowers character by character; only at the end of a word is Σ another letter (Unicode's Final_Sigma).
-LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text; no user token is hidden behind it
+LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text; no user token is hidden behind it then
+LONE_SPACE = chr(LAST_HIDDEN - 1)  # stands for a lone "▁", in the same way
+# What ends the word of a user token in front of it, where an end marker is written; the space is "▁" already.
+_ENDING = {
+    "whitespace": f"[{_SPACES}]",
+    "metaspace": PREFIX,
+    "unicode": rf"[{PREFIX}\p{{L}}\p{{M}}\p{{N}}]",
+    "gpt2": rf"[{PREFIX}\s\p{{L}}\p{{N}}]",
+}
+_ANYTHING = r"[\s\S]"
 _FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
 
 
@@ -38,18 +50,21 @@ class Scheme:
 
     marker, normalizer, pretokenizer: as a vocabulary names them
     users: the user tokens, in the order of their ids
+    end: how the lone token "</w>" is spelled
     """
 
     marker: Marker
     normalizer: str
     pretokenizer: str
     users: tuple[str, ...]
+    end: str = SUFFIX
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
         """The scheme of a vocabulary."""
         names = vocabulary.normalizer.name, vocabulary.pretokenizer.name
-        return cls(vocabulary.marker, *names, users=vocabulary.special.user)
+        spells_ends = vocabulary.marker == "suffix" and vocabulary.byte_fallback and "w" in vocabulary.ids
+        return cls(vocabulary.marker, *names, users=vocabulary.special.user, end=ENDED if spells_ends else SUFFIX)
 
     @property
     def cut(self) -> PreTokenizer:
@@ -64,13 +79,36 @@ class Scheme:
 
     @property
     def ends_users(self) -> bool:
-        """Whether user tokens are added tokens of the normalised text, and "</w>" too."""
-        return (self.marker, self.pretokenizer) == ("suffix", "whitespace") and bool(self.users)
+        """Whether "</w>" is an added token of the normalised text, as user tokens are."""
+        return self.marker == "suffix" and self.ending is not None and bool(self.users)
+
+    @property
+    def ending(self) -> str | None:
+        """A regex of what ends the word of a user token in front of it, in normalised text; None if none is known."""
+        return _ANYTHING if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
+
+    @property
+    def spaces_users(self) -> bool:
+        """Whether the "▁" in front of a user token is an added token of the normalised text."""
+        if self.pretokenizer == "gpt2":
+            return bool(self.users)
+        return self.ends_users and self.pretokenizer in {"metaspace", "unicode"}
+
+    @property
+    def normalizes_users(self) -> bool:
+        """Whether user tokens are added tokens of the normalised text."""
+        starts_lines = self.cut.dummy_prefix and bool(self.users) and not self.takes_users_as_words
+        return self.ends_users or self.spaces_users or starts_lines
 
     @property
     def user_pattern(self) -> str:
         """A regex that finds user tokens. Where two fit, the longer one is taken."""
-        return "|".join(re.escape(user) for user in sorted(self.users, key=len, reverse=True))
+        return _any_of(self.users)
+
+
+@lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
+def _any_of(tokens: tuple[str, ...]) -> str:
+    return "|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True))
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:
@@ -104,29 +142,45 @@ def normalizers(scheme: Scheme) -> list[Json]:
             replace_step(" ", f" {PREFIX}"),
         ]
     if scheme.cut.has_own_pattern and not scheme.cut.is_bytes:
-        return steps + [replace_step(PREFIX, " ")] * scheme.cut.keeps_spaces
-    if name == "gpt2" or scheme.cut.dummy_prefix:
-        prepends = scheme.cut.dummy_prefix and (scheme.takes_users_as_words or not scheme.users)
-        return steps + prepend * prepends + [replace_step(" ", PREFIX)]
-    return steps + _lone_ends(scheme) * scheme.ends_users
+        steps += [replace_step(PREFIX, " ")] * scheme.cut.keeps_spaces
+    elif name == "gpt2" or scheme.cut.dummy_prefix:
+        prepend = _first_space(scheme) if scheme.normalizes_users else prepend * scheme.cut.dummy_prefix
+        steps = [*steps, *prepend, replace_step(" ", PREFIX)]
+    lone = (_lone_spaces(scheme) if scheme.spaces_users else []) + (_lone_ends(scheme) if scheme.ends_users else [])
+    return steps + lone
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
     """The same steps with the user tokens, where the text holds them, hidden from them."""
-    if not steps or not (scheme.takes_users_as_words or scheme.ends_users):
+    if not steps or not (scheme.takes_users_as_words or scheme.normalizes_users):
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
     hide = [replace_step(user, hidden[user]) for user in sorted(scheme.users, key=len, reverse=True)]
     return [*hide, *steps, *(replace_step(char, user) for user, char in hidden.items())]
 
 
-def _lone_ends(scheme: Scheme) -> list[Json]:
-    """Write a lone "</w>" behind user tokens that end a word.
+def _first_space(scheme: Scheme) -> list[Json]:
+    """Put "▁" before a line, but not before the added tokens themselves.
 
-    Added tokens are found in normalised text by their own normalised form, which must stay as it is: a user token that
-    is all the text gets none, and the text "</w>" becomes one."""
-    ends = rf"(?:{scheme.user_pattern})\K(?=[{_SPACES}])|(?<!\A)(?:{scheme.user_pattern})\K\z"
-    return [replace_step(rf"\A{SUFFIX}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
+    They are found in normalised text by their own normalised form, which must stay as it is: a line that is just a user
+    token gets no "▁", and one that is just "▁" is a lone one."""
+    own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
+    kept = "|".join([scheme.user_pattern, *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
+    first = replace_step(rf"\A(?!(?:{kept})?\z)", PREFIX, regex=True)
+    return own + [first] * scheme.cut.dummy_prefix
+
+
+def _lone_spaces(scheme: Scheme) -> list[Json]:
+    """Write a lone "▁" before user tokens that start with one, so that no word ends there."""
+    alone = f"(?<!{PREFIX})" if scheme.pretokenizer == "unicode" else ""  # it takes a run of spaces for a word
+    return [replace_step(f"{alone}{PREFIX}(?={scheme.user_pattern})", LONE_SPACE, regex=True)]
+
+
+def _lone_ends(scheme: Scheme) -> list[Json]:
+    """Write a lone "</w>" behind user tokens that end a word. One that is all the text gets none, see `_first_space`,
+    and a text that spells the token becomes one."""
+    ends = rf"(?:{scheme.user_pattern})\K(?={scheme.ending})|(?<!\A)(?:{scheme.user_pattern})\K\z"
+    return [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
@@ -136,21 +190,19 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     [{'type': 'Metaspace', 'replacement': '▁', 'prepend_scheme': 'never', 'split': True}]
     """
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
-    first: list[Json] = [metaspace_step("first", split=False)] * bool(scheme.users)
     users = [split_step(scheme.user_pattern, "Isolated")] * scheme.takes_users_as_words
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
     if scheme.cut.is_bytes:
         level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": not splits}
-        return [*splits, level]
+        return [*splits, level, *[metaspace_step("always", split=False)] * (scheme.marker == "prefix")]
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if name == "whitespace":
         return [split_step(" " if scheme.marker == "prefix" else f"[{_SPACES}]+", "Removed"), *users]
     if name == "metaspace":
-        starts = bool(scheme.users) and not users
-        return [metaspace_step("first" if starts else "never", split=True), *users]
+        return [metaspace_step("never", split=True), *users]
     if name == "unicode":
-        return [*first, split_step(pattern, "Isolated")]
+        return [split_step(pattern, "Isolated")]
     if name == "gpt2":
         return [split_step(gpt2.MARKED, "Isolated")]
     words = split_step(pattern, "Removed", invert=True)
@@ -163,10 +215,15 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
     >>> [step["type"] for step in decoders(Scheme("none", "none", "metaspace", users=()), byte_fallback=True)]
     ['Replace', 'ByteFallback', 'Fuse', 'Strip']
     """
-    if scheme.cut.is_bytes:
-        return [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]
     keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
-    lone = [replace_step(LONE_END, SUFFIX)] * scheme.ends_users
+    if scheme.cut.is_bytes:
+        level: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        marks = [replace_step(rf"{SUFFIX}\z", "", regex=True)] * ends
+        return [*marks, *[replace_step(PREFIX, "")] * (scheme.marker == "prefix"), level]
+    lone_ends = [LONE_END] * scheme.ends_users + [scheme.end] * (scheme.end != SUFFIX)
+    lone = [replace_step(found, SUFFIX) for found in lone_ends] + [
+        replace_step(LONE_SPACE, PREFIX)
+    ] * scheme.spaces_users
     ending = [replace_step(rf"{SUFFIX}\z", "" if keeps_spaces else " ", regex=True)] * ends
     spaces = [replace_step(PREFIX, " ")] * (scheme.marker == "prefix" or keeps_spaces)
     bytes_last: list[Json] = [{"type": "ByteFallback"}] * byte_fallback
@@ -197,7 +254,7 @@ def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
-    """A step that puts "▁" for spaces, and before the text: "always", "never", or "first", where it starts a line.
+    """A step that puts "▁" for spaces, and before the text: "always" or "never".
 
     split: whether it also cuts before every "▁".
 

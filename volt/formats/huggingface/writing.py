@@ -1,16 +1,11 @@
-r"""Hugging Face tokenizer.json, alone or in a folder that transformers loads ⇄ vocabulary.
+r"""Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
 Written: id for id the same strings, the same pieces on any text, but for what `write` returns. Only user tokens can be
 "added tokens", because tokenizers would find the others, such as "</s>", in text, and VOLT never does; transformers is
 told the same by `split_special_tokens`. Encoding adds no bos or eos.
 
-Read: files of type BPE. Tokens stay in the order of their ids, behind unk, bos, eos, pad, user tokens and byte tokens,
-so ids stay only in files that VOLT wrote. Added tokens that have no role become user tokens. Left out: tokens that
-nothing makes, what a post-processor adds, dropout, fused unknowns. Where VOLT's rules differ from the library's, VOLT's
-hold: tokens with a role are plain text in text, U+001C to U+001F are white space, a metaspace line that starts with a
-space gets its "▁" all the same, and a final "Σ" is lowered to "ς".
-
->>> import json, tempfile
+>>> import tempfile
+>>> from volt.formats.huggingface.reading import read
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = write(vocabulary, Path(folder, "model"))
@@ -24,33 +19,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError, quoted
+from volt.errors import VocabularyError, quoted
 from volt.files.atomic import make_folder, write_atomic
-from volt.formats.huggingface.losses import losses, remade, remade_note
+from volt.formats.huggingface.ends import with_ends
+from volt.formats.huggingface.losses import remade, remade_note
+from volt.formats.huggingface.model import CONFIG, FILE, MAP
 from volt.formats.huggingface.oniguruma import spelled
-from volt.formats.huggingface.pipeline import Json, Scheme, decoders, normalizers, pre_tokenizers, sequence
-from volt.formats.huggingface.reading import (
-    CONFIG,
-    FILE,
-    MAP,
-    ROLES,
-    added_tokens,
-    check_whole_words,
-    file_users,
-    is_written,
-    load,
-    model_merges,
-    model_section,
-    model_vocab,
-    not_whole,
-    read_scheme,
-    read_tokens,
-    role_tokens,
+from volt.formats.huggingface.pipeline import (
+    LONE_END,
+    LONE_SPACE,
+    Json,
+    Scheme,
+    decoders,
+    normalizers,
+    pre_tokenizers,
+    sequence,
 )
-from volt.text.markers import SUFFIX
+from volt.formats.huggingface.ranked import merges_of
+from volt.formats.huggingface.reading import not_whole
+from volt.text.byte_alphabet import ALPHABET
+from volt.text.markers import PREFIX, SUFFIX
+from volt.text.pretokenizer import IF_ABSENT
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 
@@ -65,12 +57,24 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
         _write_file(path, text)
         return notes
     make_folder(path, parents=False)
-    roles = {f"{role}_token": getattr(vocabulary.special, role) for role in ROLES}
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, "split_special_tokens": True}
-    texts = _json(roles), _json(config | {"clean_up_tokenization_spaces": False}), text
+    named, config = _named(vocabulary.special), {"tokenizer_class": "PreTrainedTokenizerFast"}
+    rules = {"split_special_tokens": not _is_met(vocabulary.special), "clean_up_tokenization_spaces": False}
+    texts = _json(named), _json(config | named | rules), text
     for place, content in zip(files_written(path), texts, strict=True):
         _write_file(place, content)
     return notes
+
+
+def _named(special: SpecialTokens) -> Json:
+    """The special tokens as transformers names them."""
+    roles: Json = {f"{role}_token": token for role, token in special.roles.items()}
+    others = [token for token in special.control if token not in special.roles.values()]
+    return roles | ({"additional_special_tokens": others} if others else {})
+
+
+def _is_met(special: SpecialTokens) -> bool:
+    """Whether a token with a role is a user token, so that transformers must look for such tokens in text."""
+    return not {*special.roles.values(), *special.control}.isdisjoint(special.user)
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -80,48 +84,6 @@ def files_written(path: Path) -> tuple[Path, ...]:
     ['hf/special_tokens_map.json', 'hf/tokenizer_config.json', 'hf/tokenizer.json']
     """
     return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
-
-
-def files_read(path: Path) -> tuple[Path, ...]:
-    """The files of the folder, also where the tokenizer.json in it is named."""
-    return files_written(path.parent if path.name == FILE else path)
-
-
-def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a tokenizer.json, or the folder that holds one; see the top of this module.
-
-    `provenance["lost"]` says what is not carried and what VOLT does differently.
-
-    Raises VocabularyError, with file and place, if it is damaged, of another type, or cuts text in a way VOLT cannot.
-    """
-    if merges is not None:
-        raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
-    path = path / FILE if path.is_dir() else path
-    data = load(path)
-    model = model_section(path, data)
-    vocabulary, pairs = model_vocab(path, model), list(model_merges(path, model))
-    try:
-        added = added_tokens(data, vocabulary)
-        scheme = read_scheme(data, model, vocabulary, users=file_users(data, vocabulary, added))
-        added = list(scheme.users) or added
-        result = Vocabulary(**read_tokens(scheme, model, vocabulary, pairs, role_tokens(path, model), added))
-    except (VocabularyError, ConfigError) as error:
-        raise VocabularyError(f"{path}: {error}") from None
-    if model.get("ignore_merges") and not scheme.takes_users_as_words:
-        check_whole_words(path, result)
-    lost = losses(data, result, is_own=is_written(data, scheme) and scheme.users == result.special.user)
-    return replace(result, provenance={"format": "huggingface", "lost": list(lost)})
-
-
-def recognises(path: Path, head: bytes) -> bool:
-    """Whether this is a tokenizer.json, or a folder that holds one.
-
-    >>> recognises(Path("a.json"), b'{"version": "1.0", "truncation": null'), recognises(Path("a.json"), b'{"a": 1}')
-    (True, False)
-    """
-    if path.is_dir():
-        return (path / FILE).is_file()
-    return head.lstrip()[:1] == b"{" and (b'"added_tokens"' in head or b'"truncation"' in head)
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -153,9 +115,24 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
             f"{path}: the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot; "
             "count with a pattern that does not, such as digits3"
         )
+    if cut.isolates_users or cut.name.endswith(IF_ABSENT):
+        raise VocabularyError(
+            f"{path}: the pre-tokenizer {quoted(cut.name, 100)} is read from a tokenizer.json, and not written to one "
+            "yet; give the file that it comes from"
+        )
     if cut.has_own_pattern:
         _refuse_regex(vocabulary, path)
-    if marker != "none" and (cut.is_bytes or (marker == "prefix" and cut.keeps_spaces)):
+    if marker == "suffix" and vocabulary.whole_words:
+        raise VocabularyError(
+            f"{path}: this format takes words for tokens as they are, without {SUFFIX!r} behind them; "
+            "whole_words=True goes with marker='none' there"
+        )
+    if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
+        raise VocabularyError(
+            f"{path}: the vocabulary lacks tokens for bytes that end words, and this format drops bytes that it does "
+            "not know; learn with marker='none'"
+        )
+    if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
         raise VocabularyError(
             f"{path}: this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; "
             "learn with marker='none'"
@@ -184,22 +161,50 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     scheme, special = Scheme.of(vocabulary), vocabulary.special
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
-    if len(set(vocabulary.merges)) < len(vocabulary.merges):
+    if len(set(vocabulary.merges)) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Merges that repeat an earlier one are not in the file: they have no effect."
+    yield from _special_notes(vocabulary)
     if special.user:
         yield from _user_notes(scheme, special.user[0])
         yield from _word_notes(vocabulary, scheme)
+        yield "U+10F000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
-        yield (
-            "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT gives "
-            "its bytes and the token '</w>'."
-        )
+        yield from _end_notes(scheme)
     if vocabulary.normalizer.form == "nfkc":
         yield (
             "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, stay as they are, "
             "where VOLT's NFKC changes them."
         )
     yield from _cut_notes(vocabulary, scheme)
+
+
+def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What becomes of special tokens that text does or does not hold."""
+    special, tokens = vocabulary.special, set(vocabulary.tokens)
+    if special.control:
+        yield (
+            f"Control tokens, such as {special.control[0]}, are not found in text, as in VOLT: for a chat template "
+            "load the folder by AutoTokenizer.from_pretrained(folder, split_special_tokens=False). tokenizer.json "
+            "alone does not say which they are."
+        )
+    unmet = [token for token in special.all if token not in special.user]
+    if _is_met(special) and unmet:
+        yield f"transformers finds {', '.join(unmet[:3])} in text, too, as it must look for user tokens with a role."
+    reserved = (token for token in vocabulary.ids if token not in tokens and token not in special.user)
+    words = (token for token in reserved if vocabulary.pretokenizer.split(token) == [token])
+    if vocabulary.whole_words and (word := next(words, None)):
+        yield f"A word that is spelled like a special token, such as {word}, is this token there, and text in VOLT."
+
+
+def _end_notes(scheme: Scheme) -> Iterator[str]:
+    """What becomes of an unknown character that ends a word."""
+    if scheme.end == SUFFIX:
+        yield (
+            "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT gives "
+            "its bytes and the token '</w>': the vocabulary has no 'w'."
+        )
+    else:
+        yield f"The token '</w>' is spelled {scheme.end}, and two tokens more, behind all others, help to make it."
 
 
 def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
@@ -211,7 +216,7 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
         )
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' in front."
-    for left, right in remade(vocabulary.merges):
+    for left, right in remade(vocabulary.merges) if vocabulary.merging == "pairs" else ():
         yield remade_note(left, right)
         break
 
@@ -223,12 +228,8 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
             f"User tokens, such as {example}, are in the vocabulary but no 'added tokens'; a token with a role or a "
             "byte token that is spelled out right behind one is found where it is all that is left of the word."
         )
-    elif scheme.ends_users:
-        yield (
-            f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there; a "
-            f"line that is just {example} gets no lone '</w>', and a line that is just '</w>' is one; the library "
-            "shows this token as U+10FFFD."
-        )
+    elif scheme.normalizes_users:
+        yield from _end_user_notes(scheme, example)
     elif scheme.marker == "suffix":
         yield (
             f"User tokens, such as {example}, cut the words that they touch: the part before one ends in '</w>', and "
@@ -239,21 +240,31 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
             f"User tokens, such as {example}, cut the words that they touch: the part behind one starts with '▁', "
             "and no lone '▁' piece precedes one that starts a word, as it does in VOLT."
         )
-    elif not scheme.cut.is_bytes and not scheme.cut.dummy_prefix and not scheme.cut.splits:
+    elif not scheme.cut.is_bytes and not scheme.cut.splits:
         yield (
             f"Text is cut at user tokens, such as {example}, before it is cut into words, where VOLT cuts it into "
             "words with the tokens in it: white space or symbols beside one may fall into other pieces."
         )
-    if scheme.cut.dummy_prefix and not scheme.takes_users_as_words:
-        yield (
-            f"A line that begins with a user token, such as {example}, or with a space gets no further '▁' in front, "
-            "as it does in VOLT: transformers and tokenizers cannot have both user tokens and that."
-        )
+
+
+def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
+    """How the words of user tokens differ where these are found in normalised text."""
+    if scheme.ends_users and not scheme.cut.splits:
+        yield f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there."
+    lacks = ["'▁' in front"] * scheme.cut.dummy_prefix + ["lone '</w>'"] * scheme.ends_users
+    if lacks:
+        yield f"A line that is just {example} gets no {' and no '.join(lacks)}."
+    if scheme.pretokenizer == "gpt2":
+        yield f"An apostrophe right behind a user token, as in {example}'s, begins a contraction."
+    lone = {scheme.end: LONE_END} if scheme.ends_users else {}
+    lone |= {PREFIX: LONE_SPACE} if scheme.spaces_users else {}
+    for token, shown in lone.items():
+        yield f"A line that is just {token!r} is that token alone, which the library shows as U+{ord(shown):X}."
 
 
 def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
     """What comes of handling user tokens in normalised text, and of ignore_merges."""
-    if (scheme.takes_users_as_words or scheme.ends_users) and scheme.normalizer != "none":
+    if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
         yield "Text that the normaliser turns into the spelling of a user token is one; VOLT looks at raw text."
     unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None
     if unmade is not None:
@@ -263,27 +274,41 @@ def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
 def _tokenizer(vocabulary: Vocabulary) -> Json:
     """The content of tokenizer.json."""
     scheme, special = Scheme.of(vocabulary), vocabulary.special
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": scheme.ends_users, "special": False}
-    added = () if scheme.takes_users_as_words else special.user + (SUFFIX,) * scheme.ends_users
+    flags = {
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": scheme.normalizes_users,
+        "special": False,
+    }
+    lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (scheme.spaces_users and PREFIX in vocabulary.ids)
+    added = () if scheme.takes_users_as_words else special.user + lone
+    model = _model(vocabulary, scheme)
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": vocabulary.ids[token], "content": token, **flags} for token in added],
+        "added_tokens": [{"id": model["vocab"][token], "content": token, **flags} for token in added],
         "normalizer": sequence("normalizers", normalizers(scheme)),
         "pre_tokenizer": sequence("pretokenizers", pre_tokenizers(scheme)),
         "post_processor": None,
         "decoder": sequence("decoders", decoders(scheme, vocabulary.byte_fallback)),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": special.unk,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
-            "fuse_unk": False,
-            "byte_fallback": vocabulary.byte_fallback,
-            "ignore_merges": scheme.takes_users_as_words,
-            "vocab": vocabulary.ids,
-            "merges": [list(pair) for pair in dict.fromkeys(vocabulary.merges)],
-        },
+        "model": model,
     }
+
+
+def _model(vocabulary: Vocabulary, scheme: Scheme) -> Json:
+    """The model section."""
+    model = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": vocabulary.special.unk,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
+        "fuse_unk": False,
+        "byte_fallback": vocabulary.byte_fallback,
+        "ignore_merges": vocabulary.whole_words or scheme.takes_users_as_words,
+        "vocab": vocabulary.ids,
+        "merges": [list(pair) for pair in merges_of(vocabulary)],
+    }
+    return with_ends(model) if scheme.end != SUFFIX else model

@@ -32,16 +32,16 @@ _ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write dict.txt. Raises VocabularyError if a token holds a space or a line end."""
     pieces = lists.joined_spelling(vocabulary)
-    counts = (0,) * (len(pieces) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size)
-    glued = _glued(vocabulary)
+    glued = lists.glued(vocabulary)
+    counts = lists.counts(vocabulary) + [0] * len(glued)
     lists.refuse_characters(pieces, "\n\r ", path, "a line of dict.txt")
     seen, rows, repeated = set(SPECIAL), [], []
-    for piece, count in zip(pieces + glued, counts + (0,) * len(glued), strict=True):
+    for piece, count in zip(pieces + glued, counts, strict=True):
         repeated += [piece] * (piece in seen)
         rows.append(f"{piece} {count}{_OVERWRITE * (piece in seen)}")
         seen.add(piece)
     lists.write_lines(path, rows)
-    return list(_notes(vocabulary, glued, repeated))
+    return list(_notes(vocabulary, repeated))
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -70,24 +70,14 @@ def rows(path: Path) -> Iterator[lists.Row]:
             yield found
 
 
-def _glued(vocabulary: Vocabulary) -> list[str]:
-    """User tokens as subword-nmt spells them where more of the word follows."""
-    if vocabulary.marker != "suffix":
-        return []
-    return [user + lists.SEPARATOR for user in vocabulary.special.user]
-
-
-def _notes(vocabulary: Vocabulary, glued: list[str], repeated: list[str]) -> Iterator[str]:
-    yield "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
+def _notes(vocabulary: Vocabulary, repeated: list[str]) -> Iterator[str]:
+    usual = "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
+    yield lists.id_note(vocabulary, usual, "fairseq")
     yield from lists.spelling_notes(vocabulary)
     yield from lists.not_listed(vocabulary)
     if not vocabulary.counts:
         yield "the vocabulary has no counts: all are written as 0"
-    if glued:
-        yield (
-            f"user tokens with more of the word behind them, such as {glued[0]}, are listed last, "
-            "with ids that VOLT does not have; </w> is listed but never met"
-        )
+    yield from lists.glued_notes(vocabulary)
     if repeated:
         yield f"{', '.join(repeated[:3])}: spelled like an earlier piece, which fairseq then never finds"
     if any(character.isspace() for token in vocabulary.tokens for character in token):

@@ -30,7 +30,7 @@ _ESCAPED = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the dictionary. Raises VocabularyError if two tokens would be spelled alike or one is too long for YAML."""
-    pieces = lists.joined_spelling(vocabulary)
+    pieces = lists.joined_spelling(vocabulary) + lists.glued(vocabulary)
     lists.check_unique(vocabulary, pieces, path)
     for piece in pieces:
         if piece in (EOS, UNK):
@@ -128,6 +128,8 @@ def _entries(path: Path) -> Iterator[tuple[int, str, int]]:
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
-    yield "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
+    usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
+    yield lists.id_note(vocabulary, usual, "Marian")
     yield from lists.spelling_notes(vocabulary)
     yield from lists.not_listed(vocabulary, counts=bool(vocabulary.counts))
+    yield from lists.glued_notes(vocabulary)

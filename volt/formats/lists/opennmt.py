@@ -34,8 +34,8 @@ _MOST = 1e300  # of a count
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token holds white space or two would be spelled alike."""
-    pieces = lists.joined_spelling(vocabulary)
-    counts = (0,) * (len(pieces) - vocabulary.size) + (vocabulary.counts or (0,) * vocabulary.size)
+    glued = lists.glued(vocabulary)
+    pieces, counts = lists.joined_spelling(vocabulary) + glued, lists.counts(vocabulary) + [0] * len(glued)
     lists.refuse_characters(pieces, SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
     lists.check_unique(vocabulary, pieces, path)
     lists.write_lines(path, (f"{piece}\t{count}" for piece, count in zip(pieces, counts, strict=True)))
@@ -105,6 +105,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     yield "ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"
     yield from lists.spelling_notes(vocabulary)
     yield from lists.not_listed(vocabulary)
+    yield from lists.glued_notes(vocabulary)
     if not vocabulary.counts:
         yield "the vocabulary has no counts: all are written as 0"
     if 0 in (vocabulary.counts or (0,)):

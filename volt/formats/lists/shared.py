@@ -1,5 +1,6 @@
 """What the formats that list tokens share: rows of a list → vocabulary, spelling, and what no list can carry.
 
+>>> from volt.text.special_tokens import SpecialTokens
 >>> from volt.vocabulary import Vocabulary
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
 >>> joined_spelling(vocabulary)
@@ -21,6 +22,7 @@ from volt.formats.protocol import HEAD_SIZE, MOST_DIGITS
 from volt.text.atoms import atom_code
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import ROLES
 from volt.vocabulary import Vocabulary
 
 SEPARATOR = "@@"
@@ -42,17 +44,77 @@ class Row:
     repeats: bool = False
 
 
+def listed(vocabulary: Vocabulary) -> list[str]:
+    """All pieces in the order of their ids, but for those with a role that no text holds.
+
+    >>> from volt.text.special_tokens import SpecialTokens
+    >>> listed(Vocabulary(merges=(), tokens=("l",), special=SpecialTokens(control=("[A]",))))
+    ['[A]', 'l']
+    """
+    return [
+        piece
+        for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True)
+        if kind not in ROLES and kind != "unused"
+    ]
+
+
 def joined_spelling(vocabulary: Vocabulary) -> list[str]:
-    """All pieces but those with roles, as subword-nmt spells them where "</w>" marks ends; elsewhere as they are."""
-    n_reserved = len(vocabulary.pieces) - vocabulary.size
-    reserved = list(vocabulary.pieces[N_ROLES:n_reserved])
+    """The pieces of `listed`, tokens as subword-nmt spells them where "</w>" marks ends."""
     if vocabulary.marker != "suffix":
-        return reserved + list(vocabulary.tokens)
-    return reserved + [_joined(token) for token in vocabulary.tokens]
+        return listed(vocabulary)
+    tokens = set(vocabulary.tokens)
+    return [_joined(piece) if piece in tokens else piece for piece in listed(vocabulary)]
+
+
+def counts(vocabulary: Vocabulary) -> list[int]:
+    """The counts of the pieces of `listed`; 0 for what has none.
+
+    >>> from volt.text.special_tokens import SpecialTokens
+    >>> counts(Vocabulary(merges=(), tokens=("l",), counts=(7,), special=SpecialTokens(control=("[A]",))))
+    [0, 7]
+    """
+    known = dict(zip(vocabulary.tokens, vocabulary.counts, strict=False))
+    return [known.get(piece, 0) for piece in listed(vocabulary)]
+
+
+def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
+    """How ids relate to VOLT's.
+
+    usual: what to say of a list whose first piece has VOLT's id 4, and so on
+    library: what numbers pieces by their places in the list
+    """
+    ids = [vocabulary.ids[piece] for piece in listed(vocabulary)]
+    if ids == list(range(N_ROLES, N_ROLES + len(ids))):
+        return usual
+    return f"ids differ from VOLT's: {library} numbers pieces by their places in the list, which is in VOLT's order"
 
 
 def _joined(token: str) -> str:
     return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) and token != SUFFIX else token + SEPARATOR
+
+
+def glued(vocabulary: Vocabulary) -> list[str]:
+    """User tokens and byte tokens as subword-nmt spells them where more of the word follows.
+
+    Text cut with "@@" holds both: "<0xC3>@@ <0xA9>" is an "é" that ends a word.
+
+    >>> from volt.text.special_tokens import SpecialTokens
+    >>> glued(Vocabulary(merges=(), tokens=("l",), special=SpecialTokens(user=("<url>",))))
+    ['<url>@@']
+    """
+    if vocabulary.marker != "suffix":
+        return []
+    return [piece + SEPARATOR for piece in (*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback)]
+
+
+def glued_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What listing `glued` means, in a sentence."""
+    if found := glued(vocabulary):
+        yield (
+            f"pieces that spell no text of their own, such as {found[0].removesuffix(SEPARATOR)}, are listed twice: as "
+            f"VOLT numbers them, and last, as {found[0]}, for where more of the word follows, with ids that VOLT does "
+            f"not have; {SUFFIX} is listed but never met"
+        )
 
 
 def vocabulary_of(path: Path, rows: Iterable[Row], *, merges: Path | None, joined: bool = False) -> Vocabulary:
@@ -64,11 +126,23 @@ def vocabulary_of(path: Path, rows: Iterable[Row], *, merges: Path | None, joine
     if not tokens:
         raise VocabularyError(f"{path}: lists no token; restore the file")
     names = tuple(name for name, _ in tokens)
-    counts = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
-    if not counts and set(names) == set(base.tokens) and base.counts:
+    found = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
+    if not found and set(names) == set(base.tokens) and base.counts:
         known = dict(zip(base.tokens, base.counts, strict=True))
-        counts = tuple(known[name] for name in names)
-    return replace(base, tokens=names, counts=counts, provenance={**base.provenance, "imported": path.name})
+        found = tuple(known[name] for name in names)
+    provenance = {**base.provenance, "imported": path.name}
+    return replace(base, tokens=names, counts=found, order=_order(base, names), provenance=provenance)
+
+
+def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
+    """The ids of a base that numbers its pieces itself: those that are not listed are unused, new ones come last."""
+    if not base.order or names == base.tokens:
+        return base.order
+    left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
+    kept = [piece if piece in left else "" for piece in base.order]
+    if [piece for piece in kept if piece in set(names)] == [name for name in names if name in base.ids]:
+        return (*kept, *(name for name in names if name not in base.ids))
+    return ()  # another order than that of its ids, so they are given out anew
 
 
 def _base(path: Path, merges: Path | None) -> Vocabulary:
@@ -90,8 +164,8 @@ def _tokens(path: Path, rows: Sequence[Row], base: Vocabulary, *, joined: bool) 
 
     Raises VocabularyError where one is listed twice or cannot be made.
     """
-    reserved = {*base.pieces[: len(base.pieces) - base.size]}
-    reserved |= {user + SEPARATOR for user in base.special.user} if joined else set()
+    reserved = set(base.ids) - set(base.tokens)
+    reserved |= set(glued(base)) if joined else set()
     made, lines = set(map("".join, base.merges)), dict[str, int]()
     for row in rows:
         fitting = [name for name in _names(row.piece, reserved, joined=joined) if _fits(name, made, reserved, base)]
@@ -230,12 +304,15 @@ def is_number(text: str) -> bool:
 
 
 def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:
-    """Raise VocabularyError if two pieces are spelled alike. spelled: the spellings of all but the tokens with roles.
+    """Raise VocabularyError if two pieces are spelled alike.
+
+    spelled: the spellings of `listed`, then those of `glued`
 
     >>> check_unique(Vocabulary(merges=(), tokens=("l", "o")), ["l", "o"], Path("a.txt"))
     """
     first = dict[str, str]()
-    for piece, text in zip(vocabulary.pieces[N_ROLES:], spelled, strict=True):
+    twice = (*vocabulary.special.user, *BYTE_TOKENS)[: len(glued(vocabulary))]
+    for piece, text in zip((*listed(vocabulary), *twice), spelled, strict=True):
         if text in first:
             raise VocabularyError(
                 f"{path}: {first[text]!r} and {piece!r} would both be spelled {text!r}; export to fairseq, tokens or "

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volt.formats.lists.shared import (
-    N_ROLES,
     Row,
     all_lines,
+    id_note,
     lines_of,
+    listed,
     not_listed,
     refuse_characters,
     vocabulary_of,
@@ -30,11 +31,11 @@ _LINE_ENDS = "\n\r"
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token holds a line end."""
-    pieces = vocabulary.pieces[N_ROLES:]
+    pieces = listed(vocabulary)
     refuse_characters(pieces, _LINE_ENDS, path, "a line of a token list")
     write_lines(path, pieces)
     return [
-        "ids are line numbers + 3: the four tokens with roles are not listed",
+        id_note(vocabulary, "ids are line numbers + 3: the four tokens with roles are not listed", "a list"),
         *not_listed(vocabulary, counts=bool(vocabulary.counts)),
     ]
 

@@ -1,7 +1,8 @@
 """Pieces and scores of a sentencepiece model → the merges that they imply.
 
-sentencepiece joins the two neighbours whose joint string has the best score, so each piece has one last join, which is
-its merge.
+sentencepiece joins the two neighbours whose joint string has the best score, the leftmost of them, so each piece has
+one last join, which is its merge. Where every piece has a worse score than its parts, and no other piece has its score,
+these merges encode as the scores do. Otherwise a rank must belong to what a merge makes ("ranks").
 
 >>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
 ('lo', 'w')
@@ -10,50 +11,82 @@ its merge.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import combinations, pairwise
+from typing import Literal
 
+from volt.text.markers import SUFFIX
+
+_PRIVATE = 0x100000  # the first of the private characters
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of pieces
 
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """The merges that a model's pieces imply, and the pieces for which they are not all that decides.
+    """The merges that a model's pieces imply.
 
     merges: by rank
-    late: pieces whose parts have a worse score than they
-    tied: pieces of equal score
+    merging: how they apply, as a vocabulary names it
     dropped: pieces that no two others spell
+    clash: two pieces of one score of which sentencepiece takes the one further left, which no ranks tell; usually none
     """
 
     merges: tuple[tuple[str, str], ...]
-    late: list[str]
-    tied: list[str]
-    dropped: list[str]
+    merging: Literal["pairs", "ranks"]
+    dropped: tuple[str, ...]
+    clash: tuple[str, str] | None
 
     @classmethod
-    def of(cls, model: Any) -> Joins:
-        """A merge for each piece; those that sentencepiece never makes come last, where they never apply."""
-        scores = {
-            piece.piece: piece.score
-            for piece in model.pieces
-            if piece.type in (NORMAL, UNUSED) and len(piece.piece) > 1
-        }
+    def of(cls, scores: Mapping[str, float]) -> Joins:
+        """A merge for each piece of two or more characters. Those that sentencepiece never makes never apply.
+
+        >>> Joins.of({"lo": -1.0, "low": -2.0, "new": -3.0}).merges, Joins.of({"lo": -2.0, "low": -1.0}).merges
+        ((('l', 'o'), ('lo', 'w')), (('lo', 'w'), ('l', 'o')))
+        """
         joins = {piece: last_join(piece, scores) for piece in scores}
         ranks = dict[str, float]()
         for piece in sorted(scores, key=len):
             if pair := joins[piece]:
                 ranks[piece] = min(scores[piece], *(ranks.get(part, math.inf) for part in pair))
-        ordered = sorted(ranks, key=lambda piece: (-ranks[piece], len(piece)))
+        late = [piece for piece in ranks if ranks[piece] != scores[piece]]
+        made = {piece: scores[piece] for piece in ranks}
+        is_paired = not late and len(set(made.values())) == len(made)
+        ordered = sorted(ranks, key=lambda piece: (-scores[piece], -len(piece)))
         others = sorted((piece for piece in scores if piece not in ranks), key=len)
         merges, dropped = _made_anyhow(others, [pair for piece in ordered if (pair := joins[piece])])
-        late = [piece for piece in ranks if ranks[piece] != scores[piece]]
-        n_with = Counter(scores.values())
-        tied = [piece for piece in scores if n_with[scores[piece]] > 1]
-        return cls(tuple(merges), late, tied, dropped)
+        return cls(
+            tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped),
+            None if is_paired else first_clash(made, late),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """A private character for each atom that ends with "</w>", so that every atom of a piece is one character.
+
+    >>> letters = Letters.of(["low</w>", "lo"])
+    >>> len(letters.short("low</w>")), letters.long(letters.short("low</w>"))
+    (3, 'low</w>')
+    """
+
+    atoms: dict[str, str]
+
+    @classmethod
+    def of(cls, pieces: Iterable[str]) -> Letters:
+        """Those of the atoms that these pieces end with."""
+        finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
+        return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
+
+    def short(self, piece: str) -> str:
+        """A piece with one character for its last atom."""
+        text = piece.removesuffix(SUFFIX)
+        return text[:-1] + self.atoms[text[-1]] if text and text != piece else piece
+
+    def long(self, text: str) -> str:
+        """The inverse of `short`."""
+        return text.translate({ord(letter): final + SUFFIX for final, letter in self.atoms.items()})
 
 
 def _made_anyhow(pieces: Sequence[str], merges: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -71,6 +104,64 @@ def _made_anyhow(pieces: Sequence[str], merges: list[tuple[str, str]]) -> tuple[
         else:
             dropped.append(piece)
     return merges, dropped
+
+
+def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
+    """Two pieces of one score whose order in text matters; None if of all such pieces the longest may go first.
+
+    late: pieces of a better score than their parts
+    Order does not matter if they can share no character. Pieces that are runs of one character, all of one score,
+    grow from the left as the longest does.
+
+    >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"ab": 0.0, "cd": 0.0}, [])
+    (('ab', 'bc'), None)
+    >>> first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
+    """
+    groups = defaultdict[float, list[str]](list)
+    for piece, score in scores.items():
+        groups[score].append(piece)
+    n_runs = Counter(piece[0] for piece in scores if _is_run(piece))
+    inside = {part: piece for piece in late for part in _inner(piece)}
+    for group in groups.values():
+        if len(group) == 1:
+            continue
+        if found := next((piece for piece in group if piece in inside), None):
+            return found, inside[found]
+        met = Counter(piece[0] for piece in group if _is_run(piece))
+        family = {piece: piece[0] if _is_run(piece) and met[piece[0]] == n_runs[piece[0]] else piece for piece in group}
+        if clash := _first_shared(family):
+            return clash
+    return None
+
+
+def _is_run(piece: str) -> bool:
+    return piece == piece[0] * len(piece)
+
+
+def _inner(piece: str) -> Iterator[str]:
+    """The strings of two characters or more inside a piece, without itself.
+
+    >>> list(_inner("low"))
+    ['lo', 'ow']
+    """
+    for start, end in combinations(range(len(piece) + 1), 2):
+        if 1 < end - start < len(piece):
+            yield piece[start:end]
+
+
+def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
+    """Two pieces of different families of which one holds the other, or ends as the other starts."""
+    starts = defaultdict[str, dict[str, str]](dict)
+    for piece, name in family.items():
+        for end in range(1, len(piece)):
+            starts[piece[:end]].setdefault(name, piece)
+    for piece, name in family.items():
+        tails = (starts.get(piece[start:], {}) for start in range(1, len(piece)))
+        others = [other for found in tails for kind, other in found.items() if kind != name]
+        others += [part for part in _inner(piece) if family.get(part, name) != name]
+        if others:
+            return piece, others[0]
+    return None
 
 
 def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:

@@ -13,10 +13,9 @@ already.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +23,15 @@ from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_atomic
 from volt.files.whole import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.formats.sentencepiece.joins import CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, merges_that_make
-from volt.formats.sentencepiece.rows import (
-    BPE,
-    check_scheme,
-    check_spellings,
-    differences,
-    load_library,
-    model_class,
-    model_rows,
-    such,
-    to_proto,
-)
-from volt.text.markers import PREFIX
-from volt.text.normalizer import Normalizer
-from volt.text.pretokenizer import PreTokenizer
+from volt.formats.sentencepiece.joins import NORMAL, merges_that_make
+from volt.formats.sentencepiece.library import load_library, model_class
+from volt.formats.sentencepiece.reading import UNIGRAM, checked, vocabulary_of
+from volt.formats.sentencepiece.rows import BPE, check_scheme, check_spellings, differences, model_rows, to_proto
+from volt.text.markers import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
-_UNIGRAM = 1
-_NORMALIZERS = {
-    "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
-}  # fmt: skip
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
@@ -60,7 +45,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     pieces = [
         piece for _, piece in sorted((-piece.score, piece.piece) for piece in model.pieces if piece.type == NORMAL)
     ]
-    if model.trainer_spec.model_type == _UNIGRAM:
+    if model.trainer_spec.model_type == UNIGRAM:
         return MergeList(list(merges_that_make(pieces)), "prefix")
     if model.trainer_spec.model_type != BPE:
         raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
@@ -110,35 +95,17 @@ def files_written(path: Path) -> tuple[Path, ...]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """A BPE model as a vocabulary. Its pieces keep their order; special tokens and bytes come first, as everywhere in
-    VOLT, so ids stay only if they do in the model; `provenance["lost"]` says so, and what else changes.
+    """Read a model; PATH.model if there is no PATH.
 
-    merges: not used; a model holds its own. Raises VocabularyError if the model is damaged, unigram, or cuts words as
-    VOLT cannot, MissingLibraryError.
+    merges: not used; a model holds its own. Raises VocabularyError if the model is damaged, none of BPE, or cuts words
+    as VOLT cannot, MissingLibraryError.
     """
     path = _existing(path)
-    model = _checked(path, _load(path))
-    joins = Joins.of(model)
-    user = tuple(piece.piece for piece in model.pieces if piece.type == USER)
-    trainer, spec = model.trainer_spec, model.normalizer_spec
-    unknown = next(piece.piece for piece in model.pieces if piece.type == UNKNOWN)
-    name = _NORMALIZERS.get(spec.name, spec.name)
-    whitespace = spec.remove_extra_whitespaces
-    dropped = set(joins.dropped)
+    model = checked(path, _load(path))
     try:
-        vocabulary = Vocabulary(
-            merges=joins.merges,
-            tokens=tuple(piece.piece for piece in model.pieces if piece.type == NORMAL and piece.piece not in dropped),
-            marker="prefix" if whitespace else "none",
-            normalizer=_normalizer(name, spec),
-            pretokenizer=PreTokenizer("whitespace" if whitespace else "metaspace"),
-            special=SpecialTokens(unknown, trainer.bos_piece, trainer.eos_piece, trainer.pad_piece, user),
-            byte_fallback=trainer.byte_fallback,
-        )
+        return vocabulary_of(model)
     except (VocabularyError, ConfigError) as error:
         raise VocabularyError(f"{path}: {error}") from None
-    lost = list(_losses(model, vocabulary, joins))
-    return replace(vocabulary, provenance={"format": "sentencepiece", "lost": lost})
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
@@ -153,16 +120,15 @@ def normal_pieces(path: Path) -> dict[str, int]:
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """The library with that model loaded. sentencepiece reports a run of unknown characters as one; here they are
     counted one by one, as VOLT does."""
-    path = _existing(path)
-    model, vocabulary = _load(path), read(path)
+    model = _load(_existing(path))
     library = load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
-    shared = [piece.piece for piece in model.pieces if piece.type != UNUSED] == list(vocabulary.pieces)
+    ends = model.trainer_spec.treat_whitespace_as_suffix
 
     def encode(lines: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
         both = (processor.encode(list(lines), out_type=kind) for kind in (str, int))
         for pieces, ids in zip(*both, strict=True):
-            yield _one_by_one(pieces, ids, unknown=processor.unk_id())
+            yield _one_by_one(pieces, ids, unknown=processor.unk_id(), ends=ends)
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [pieces for pieces, _ in encode(lines)]
@@ -170,108 +136,27 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [ids for _, ids in encode(lines)]
 
-    return Peer(f"sentencepiece {library.__version__}", pieces, ids if shared else None)
+    return Peer(f"sentencepiece {library.__version__}", pieces, ids)
 
 
-def _one_by_one(pieces: Sequence[str], ids: Sequence[int], *, unknown: int) -> tuple[list[str], list[int]]:
+def _one_by_one(
+    pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
+) -> tuple[list[str], list[int]]:
     """The same with runs of unknown characters taken apart.
+
+    ends: whether a "▁" ends words, so that it belongs to the character before it, and is "</w>" in VOLT
 
     >>> _one_by_one(["a", "éü"], [7, 0], unknown=0)
     (['a', 'é', 'ü'], [7, 0, 0])
+    >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
+    (['a</w>', 'é', 'ü</w>'], [7, 0, 0])
     """
-    parts = [list(piece) if number == unknown else [piece] for piece, number in zip(pieces, ids, strict=True)]
-    return [piece for part in parts for piece in part], [
-        number for part, number in zip(parts, ids, strict=True) for _ in part
-    ]
-
-
-def _checked(path: Path, model: Any) -> Any:
-    """The model itself. Raises VocabularyError if it is damaged or not one that VOLT can be."""
-    kinds = [piece.type for piece in model.pieces]
-    trainer, spec = model.trainer_spec, model.normalizer_spec
-    if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
-        raise VocabularyError(f"{path}: a damaged sentencepiece model, or none; copy or train it again")
-    _refuse_other_kinds(path, trainer, spec)
-    _refuse_pieces(path, model.pieces)
-    return model
-
-
-def _refuse_other_kinds(path: Path, trainer: Any, spec: Any) -> None:
-    """Raise VocabularyError for a model that is no BPE, or that does not mark words by "▁" in front."""
-    if trainer.model_type == _UNIGRAM:
-        raise VocabularyError(
-            f"{path}: a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
-            "candidates of a search, or train one with --model_type=bpe"
-        )
-    if trainer.model_type != BPE:
-        raise VocabularyError(f"{path}: a word or character model; train one with --model_type=bpe")
-    if trainer.treat_whitespace_as_suffix or not spec.escape_whitespaces:
-        raise VocabularyError(
-            f"{path}: its words do not start with {PREFIX!r}; train it without --treat_whitespace_as_suffix and with "
-            "--escape_whitespaces"
-        )
-
-
-def _refuse_pieces(path: Path, pieces: Sequence[Any]) -> None:
-    """Raise VocabularyError for a piece that is empty, repeats, or cannot be a user token."""
-    first = dict[str, int]()
-    for number, piece in enumerate(pieces):
-        if not piece.piece or math.isnan(piece.score):
-            raise VocabularyError(f"{path}: piece {number} is empty or has no score; copy or train the model again")
-        if first.setdefault(piece.piece, number) != number:
-            raise VocabularyError(
-                f"{path}: piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one"
-            )
-        if piece.type == USER and PREFIX in piece.piece:
-            raise VocabularyError(
-                f"{path}: piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; "
-                "train without it"
-            )
-
-
-def _normalizer(name: str, spec: Any) -> Normalizer:
-    """By name; by what the table does where the name says nothing."""
-    try:
-        return Normalizer.parse(name)
-    except ConfigError:
-        return Normalizer()
-
-
-def _losses(model: Any, vocabulary: Vocabulary, joins: Joins) -> Iterator[str]:
-    """A sentence for everything that the vocabulary does otherwise than the model."""
-    spec = model.normalizer_spec
-    names = [piece.piece for piece in model.pieces if piece.type != UNUSED]
-    if names != list(vocabulary.pieces):
-        yield "Ids differ from the model's: VOLT numbers unk, bos, eos, pad, user tokens, bytes, then the others."
-    roles = set(vocabulary.special.all)
-    control = [piece.piece for piece in model.pieces if piece.type == CONTROL and piece.piece not in roles]
-    if control:
-        yield f"Control symbols are dropped, as VOLT has four: {', '.join(control[:5])}."
-    if spec.name not in ("identity", "", "nfkc", *_volt_normalizers()):
-        yield f"The normalisation {spec.name!r} becomes {vocabulary.normalizer.name!r}: {_unlike(spec.name)}."
-    if not spec.add_dummy_prefix:
-        yield f"VOLT puts {PREFIX!r} before every line; this model does not."
-    inner = [piece for piece in names if PREFIX in piece[1:]]
-    if inner:
-        yield f"{such(inner)} a space inside and never occurs here: VOLT cuts before every space."
-    if joins.dropped:
-        yield f"{joins.dropped[0]!r} (one of {len(joins.dropped)} such) is dropped: no two pieces spell it."
-    if joins.late or joins.tied:
-        yield (
-            f"{such(joins.late or joins.tied, 'has')} the score of another piece or a better one than its parts: "
-            "sentencepiece then goes by place, VOLT by rank."
-        )
-
-
-def _unlike(name: str) -> str:
-    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it."""
-    unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
-    unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
-    return ", and ".join(unlike) or "text that it changes differs"
-
-
-def _volt_normalizers() -> tuple[str, ...]:
-    return "nfc", "nfc+lowercase", "nfkc+lowercase", "lowercase"
+    character = re.compile(f"(?s).{PREFIX}?" if ends else "(?s).")
+    parts = [character.findall(piece) if id_ == unknown else [piece] for piece, id_ in zip(pieces, ids, strict=True)]
+    told = [piece for part in parts for piece in part]
+    if ends:
+        told = [piece.removesuffix(PREFIX) + SUFFIX if piece.endswith(PREFIX) else piece for piece in told]
+    return told, [id_ for part, id_ in zip(parts, ids, strict=True) for _ in part]
 
 
 # Files and libraries

@@ -2,6 +2,9 @@
 
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
+Where "</w>" ends words, sentencepiece puts its "▁" behind them (treat_whitespace_as_suffix): "low</w>" is "low▁", and
+"w▁" has a score above all merges, so that the two are joined first.
+
 >>> from volt.vocabulary import Vocabulary
 >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
 ('▁l', -0.0, 1)
@@ -10,30 +13,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
-from volt.errors import VocabularyError, missing
-from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, last_join
-from volt.text.markers import BYTE_TOKENS, PREFIX
-from volt.text.normalizer import Normalizer
+from volt.errors import VocabularyError
+from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Letters, last_join
+from volt.formats.sentencepiece.library import model_class
+from volt.formats.sentencepiece.replacing import table_of
+from volt.text.markers import PREFIX, SUFFIX
+from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type
-_SCHEMES = {("whitespace", "prefix"), ("metaspace", "none")}
+ONLY_SPACES = "regex:[^ ]+"
+RUNS_UNMARKED, UNMARKED_LINE = "split: +[^ ]*|[^ ]+", r"split:[\s\S]+"
+REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenisers to which several spaces are one
+_SCHEMES = {
+    *((name, marker) for name in REDUCING for marker in ("prefix", "suffix")),
+    *((name, "none") for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)),
+}
+_TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
+TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
+_FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
 
 
 def check_scheme(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if sentencepiece cannot mark words or spell user tokens as the vocabulary does.
+    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does.
 
     >>> check_scheme(Vocabulary(merges=(), tokens=("▁",), marker="prefix"))
     """
     scheme = vocabulary.pretokenizer.name, vocabulary.marker
     if scheme not in _SCHEMES:
         raise VocabularyError(
-            f"marker {scheme[1]!r} with {scheme[0]!r} pre-tokens: sentencepiece starts words with {PREFIX!r} and cuts "
+            f"marker {scheme[1]!r} with {scheme[0]!r} pre-tokens: sentencepiece marks words with {PREFIX!r} and cuts "
             "them at spaces; learn with marker='prefix', or count with pretokenizer='metaspace' and learn with "
             "marker='none'"
+        )
+    if vocabulary.unmade:
+        raise VocabularyError(
+            f"{such(vocabulary.unmade, 'is')} made by no merges: sentencepiece looks no words up; leave such tokens out"
         )
     if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
         raise VocabularyError(
@@ -41,25 +60,64 @@ def check_scheme(vocabulary: Vocabulary) -> None:
         )
     if len(vocabulary.merges) >= _MAX_RANK:
         raise VocabularyError(f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer")
+    if vocabulary.marker == "suffix":
+        _check_ends(vocabulary)
+
+
+def _check_ends(vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if "▁" cannot stand for "</w>"."""
+    for token in (*vocabulary.atoms, *map("".join, vocabulary.merges)):
+        if PREFIX in token:
+            raise VocabularyError(
+                f"token {token!r} holds {PREFIX!r}, which ends words in sentencepiece; remove it from the corpus and "
+                "search again"
+            )
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Piece, score and type of every id, then of the scaffolding.
+    """Piece, score and type of every id, then of what has no id: an unknown token if there is none, scaffolding.
 
     >>> vocabulary = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("▁", "l", "o", "▁lo"), marker="prefix")
     >>> [piece for piece, _, kind in model_rows(vocabulary) if kind != CONTROL]
     ['<unk>', '▁', 'l', 'o', '▁lo', '▁l']
     """
-    special = vocabulary.special
-    scores = _scores(vocabulary.merges)
-    lowest = -float(len(vocabulary.merges))
-    yield special.unk, 0.0, UNKNOWN
-    yield from ((token, 0.0, CONTROL) for token in (special.bos, special.eos, special.pad))
-    yield from ((token, 0.0, USER) for token in special.user)
-    yield from ((token, 0.0, BYTE) for token in BYTE_TOKENS * vocabulary.byte_fallback)
-    for number, token in enumerate(vocabulary.tokens):
-        yield token, scores.get(token, max(lowest - number, -float(_MAX_RANK))), NORMAL
-    yield from ((token, scores[token], UNUSED) for token in vocabulary.scaffolding)
+    scores, ends = _scores(vocabulary.merges), _ends(vocabulary)
+    below = count(-float(len(vocabulary.merges)), -1.0)
+    for number, (piece, kind) in enumerate(zip(vocabulary.pieces, vocabulary.kinds, strict=True)):
+        if kind == "unused":
+            yield _filler(number, vocabulary), 0.0, UNUSED
+        elif kind in ("token", "marker"):
+            score = _FIRST_OF_ALL if piece in ends else scores.get(piece, max(next(below), -float(_MAX_RANK)))
+            yield spelled(piece, vocabulary), score, NORMAL
+        else:
+            yield piece, 0.0, _TYPES.get(kind, CONTROL)
+    if "unk" not in vocabulary.kinds:
+        yield _filler(len(vocabulary.pieces), vocabulary, "unk"), 0.0, UNKNOWN
+    kept = set(vocabulary.tokens)
+    yield from ((spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in kept)
+    yield from ((spelled(token, vocabulary), scores[token], UNUSED) for token in vocabulary.scaffolding)
+
+
+def spelled(piece: str, vocabulary: Vocabulary) -> str:
+    """A token as sentencepiece spells it.
+
+    >>> spelled("low</w>", Vocabulary(merges=(), tokens=()))
+    'low▁'
+    """
+    ends = vocabulary.marker == "suffix" and piece.endswith(SUFFIX)
+    return piece.removesuffix(SUFFIX) + PREFIX if ends else piece
+
+
+def _ends(vocabulary: Vocabulary) -> dict[str, None]:
+    """The atoms that end words."""
+    ends = vocabulary.marker == "suffix"
+    return {atom: None for atom in vocabulary.atoms if ends and atom.endswith(SUFFIX) and atom != SUFFIX}
+
+
+def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
+    """What stands for an id that is not used: a spelling that no piece has."""
+    names = (f"<{name}_{number}{'_' * n}>" for n in count())
+    return next(name for name in names if name not in vocabulary.ids)
 
 
 def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
@@ -95,30 +153,35 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
     """The model, a protobuf message, that holds these rows. Raises MissingLibraryError."""
-    special, spaces = vocabulary.special, vocabulary.pretokenizer.keeps_spaces
     model = model_class()()
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)
-    trainer, normalizer = model.trainer_spec, model.normalizer_spec
-    trainer.model_type, trainer.vocab_size, trainer.byte_fallback = BPE, len(rows), vocabulary.byte_fallback
-    for number, role in enumerate(("unk", "bos", "eos", "pad")):
-        setattr(trainer, f"{role}_id", number)
-        setattr(trainer, f"{role}_piece", getattr(special, role))
-    trainer.unk_surface = special.unk
-    trainer.user_defined_symbols.extend(special.user)
-    normalizer.name = {"none": "identity"}.get(vocabulary.normalizer.name, vocabulary.normalizer.name)
-    normalizer.precompiled_charsmap = _charsmap(vocabulary.normalizer)
-    normalizer.add_dummy_prefix = normalizer.escape_whitespaces = True
-    normalizer.remove_extra_whitespaces = not spaces
+    _set_trainer(model.trainer_spec, vocabulary, rows)
+    spec, cut = model.normalizer_spec, vocabulary.pretokenizer
+    spec.name = {"none": "identity"}.get(vocabulary.normalizer.name, vocabulary.normalizer.name)
+    spec.precompiled_charsmap = table_of(vocabulary)
+    spec.add_dummy_prefix = vocabulary.marker != "none" or cut.dummy_prefix
+    spec.escape_whitespaces, spec.remove_extra_whitespaces = True, cut.name in REDUCING
     return model
 
 
-def _charsmap(normalizer: Normalizer) -> bytes:
-    """The library's own table for NFKC; nothing for what it has no table of."""
-    if normalizer.form != "nfkc":
-        return b""
-    table = load_library().SentencePieceNormalizer(rule_name="nfkc").serialized_model_proto()
-    return bytes(model_class().FromString(table).normalizer_spec.precompiled_charsmap)
+def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> None:
+    """What the library reads of how a model was trained."""
+    special, control = vocabulary.special, {piece for piece, _, kind in rows if kind == CONTROL}
+    trainer.model_type, trainer.vocab_size, trainer.byte_fallback = BPE, len(rows), vocabulary.byte_fallback
+    trainer.treat_whitespace_as_suffix = vocabulary.marker == "suffix"
+    unknown = next(number for number, (_, _, kind) in enumerate(rows) if kind == UNKNOWN)
+    for role in ROLES:
+        token = rows[unknown][0] if role == "unk" else special.roles.get(role)
+        name = f"{role}_piece"
+        if token is not None:
+            setattr(trainer, name, token)
+        elif getattr(trainer, name) in control:  # it would have the role by its usual name
+            setattr(trainer, name, f"<no {role}>")
+        setattr(trainer, f"{role}_id", unknown if role == "unk" else vocabulary.ids.get(token or "", -1))
+    trainer.unk_surface = rows[unknown][0]
+    trainer.user_defined_symbols.extend(special.user)
+    trainer.control_symbols.extend(special.control)
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
@@ -127,15 +190,15 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
     'The counts of tokens are not carried.'
     """
+    special = vocabulary.special
     yield from _text_differences(vocabulary)
+    if special.unk is None:
+        yield "sentencepiece needs a piece for what is unknown, and here is none: one stands behind all others."
     if not vocabulary.byte_fallback:
-        yield (
-            f"A run of characters that the vocabulary lacks is one {vocabulary.special.unk} in sentencepiece and one "
-            "for each character here."
-        )
+        yield unknown_runs(special)
     if vocabulary.counts:
         yield "The counts of tokens are not carried."
-    inner = [token for token in map("".join, vocabulary.merges) if PREFIX in token[1:]]
+    inner = [token for token in map("".join, vocabulary.merges) if _spans(token, vocabulary)]
     if inner:
         yield (
             f"{such(inner)} a {PREFIX!r} inside: sentencepiece cannot tell it from a space and will join words there."
@@ -145,30 +208,58 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{such(odd, 'joins')} other parts than its merge says: sentencepiece joins whatever spells a piece."
 
 
+def unknown_runs(special: SpecialTokens) -> str:
+    """What both do with characters that they do not know."""
+    return (
+        f"A run of characters that the vocabulary lacks is one {special.unk} in sentencepiece and one "
+        "for each character here."
+    )
+
+
+def _spans(token: str, vocabulary: Vocabulary) -> bool:
+    """Whether the library would join a token where this vocabulary cuts."""
+    name = vocabulary.pretokenizer.name
+    if name in ("metaspace-line", UNMARKED_LINE):
+        return False
+    return PREFIX in (token.lstrip(PREFIX) if name in ("metaspace-runs", RUNS_UNMARKED) else token[1:])
+
+
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
-    normalizer = vocabulary.normalizer
-    if vocabulary.pretokenizer.name == "whitespace":
-        yield "Only U+0020 separates words for sentencepiece; tabs, no-break and other spaces become part of words."
-        yield f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
-    if normalizer.form == "nfkc":
-        yield "NFKC is that of sentencepiece's own tables, whose Unicode version differs for rare characters."
-        if vocabulary.special.user:
-            yield "A user token that only NFKC brings about is taken as one by sentencepiece."
-    if normalizer.form == "nfc":
-        yield "sentencepiece has no table for NFC: normalise text before you give it to sentencepiece."
+    normalizer, special = vocabulary.normalizer, vocabulary.special
+    if vocabulary.marker == "prefix":
+        yield TRIMMED
+    if vocabulary.marker == "suffix":
+        if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
+            yield (
+                f"{such(inside, 'ends')} no word that the vocabulary knows: where it does in text, it is unknown here, "
+                f"and itself and a lone {PREFIX!r} in sentencepiece."
+            )
+        if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
+            yield f"An unknown character at the end of a word leaves {PREFIX!r} behind it in sentencepiece."
+        if vocabulary.byte_fallback:
+            yield f"A {PREFIX!r} of the text itself is a space to sentencepiece."
+    if normalizer.form != "none":
+        yield (
+            f"{normalizer.form.upper()} is a table of strings in sentencepiece: several marks behind one letter that "
+            "are in another order than the usual one stay so."
+        )
     if normalizer.lowercase:
-        yield "sentencepiece does not lower-case: do it before you give it text."
-    if vocabulary.special.user:
-        yield "U+10F000 to U+10FFFD in text become U+FFFD here and stay as they are in sentencepiece."
+        yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
+    if special.user and normalizer.name != "none":
+        yield "A user token that only normalisation brings about is taken as one by sentencepiece."
 
 
 def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
     """The strings that sentencepiece makes in another way than by the merge of the lowest rank."""
+    if vocabulary.merging == "ranks":
+        return
     scores, first = _scores(vocabulary.merges), dict[str, tuple[str, str]]()
     for pair in vocabulary.merges:
         first.setdefault("".join(pair), pair)
-    for token, pair in first.items():
-        if last_join(token, scores) not in (None, pair):
+    letters = Letters.of(scores if vocabulary.marker == "suffix" else ())
+    short = {letters.short(token): score for token, score in scores.items()}
+    for token, (left, right) in first.items():
+        if last_join(letters.short(token), short) not in (None, (letters.short(left), letters.short(right))):
             yield token
 
 
@@ -183,24 +274,3 @@ def such(tokens: Sequence[str], verb: str = "holds") -> str:
         if len(tokens) == 1
         else f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"
     )
-
-
-# The library
-
-
-def model_class() -> Any:
-    """The protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
-    try:
-        from sentencepiece import sentencepiece_model_pb2 as pb2
-    except ImportError:
-        raise missing("sentencepiece or protobuf") from None
-    return vars(pb2)["ModelProto"]  # made at run time, so unknown to type checkers
-
-
-def load_library() -> Any:
-    """The sentencepiece package. Raises MissingLibraryError if it is not installed."""
-    try:
-        import sentencepiece
-    except ImportError:
-        raise missing("sentencepiece") from None
-    return sentencepiece

@@ -115,7 +115,7 @@ def read_encoder(path: Path) -> Encoder:
 
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
     """That of a model file. Raises VocabularyError if it is none, or no unigram model."""
-    from volt.formats.sentencepiece.rows import model_class
+    from volt.formats.sentencepiece.library import model_class
 
     data = read_bytes(path, kind=VocabularyError)
     processor, proto = processor_of(path, data), model_class().FromString(data)

@@ -194,7 +194,7 @@ def processor_of(path: Path, data: bytes) -> Any:
 
 
 def _sampler(path: Path) -> Sampler:
-    from volt.formats.sentencepiece.rows import model_class
+    from volt.formats.sentencepiece.library import model_class
 
     model = _model(path)
     return sampler_of(model.processor, model_class().FromString(model.data))

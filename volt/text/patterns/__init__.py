@@ -5,6 +5,7 @@
     automaton    tree → states, in the order in which a backtracking engine would try
     effort       whether the loop's effort is linear
     splitter     a sequence of splits, compiled; it cuts text
+    parting      where a text may be parted before, so that parts met again need not be cut
     named        the splits of published tokenizers
 
 >>> named_splitter("cl100k").split("It's 12345 o'clock")

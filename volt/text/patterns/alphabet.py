@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,6 @@ from volt.text.character_classes import N_CHARACTERS
 from volt.text.patterns.character_sets import CharacterSet
 
 MOST_CLASSES = 255  # a class is one byte
-PAGE = 256  # characters of a page
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,26 +71,9 @@ class Alphabet:
         inside = np.packbits(characters.holds(self.examples), bitorder="little")
         return int.from_bytes(inside.tobytes(), "little")
 
-    def pages(self, renamed: NDArray[np.uint8]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """The class of every character in two steps: the page of its block of 256, and the class in that page.
+    def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The class of every character, (0x110000,) uint8.
 
         renamed: (n_classes,) uint8, what each class is called there
-        Returns where the page of each block starts, (4352,), and the classes of all pages, (n_pages · 256,). The first
-        page is that of the characters up to U+00FF. Blocks that are alike share a page.
         """
-        sizes = np.diff(self.starts, append=N_CHARACTERS)
-        blocks = np.repeat(renamed[self.classes], sizes).reshape(-1, PAGE)
-        numbers: dict[bytes, int] = {}
-        pages = [numbers.setdefault(block.tobytes(), len(numbers)) for block in blocks]
-        return np.array(pages, np.int32) * PAGE, np.frombuffer(b"".join(numbers), np.uint8)
-
-
-def class_at(code: int, pages: NDArray[Any], classes: NDArray[Any]) -> int:
-    """The class of a character, as the loop looks it up.
-
-    >>> alphabet = Alphabet.of([CharacterSet.between("a", "y")])
-    >>> tables = alphabet.pages(np.arange(2, dtype=np.uint8))
-    >>> class_at(ord("b"), *tables) == class_at(ord("c"), *tables) != class_at(ord("\u4e00"), *tables)
-    True
-    """
-    return int(classes[pages[code // PAGE] + code % PAGE])
+        return np.repeat(renamed[self.classes], np.diff(self.starts, append=N_CHARACTERS))

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.forks import about_to_use_polars
 from volt.text.character_classes import N_CHARACTERS
 
 Rule = Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]
@@ -106,6 +107,7 @@ def matched(expression: str) -> CharacterSet:
     """
     import polars as pl
 
+    about_to_use_polars()
     codes, text = _asked()
     runs = pl.Series([text]).str.extract_all(f"(?s:{expression})+").item()
     ends = np.array([(ord(run[0]), ord(run[-1])) for run in runs], np.int64).reshape(-1, 2)

@@ -2,6 +2,7 @@ r"""Splits ⇄ the name that a vocabulary saves them by. It holds the patterns t
 
     split:PATTERN     one split
     splits:JSON       a sequence: a list of patterns, or of {"pattern": …, "from_end": true} where one reads backwards
+    matches:PATTERN   one pattern, and what lies between its matches is dropped; user tokens cut the text before
     bytes+…           the same, and each byte of the words becomes a character of GPT-2's alphabet
 
 >>> name = declared("digits3", is_bytes=True)
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from volt.text.patterns.words import WordCutter
 
 BYTES = "bytes+"
-_ONE, _SEVERAL = "split:", "splits:"
+_ONE, _SEVERAL, _MATCHES = "split:", "splits:", "matches:"
 _OF_GPT2 = {False: "gpt2", True: "bytes"}  # pre-tokenisers of these names cut alike, and faster
 _WORD = re.compile(r"[\w.-]+")
 
@@ -34,7 +35,16 @@ def is_declared(name: str) -> bool:
     >>> is_declared("bytes+split:a"), is_declared("bytes")
     (True, False)
     """
-    return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL))
+    return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
+
+
+def drops_rest(name: str) -> bool:
+    """Whether what lies between the matches of the pattern in a name is dropped.
+
+    >>> drops_rest("bytes+matches:[a-z]+"), drops_rest("split:a")
+    (True, False)
+    """
+    return name.removeprefix(BYTES).startswith(_MATCHES)
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
@@ -58,6 +68,15 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
     return name
 
 
+def of_matches(name: str) -> str:
+    """The name of the pre-tokeniser that drops what one that holds one split, which reads forwards, leaves between.
+
+    >>> of_matches("bytes+split:[a-z]+")
+    'bytes+matches:[a-z]+'
+    """
+    return name.replace(_ONE, _MATCHES, 1)
+
+
 def splits_of(name: str) -> tuple[Split, ...]:
     r"""The splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
 
@@ -67,16 +86,26 @@ def splits_of(name: str) -> tuple[Split, ...]:
     from volt.text.patterns.splitter import Split
 
     kind, _, told = name.removeprefix(BYTES).partition(":")
-    if f"{kind}:" == _ONE:
+    if f"{kind}:" in (_ONE, _MATCHES):
         return (Split(told),)
     try:
         rows = json.loads(told)
-        return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
+        rows = None
+    if not isinstance(rows, list) or not all(map(_is_split, rows)):
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 200)}: behind {_SEVERAL} a JSON list of patterns belongs, such as "
-            f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", "\\\\p{{L}}+"]'
-        ) from None
+            f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
+        )
+    return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
+
+
+def _is_split(row: object) -> bool:
+    """Whether a value of JSON says a split: a pattern, or an object that holds one."""
+    if not isinstance(row, dict):
+        return isinstance(row, str)
+    is_known = row.keys() <= {"pattern", "from_end"} and isinstance(row.get("pattern"), str)
+    return is_known and isinstance(row.get("from_end", False), bool)
 
 
 def name_of(splits: tuple[Split, ...]) -> str:
@@ -93,17 +122,20 @@ def name_of(splits: tuple[Split, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """What cuts as the name of a pre-tokeniser says. Raises ConfigError if it does not say it rightly."""
+    """What cuts as the name of a pre-tokeniser says, or "bytes". Raises ConfigError if it does not say it rightly."""
+    from volt.text.patterns.named import NAMED
     from volt.text.patterns.splitter import Splitter
     from volt.text.patterns.words import WordCutter
 
-    splitter = Splitter.of(*splits_of(name))
+    splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 500)}: on some texts its matches are looked for far beyond their ends, so "
             "that time would grow with the square of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
-    return WordCutter.of(splitter, is_bytes=name.startswith(BYTES))
+    drops = drops_rest(name)
+    is_bytes = name == _OF_GPT2[True] or name.startswith(BYTES)
+    return WordCutter.of(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
 
 
 @lru_cache(maxsize=64)
@@ -115,8 +147,9 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
 
     try:
         splitter = Splitter.of(Split(pattern))
+        is_linear = splitter.is_linear
     except ConfigError:
         return None
-    if has_possessive(parse(pattern)) or not splitter.is_linear:  # a++ is (a+)+ there
+    if has_possessive(parse(pattern)) or not is_linear:  # a++ is (a+)+ there
         return None
     return WordCutter.of(splitter, matches_only=True)

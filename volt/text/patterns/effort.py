@@ -18,17 +18,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
+from volt.errors import ConfigError
 from volt.text.patterns.automaton import Automaton
 
 T = TypeVar("T", bound=Hashable)
 Rows = list[list[int]]  # of moves: 2 · (the next state) + (1 if a match ends here)
 Pair = tuple[int, int]  # the states of an earlier search and of a later one, at one place
+MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
     """Whether no two searches can overrun the same stretch, however long it is.
 
     Finding out takes time with the square of the number of states, less than 1 ms for published patterns.
+    Raises ConfigError if it would take too long.
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
@@ -66,24 +69,37 @@ def _doomed(rows: Rows) -> set[int]:
 
 
 def _closed(found: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
-    """What these lead to, with these themselves."""
+    """What these lead to, with these themselves. Raises ConfigError if that is too much."""
     found, waiting = set(found), list(found)
     while waiting:
         for new in set(after(waiting.pop())) - found:
             found.add(new)
             waiting.append(new)
+        if len(found) > MOST_PAIRS:
+            raise ConfigError(
+                f"a pattern has more than {MOST_PAIRS:,} pairs of states, so it would take long to find out how it "
+                "cuts long lines; repeat fewer times, as in .{100} for .{1000}, or cut in several splits"
+            )
     return found
 
 
 def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
     """Whether a walk along arrows can go on for ever; what leads nowhere is taken away until nothing does.
 
+    Each arrow is looked at twice, however long the walks are.
+
     >>> _has_circle({(0, 1): {(1, 1)}, (1, 1): {(2, 2)}}), _has_circle({(0, 1): {(1, 1)}, (1, 1): {(0, 1)}})
     (False, True)
     """
-    while arrows:
-        kept = {pair: after for pair, after in arrows.items() if not after.isdisjoint(arrows)}
-        if len(kept) == len(arrows):
-            return True
-        arrows = kept
-    return False
+    before: dict[Pair, list[Pair]] = {pair: [] for pair in arrows}
+    for pair, after in arrows.items():
+        for follower in after & before.keys():
+            before[follower].append(pair)
+    n_ways = {pair: len(after & before.keys()) for pair, after in arrows.items()}
+    ending = [pair for pair, n in n_ways.items() if not n]
+    for pair in ending:  # grows as it goes
+        for earlier in before[pair]:
+            n_ways[earlier] -= 1
+            if not n_ways[earlier]:
+                ending.append(earlier)
+    return len(ending) < len(arrows)

@@ -38,14 +38,16 @@ class Split:
     pattern: a regular expression, see volt.text.patterns.parsing
     from_end: whether a span is read from its end to its start; the pattern is then one of the text read backwards
 
-    Raises ConfigError if the pattern is no text. Splitter.of finds out whether it can be cut by.
+    Raises ConfigError if the pattern is no text, or holds a lone surrogate. Splitter.of finds out whether it can be cut
+    by.
     """
 
     pattern: str
     from_end: bool = False
 
     def __post_init__(self) -> None:
-        arguments.text(self.pattern, "pattern")
+        arguments.storable(self.pattern, "pattern")
+        object.__setattr__(self, "from_end", arguments.flag(self.from_end, "from_end"))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,6 +75,9 @@ class Splitter:
         """
         if not splits:
             raise ConfigError("no split is given; give at least one, such as Split(r'\\s+')")
+        for place, split in enumerate(splits):
+            remedy = f"did you mean Splitter.of(Split({split!r}))?" if isinstance(split, str) else "give a Split"
+            arguments.instance(split, Split, f"splits[{place}]", remedy=remedy)
         return _compiled(splits)
 
     @property
@@ -82,7 +87,10 @@ class Splitter:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the effort is known to grow with the length of any text, and not with its square."""
+        """Whether the effort is known to grow with the length of any text, and not with its square.
+
+        Raises ConfigError if finding out would take long.
+        """
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
@@ -131,16 +139,16 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
         np.vstack([automaton.moves[:, :-1] for automaton in automata]), axis=1, return_index=True, return_inverse=True
     )
     columns, width = [*first.tolist(), alphabet.n_classes], told.shape[1] + 1
-    pages, classes = alphabet.pages(renamed.reshape(-1).astype(np.uint8))
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
     moves = [
         _placed(automaton.moves[:, columns], width, offset) for automaton, offset in zip(automata, offsets, strict=True)
     ]
     starts = np.array([automaton.start for automaton in automata], np.int64)  # 0 where no text can match
-    from_end = np.array([split.from_end for split in splits], np.uint8)
+    from_end = np.array([split.from_end for split in splits], np.int64)
     return SplitTables(
-        pages, classes, np.concatenate(moves), width - 1, (starts > 0) * (starts * width + offsets), from_end
-    )
+        classes=alphabet.table(renamed.reshape(-1).astype(np.uint8)), moves=np.concatenate(moves), end=width - 1,
+        splits=2 * (starts > 0) * (starts * width + offsets) + from_end,
+    )  # fmt: skip
 
 
 def _placed(moves: NDArray[np.int32], width: int, offset: int) -> NDArray[np.int32]:

@@ -10,8 +10,9 @@ b'in \\xe2\\x96\\x8112 \\xe2\\x96\\x81days\\xff!\\xff'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import SPACE
 from volt.text.normalizer import check_text
+from volt.text.patterns.parting import Parting, parting_of
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
@@ -33,6 +35,7 @@ Bytes = NDArray[np.uint8]
 Longs = NDArray[np.int64]
 _HIDDEN = Split(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]")
 _HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]
+_HIDDEN_BYTES, _WIDTH = re.compile(rb"\xf4\x8f[\x80-\xbf](?:(?<!\xbf)[\x80-\xbf]|[\x80-\xbd])"), 4
 _SPACE = SPACE.encode()
 _LINE_FEED, LINE_END = ord("\n"), 0xFF  # the latter occurs nowhere in UTF-8
 
@@ -45,15 +48,21 @@ class WordCutter:
     is_bytes: whether each byte becomes a character of GPT-2's alphabet
     matches_only: whether what lies between the matches of the one split is dropped
     reads_marks: whether a "▁" of the text is read as a space
+    isolates: whether private characters stand for user tokens: each is a word then, and ends the text around it
+    parts_users: whether that is so, too, where what lies between matches is dropped
     """
 
     splitter: Splitter
     is_bytes: bool
     matches_only: bool
     reads_marks: bool
+    isolates: bool = True
+    parts_users: bool = False
 
     @classmethod
-    def of(cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False) -> WordCutter:
+    def of(
+        cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False, parts_users: bool = False
+    ) -> WordCutter:
         """The cutter by a splitter.
 
         matches_only: there is one split then, which does not read from the end. A "▁" is read as a space where the
@@ -61,7 +70,8 @@ class WordCutter:
         """
         assert not matches_only or (len(splitter.splits) == 1 and not splitter.splits[0].from_end)
         made = cls(splitter, is_bytes, matches_only, reads_marks=False)
-        return cls(splitter, is_bytes, matches_only, not is_bytes and (not matches_only or made.cut_text(" ") != []))
+        reads_marks = not is_bytes and (not matches_only or made.cut_text(" ") != [])
+        return cls(splitter, is_bytes, matches_only, reads_marks, parts_users=parts_users)
 
     def cut_lines(self, data: bytes, *, separator: int, strips_return: bool = False) -> Bytes:
         """The words of lines, see volt.kernels.pattern_words.
@@ -112,13 +122,41 @@ class WordCutter:
         """The words of lines that start and end there."""
         from volt.kernels.pattern_words import MORE, WIDEST, write_words
 
-        isolates = not self.matches_only and _HIDDEN_START in data
+        if self.isolates and self.parts_users and (found := list(_HIDDEN_BYTES.finditer(data))):
+            return self._parted(data, starts, ends, [one.start() for one in found])
+        isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
         tables = (self._isolating if isolates else self.splitter).tables
         longest = int((ends - starts).max(initial=0))
         out = np.empty(WIDEST * len(data) + 2 * len(starts) + MORE, np.uint8)
         spare = np.empty((2, longest), np.int64)
         n = write_words(np.frombuffer(data, np.uint8), starts, ends, tables, self._spelling, spare[0], spare[1], out)
         return out[:n]
+
+    def _parted(self, data: bytes, starts: Longs, ends: Longs, hidden: list[int]) -> Bytes:
+        """The words of lines, each cut at the private characters that start at these places."""
+        places, are_hidden = np.array(hidden, np.int64), set(hidden)
+        first, last = np.sort(np.append(starts, places + _WIDTH)), np.sort(np.append(ends, places))
+        blank = _HIDDEN_BYTES.sub(b" " * _WIDTH, data)
+        words = self._written(blank, first, last).tobytes().split(b"\xff")[:-1]
+        lines = list[list[bytes]]([] for _ in starts)
+        owners = np.searchsorted(ends, last, side="left")
+        for owner, text, end in zip(owners.tolist(), words, last.tolist(), strict=True):
+            lines[owner] += [text] * bool(text) + [data[end : end + _WIDTH]] * (end in are_hidden)
+        return np.frombuffer(b"".join(b" ".join(line) + b"\xff" for line in lines), np.uint8)
+
+    @cached_property
+    def without_user_tokens(self) -> WordCutter:
+        """The same for text in which private characters are characters like others.
+
+        >>> WordCutter.of(Splitter.of(Split("[^ ]+"))).without_user_tokens.cut_text("a\U0010f000 b")
+        ['a\U0010f000', '▁', 'b']
+        """
+        return replace(self, isolates=False)
+
+    @cached_property
+    def parting(self) -> Parting | None:
+        """How a text may be parted before it is cut; None if not at all."""
+        return parting_of(self.splitter.tables, matches_only=self.matches_only)
 
     @cached_property
     def _isolating(self) -> Splitter:
@@ -135,4 +173,4 @@ class WordCutter:
         spelled = np.zeros((256, 4), np.uint8)
         for byte, form in enumerate(written):
             spelled[byte, : 1 + len(form)] = len(form), *form
-        return Spelling(spelled.reshape(-1), int(self.is_bytes), int(self.matches_only))
+        return Spelling(spelled.reshape(-1), int(self.is_bytes and self.isolates), int(self.matches_only))

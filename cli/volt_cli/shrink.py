@@ -1,0 +1,148 @@
+"""`volt shrink`: a vocabulary with fewer ids, and a map from the old ids to the new ones."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volt.errors import ConfigError
+from volt_cli.console import Phases, prepare_kernels, print_json, say
+from volt_cli.inputs import readable_model, readable_texts
+from volt_cli.models import load_model
+from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet
+from volt_cli.places import (
+    check_one_for_stdout,
+    check_place,
+    check_places,
+    is_stdout,
+    save,
+    say_written,
+    write_bytes,
+)
+
+if TYPE_CHECKING:
+    from volt.choose.shrink import Shrunk
+    from volt.count.word_counts import WordCounts
+    from volt.vocabulary import Vocabulary
+
+_KINDS = (".npy", ".json")
+
+
+def shrink(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", callback=readable_model, help="A file of VOLT or of another library.")
+    ],
+    to: Annotated[
+        int, typer.Option("--to", metavar="N", help="How many ids are left, special and byte tokens included.")
+    ],
+    texts: Annotated[
+        list[str],
+        typer.Option(
+            "--on", metavar="TEXT", callback=readable_texts, help="Files, globs or folders to encode; may repeat."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
+    ],
+    id_map: Annotated[
+        Path | None,
+        typer.Option(
+            "--map", metavar="FILE", help="Where to write the new id of each old one, -1 if dropped: .npy, .json."
+        ),
+    ] = None,
+    closed: Annotated[
+        bool, typer.Option("--closed", help="Keep tokens that others are merged from, for other libraries.")
+    ] = False,
+    drop_atoms: Annotated[
+        bool, typer.Option("--drop-atoms", help="Drop characters, too, that TEXT lacks; they are then unknown.")
+    ] = False,
+    encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Drop the tokens of a vocabulary that a corpus misses least.
+
+    Encodes TEXT, and drops one token after the other, the one that adds the fewest pieces. What is left keeps its
+    order. Rows of an embedding are copied by --map.
+    """
+    from volt.choose.shrink import shrink as run_shrink
+    from volt.files.paths import expand
+
+    if id_map is not None and not str(id_map).endswith(_KINDS):
+        raise ConfigError(f"--map {id_map}: tells no format; end its name with .npy or .json")
+    if str(model) == "-" and "-" in texts:
+        raise ConfigError("MODEL and --on are both -: stdin cannot hold both; name a file for one of them")
+    check_one_for_stdout(json=as_json, output=is_stdout(out))
+    check_places([out, id_map], expand(texts), model=model)
+    for place in filter(None, (out, id_map)):
+        check_place(place)
+    old = load_model(model)
+    phases = Phases(quiet=quiet)
+    prepare_kernels(phases, "words")
+    counts = _counted(old, texts, encoding_errors, max_line, phases)
+    with phases.phase("shrink"):
+        found = run_shrink(old, counts, to=to, closed=closed, keep_atoms=not drop_atoms)
+    save(found.vocabulary, out)
+    if id_map is not None:
+        write_bytes(_map_data(found, id_map), id_map)
+    if as_json:
+        print_json({**told(found, counts), "output": str(out), "map": id_map and str(id_map)}, indent=1)
+    elif not quiet:
+        _say(found, counts, out, id_map)
+
+
+def _counted(old: Vocabulary, texts: list[str], errors: EncodingErrors, max_line: str, phases: Phases) -> WordCounts:
+    """The words of texts, as the vocabulary makes words."""
+    from volt.count.corpus import count_words
+    from volt.files.long_lines import parse_max_line
+
+    with phases.phase("count", unit="B") as advance:
+        return count_words(
+            texts, normalizer=old.normalizer, pretokenizer=old.pretokenizer, special=old.special, errors=errors,
+            max_line=parse_max_line(max_line), progress=lambda path, done, total: advance(done, total),
+        )  # fmt: skip
+
+
+def _map_data(found: Shrunk, place: Path) -> bytes:
+    """The map as the file of this name holds it."""
+    import numpy as np
+
+    if str(place).endswith(".json"):
+        return json.dumps(found.new_ids.tolist()).encode() + b"\n"
+    file = io.BytesIO()
+    np.save(file, found.new_ids)
+    return file.getvalue()
+
+
+def told(found: Shrunk, counts: WordCounts) -> dict[str, object]:
+    """What shrinking came to, as JSON values."""
+    lines = counts.n_lines or 1
+    return {
+        "ids": len(found.vocabulary),
+        "dropped": int((found.new_ids < 0).sum()),
+        "scaffolding": len(found.vocabulary.scaffolding),
+        "pieces_before": found.n_pieces_before,
+        "pieces": found.n_pieces,
+        "pieces_per_line_before": found.n_pieces_before / lines,
+        "pieces_per_line": found.n_pieces / lines,
+        "fingerprint": found.vocabulary.fingerprint,
+    }
+
+
+def _say(found: Shrunk, counts: WordCounts, out: Path, id_map: Path | None) -> None:
+    """Tell what was written, and what it does to the corpus."""
+    before, after = found.n_pieces_before, found.n_pieces
+    lines = counts.n_lines or 1
+    say(f"{before / lines:.2f} pieces a line become {after / lines:.2f}: {after / before - 1:+.1%}")
+    if n := len(found.vocabulary.scaffolding):
+        say(f"note: {n:,} tokens are made on the way and split back; --closed keeps tokens that others are merged from")
+    say_written(
+        out, f"{len(found.vocabulary):,} ids of {len(found.new_ids):,}, {len(found.vocabulary.merges):,} merges"
+    )
+    if id_map is not None:
+        say_written(id_map, f"the new id of each of {len(found.new_ids):,}")

@@ -1,0 +1,88 @@
+"""`volt search --extend` and `volt shrink`: what they write, and what they refuse before anything is read."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from commands import Run
+
+import volt
+
+GERMAN = "die Katze saß auf der Matte\nder Hut den die Katze hatte\n" * 40
+
+
+@pytest.fixture(name="model")
+def _model(run: Run) -> str:
+    run("search", "corpus.txt", "--select", "fixed:18", "-q", "-o", "old.volt")
+    return "old.volt"
+
+
+def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) -> None:
+    """Extended, all pieces keep their ids; shrunk, the map gives the new id of each old one, as .npy and as .json."""
+    old, german = volt.read_vocabulary(model), tmp_path / "de.txt"
+    german.write_text(GERMAN)
+    run("search", german, "--extend", model, "--select", "fixed:45", "-q", "-o", "both.volt")
+    both = volt.read_vocabulary("both.volt")
+    assert both.pieces[: len(old)] == old.pieces
+    assert len(both) > len(old)
+    told = json.loads(
+        run(
+            "shrink", "both.volt", "--to", len(both) - 5, "--on", german, "-o", "less.volt", "--map", "m.json", "--json"
+        ).stdout
+    )
+    run("shrink", "both.volt", "--to", len(both) - 5, "--on", german, "-q", "-o", "same.volt", "--map", "m.npy")
+    less, new_ids = volt.read_vocabulary("less.volt"), np.load("m.npy").tolist()
+    assert less == volt.read_vocabulary("same.volt")
+    assert json.loads((tmp_path / "m.json").read_text()) == new_ids
+    assert [less.pieces[place] for place in new_ids if place >= 0] == list(less.pieces)
+    assert (told["ids"], told["dropped"], len(less)) == (len(both) - 5, 5, len(both) - 5)
+    assert told["pieces"] == sum(map(len, volt.Encoder(less).encode_batch(GERMAN.splitlines())))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--level", "bytes"], "--level and --extend: words are made as MODEL makes them; leave out one"),
+        (["--special", "<x>"], "--special and --extend: MODEL keeps its special tokens; leave out one"),
+        (["--coverage", "0.9"], "--coverage SHARE and --extend: give --new-atoms leave; leave out one"),
+        (["--marker", "none"], "--marker and --extend"),
+        (["-o", "old.volt"], "old.volt: would be written over old.volt, which is read"),
+        (["--sizes", "1:9:1"], "size 1 is below the "),
+    ],
+)  # fmt: skip
+def test_what_extending_leaves_no_choice_of_is_refused(run: Run, model: str, options, told) -> None:
+    """Options that contradict the vocabulary that is extended end in a sentence."""
+    assert (
+        told
+        in run(
+            "search", "corpus.txt", "--extend", model, *options, status=1 if "--sizes" in options else 2
+        ).stderr.decode()
+    )
+
+
+def test_new_atoms_are_of_extending_alone(run: Run) -> None:
+    """--new-atoms without --extend is refused."""
+    assert "add --extend MODEL" in run("search", "corpus.txt", "--new-atoms", "add", status=2).stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--to", 10_000, "-o", "a.volt"], "--to is 10,000, and the vocabulary has "),
+        (["--to", 1, "-o", "a.volt"], "are the fewest that can be left: 4 special tokens, "),
+        (["--to", 20, "-o", "old.volt"], "old.volt: would be written over old.volt, which is read"),
+        (["--to", 20, "-o", "a.npy", "--map", "a.npy"], "a.npy: would be written over a.npy, which is written too"),
+        (["--to", 20, "-o", "a.volt", "--map", "a.txt"], "--map a.txt: tells no format; end its name with .npy"),
+        (["--to", 20, "-o", "-", "--json"], "would both write to stdout"),
+    ],
+)  # fmt: skip
+def test_what_cannot_shrink_is_refused(run: Run, model: str, options, told) -> None:
+    """Sizes out of range and places that collide end in a sentence."""
+    assert (
+        told
+        in run(
+            "shrink", model, "--on", "corpus.txt", *options, status=1 if told.startswith(("--to", "are")) else 2
+        ).stderr.decode()
+    )

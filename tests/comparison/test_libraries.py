@@ -1,0 +1,137 @@
+"""Laws of files that VOLT cannot be: their own libraries cut, as they cut whole lines, and that is told."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from volt.comparison.compare import compare
+from volt.comparison.libraries import Library, load, read_file
+from volt.comparison.named_texts import NamedText
+from volt.comparison.systems import Spec, file_system, parse_spec
+from volt.count.word_counts import WordCounts
+from volt.errors import MissingLibraryError, VocabularyError
+from volt.formats.registry import read_vocabulary
+from volt.vocabulary import Vocabulary
+
+STEMS = ("walk", "talk", "jump", "sing", "ring", "long", "bold")
+WORDS = [stem + end for stem in STEMS for end in ("", "s", "ed", "er")]
+LINES = [" ".join(random.Random(seed).choices(WORDS, k=8)) for seed in range(60)]
+COUNTS = WordCounts.from_pairs(dict.fromkeys(WORDS, 3))
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+Ids = Callable[[str], list[int]]
+
+
+def unigram_model(folder: Path) -> tuple[Path, Ids]:
+    """A sentencepiece unigram model with a control token, a user token and bytes; what the library makes of a line."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    (folder / "lines").write_text("\n".join(LINES), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.Train(
+        input=str(folder / "lines"), model_prefix=str(folder / "uni"), model_type="unigram", vocab_size=310,
+        byte_fallback=True, hard_vocab_limit=False, control_symbols=["<c>"], user_defined_symbols=["<u>"],
+        minloglevel=3,
+    )  # fmt: skip
+    path = folder / "uni.model"
+    return path, sentencepiece.SentencePieceProcessor(model_file=str(path)).encode
+
+
+def tokenizer_file(folder: Path, kind: str) -> tuple[Path, Ids]:
+    """A tokenizer.json of another type than BPE, which truncates and adds special tokens; the library's ids."""
+    tokenizers = pytest.importorskip("tokenizers")
+    from tokenizers import models, pre_tokenizers, processors, trainers
+
+    options = {"special_tokens": SPECIAL, "show_progress": False, "vocab_size": 70}
+    if kind == "WordPiece":
+        made = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        made.pre_tokenizer, trainer = pre_tokenizers.BertPreTokenizer(), trainers.WordPieceTrainer(**options)
+    else:
+        made = tokenizers.Tokenizer(models.Unigram())
+        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=kind)
+        trainer = trainers.UnigramTrainer(unk_token="[UNK]", **options)
+    made.train_from_iterator(LINES, trainer)
+    made.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+    made.enable_truncation(3)
+    made.save(str(folder / "tokenizer.json"))
+    made.no_truncation()
+    return folder / "tokenizer.json", lambda line: made.encode(line, add_special_tokens=False).ids
+
+
+def pieces(library: Library, words: list[str]) -> list[str]:
+    """What a library makes of words, unknown pieces as "?"."""
+    return [library.tokens[number] if number >= 0 else "?" for number in library.cut(words).ids]
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "WordPiece", "always", "first", "never"])
+def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
+    """The pieces of a line are those of its words, one after the other; special tokens and unknown ones are no types,
+    and nothing is truncated or added."""
+    path, ids = unigram_model(tmp_path) if kind == "sentencepiece" else tokenizer_file(tmp_path, kind)
+    file = read_file(str(path))
+    library = file.found
+    assert isinstance(library, Library)
+    assert f"{path}: {library.name} cuts by this file, not VOLT: a " in file.problem
+    same: dict[int, int] = {}
+    for line in LINES[:20]:
+        ours, theirs = library.cut(line.split()).ids.tolist(), ids(f"x {line}")[len(ids("x")) :]
+        for own, number in zip(ours, theirs, strict=True):
+            assert same.setdefault(number, own) == own
+    assert len(set(same.values())) == len(same) > 5
+    assert not {*SPECIAL, "<unk>", "<s>", "</s>", "<c>"} & set(library.tokens)
+    assert library.size == len(library.tokens) - 256 * (kind == "sentencepiece")
+
+
+def test_lengths_count_characters(tmp_path: Path) -> None:
+    """Marks of words are no characters, and a byte is one; what is unknown is no token."""
+    path, _ = unigram_model(tmp_path)
+    model = load(path)
+    assert model is not None
+    long = dict(zip(model.tokens, model.lengths.tolist(), strict=True))
+    assert (long["<0x41>"], long["▁walk"], long["▁"], long["<u>"]) == (1, 4, 1, 3)
+    assert pieces(model, ["é"])[-2:] == ["<0xC3>", "<0xA9>"]
+    path, _ = tokenizer_file(tmp_path, "WordPiece")
+    word = load(path.parent)
+    assert word is not None
+    assert dict(zip(word.tokens, word.lengths.tolist(), strict=True))["##ed"] == 2
+    assert pieces(word, ["walké"]) == ["?"]
+
+
+def test_what_cannot_be_read_ends_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is damaged, of no library, or whose library is missing, is an error that names it, before any text
+    is read; a unigram model is a system, with a sentence on who cuts."""
+    path, _ = unigram_model(tmp_path)
+    for name, data in (
+        ("cut.model", path.read_bytes()[:5000]),
+        ("x.json", b'{"model": {"type": "Unigram", "vocab": 3}}'),
+        ("x.volt", b'{"volt"'),
+        ("x.html", b"<!doctype html>\n"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(VocabularyError, match=name):
+            compare("no such text", systems=str(tmp_path / name))
+    found = compare(NamedText("en", COUNTS), systems=str(path))
+    assert found.systems[-1].why == f"{path}, cut by {load(path).name}"
+    assert [text for text in found.problems if text.startswith(f"{path}: sentencepiece")]
+    for package in ("sentencepiece", "tokenizers"):
+        monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(MissingLibraryError, match="pip install"):
+        compare("no such text", systems=str(path))
+
+
+def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path: Path) -> None:
+    """FILE:PATTERN of a tiktoken file is the file with that pattern; without one, the refusal says how to write it."""
+    tokens = [bytes([byte]) for byte in range(256)] + [b"wa", b"lk", b"!!\n", b" wa", b"s\n", b"?\n"]
+    path = tmp_path / "ranks"
+    path.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens)))
+    with pytest.raises(VocabularyError, match=f"publisher names, as {path}:NAME or :REGEX"):
+        read_file(str(path))
+    spec = parse_spec(f"{path}:cl100k")
+    assert (spec, spec.text) == (Spec("file", path=str(path), pattern="cl100k"), f"{path}:cl100k")
+    file = read_file(str(path), pattern=spec.pattern)
+    assert isinstance(file.found, Vocabulary)
+    assert file.found == read_vocabulary(path, pattern="cl100k")
+    assert file_system(file, counts=COUNTS).size == len(tokens)
+    assert parse_spec(str(path)) == Spec("file", path=str(path))

@@ -1,0 +1,154 @@
+"""Laws of units that a pattern cuts: whatever is remembered of a text, its words are those of the whole line."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from patterns import any_texts, oracle, patterns, split_by
+
+from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
+from volt.encode.encoder import Encoder
+from volt.encode.units import UnitRule
+from volt.errors import ConfigError
+from volt.text.byte_alphabet import ALPHABET, to_characters
+from volt.text.markers import SPACE, SUFFIX
+from volt.text.normalizer import Normalizer
+from volt.text.patterns.declared import BYTES
+from volt.text.patterns.named import NAMED
+from volt.text.patterns.splitter import Split
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary import Vocabulary
+
+# What is hard: line ends behind signs, white space that is no break or none at all, and units that differ by it alone.
+HARD = (
+    *";/.'\u0301\x00\x1c\x1f\x7f\t\x0b\n\r\x85\xa0\u1680\u2003\u2028\u3000\u180e\u200b▁", "\U0010ffff", "\U0010fffe",
+    "\ue000", "\n", "\r\n", ";\n", "/\n", "\u0301\n", " \n", "\n ", "'s", "'LL", "12345", "foo", "Foo", "漢字", "  ",
+    " " * 20, "b" * 15, "b" * 16, "é",
+)  # fmt: skip
+hard_texts = st.lists(st.sampled_from(HARD) | st.sampled_from("a 0!"), max_size=14).map("".join)
+# Patterns in which a space always begins a word, so that it may part units, are rare among all.
+spaced = st.tuples(patterns, st.sampled_from(["", r"|\s", r"|\s+(?!\S)|\s+", r"|\s*[\r\n]+|\s+", "|[ \t]+"])).map(
+    "".join
+)
+hard_lines = st.lists(hard_texts | any_texts, max_size=8)
+
+
+@cache
+def encoder(name: str, user: tuple[str, ...] = ()) -> Encoder:
+    """One without merges, in whose pieces the ends of words are seen."""
+    cut = PreTokenizer(name)
+    atoms = ALPHABET if cut.is_bytes else "a"
+    return Encoder(
+        Vocabulary(
+            (), tuple(atom + mark for atom in atoms for mark in ("", SUFFIX)), marker="suffix", pretokenizer=cut,
+            special=SpecialTokens(user=user),
+        )
+    )  # fmt: skip
+
+
+def declared(pattern: str, level: str) -> str:
+    """The name of a pre-tokeniser by published splits, gpt2's as well, or by a regular expression."""
+    splits = NAMED.get(pattern, (Split(pattern),))
+    rows = [{"pattern": one.pattern, "from_end": one.from_end} for one in splits]
+    return BYTES * (level == "bytes") + "splits:" + json.dumps(rows)
+
+
+def by_units(one: Encoder, lines: list[str]) -> list[list[str]]:
+    """The words of lines, as the memory of units has them."""
+    data = b"".join(line.encode() + b"\xff" for line in lines)
+    parts = list(one.text_parts([Chunk(data, NO_BYTE_OF_TEXT)], n_threads=1) if lines else [])
+    found = b"".join(part.values.tobytes() for part in parts)
+    bounds = [0, *(end for part in parts for end in part.ends.tolist())]
+    return [words_of(found[start : end - 1].decode().split(" ")) for start, end in pairwise(bounds)]
+
+
+def words_of(pieces: list[str]) -> list[str]:
+    """Pieces, of which each is one atom, put together to words."""
+    return "".join(pieces).split(SUFFIX)[:-1]
+
+
+def spelled(words: list[str], cut: PreTokenizer) -> list[str]:
+    """Words as a vocabulary has them."""
+    return [to_characters(word.encode()) if cut.is_bytes else word.replace(" ", SPACE) for word in words]
+
+
+def read(line: str, cut: PreTokenizer) -> str:
+    """A line as the pattern sees it."""
+    return line if cut.is_bytes else line.replace(SPACE, " ")
+
+
+@pytest.mark.parametrize("level", ["characters", "bytes"])
+@pytest.mark.parametrize("pattern", NAMED)
+@given(lines=hard_lines)
+@example(lines=["a;\n\n b", "a;\n /", "foo'\n b", "0;\r\n\r\n\t0", "/\n/\n a/", "\u0301\n b", "a\u0301\n \nb"])
+@example(lines=["a\xa0 b", "a\xa0", "\xa0 ", "a\xa0\n b", "\xa0\xa0a", "\xa0", "a  b", "a ", "  ", "a\x85 \xa0 b"])
+@settings(max_examples=6, deadline=None)
+def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: list[str]) -> None:
+    """By every published pattern, whatever stood in the lines before."""
+    one = encoder(declared(pattern, level))
+    cut = one.vocabulary.pretokenizer
+    expected = [spelled(split_by(pattern, oracle, read(line, cut)), cut) for line in lines]
+    assert by_units(one, lines) == expected
+
+
+@given(pattern=spaced, level=st.sampled_from(["characters", "bytes"]), lines=hard_lines, more=hard_lines)
+@example(pattern="a(?! )|.+", level="bytes", lines=["a b", "a", "a\tb"], more=[])
+@example(pattern=r"[^ ]+| +", level="bytes", lines=["a\tb \x85 c"], more=[])
+@example(pattern=r"[a-z]+$|[^ ]| ", level="characters", lines=["ab cd", "ab"], more=["ab"])
+@settings(max_examples=12, deadline=None)
+def test_units_have_the_words_of_whole_lines(pattern: str, level: str, lines: list[str], more: list[str]) -> None:
+    """By any pattern, those that no unit can be parted for as well; twice, as units are new only once."""
+    try:
+        cut = PreTokenizer(declared(pattern, level))
+    except ConfigError:
+        assume(False)
+    one = encoder.__wrapped__(cut.name)
+    for text in (lines, more + lines):
+        assert by_units(one, text) == [cut.split(line) for line in text]
+
+
+@given(pattern=patterns, lines=hard_lines)
+@example(pattern=r" ?[a-z]+", lines=["foo b!", "foo  b"])
+@example(pattern=r"[^\s]+(?= )|\w", lines=["foo b", "foo"])
+@settings(max_examples=8, deadline=None)
+def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> None:
+    """What it drops between them ends no word."""
+    try:
+        cut = PreTokenizer(f"regex:{pattern}")
+    except ConfigError:
+        assume(False)
+    assert by_units(encoder.__wrapped__(cut.name), lines) == [cut.split(line) for line in lines]
+
+
+@pytest.mark.parametrize("level", ["characters", "bytes"])
+@pytest.mark.parametrize("pattern", ["cl100k", "o200k", "deepseek3", r"[^ ]+| "])
+@given(spans=st.lists(hard_texts | st.sampled_from(["<url>", "<n>", "<u"]), max_size=8))
+@example(spans=["a;", "<url>", "\n \n0", "<n>", "'s"])
+@example(spans=["  ", "<n>", " a  ", "<url>", "12345"])
+@settings(max_examples=6, deadline=None)
+def test_a_user_token_ends_the_text_that_a_pattern_sees(pattern: str, level: str, spans: list[str]) -> None:
+    """A text is cut at its user tokens first, and each stretch between two of them as if it were alone."""
+    one = encoder(declared(pattern, level), ("<url>", "<n>"))
+    cut, text = one.vocabulary.pretokenizer, "".join(spans)
+    expected = list[str]()
+    for part in re.split("(<url>|<n>)", text):
+        expected += [part] if part in ("<url>", "<n>") else cut.split(part)
+    assert by_units(one, [text]) == [expected]
+    assert words_of(one.encode(text)) == expected
+
+
+def test_most_text_is_cut_within_units() -> None:
+    """By every published pattern but those of digits alone; what a normal form changes is no unit's."""
+    for name in NAMED:
+        vocabulary = encoder(declared(name, "bytes")).vocabulary
+        assert UnitRule.of(vocabulary).words == name.startswith("digits")
+        assert UnitRule.of(replace(vocabulary, normalizer=Normalizer("nfc"))).words
+    assert UnitRule.of(encoder(r"regex:[^ ]+").vocabulary).breaks == 1 << ord(" ")

@@ -1,0 +1,169 @@
+"""Private characters of a text, U+10F000 to U+10FFFD, are text, though user tokens hide behind such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
+
+import pytest
+from batches import ENCODERS, HARD
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from volt.count.corpus import count_words
+from volt.encode.encoder import Encoder
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
+from volt.vocabulary import Vocabulary
+
+USER = ("<url>", "<ur", "12é")
+OWN = (chr(FIRST_HIDDEN), chr(FIRST_HIDDEN + 1), chr(FIRST_HIDDEN + 7), chr(LAST_HIDDEN - 1), chr(LAST_HIDDEN))
+OTHERS = "\U00100000\U0010efff\U000f0000\ue000"  # some of them stand in
+DECLARED = (
+    r"split: ?[a-z]+", r"split:.", r"bytes+split: ?\p{L}+|\p{N}{1,3}", r"bytes+split:\p{Co}\s?",
+    "matches:[a-z]+|[^a-z ]", "bytes+matches:[a-z]+|[^a-z ]+",
+)  # fmt: skip
+FEW = settings(max_examples=30, deadline=None)
+
+
+def declared(name: str, normalizer: str = "none") -> Vocabulary:
+    """A small vocabulary of a declared pattern, with the marker of CLIP where a pattern leaves gaps."""
+    cut, end = PreTokenizer(name), "</w>" * ("matches" in name)
+    first, second, *_ = to_characters(OWN[0].encode()) if cut.is_bytes else (OWN[0], "é")
+    merges = [("l", "o"), ("lo", "w"), ("a", "b"), (first, second), ("!", first), ("e", second + end)]
+    atoms = ALPHABET if cut.is_bytes else (*"abelow!t1▁é", OWN[0], OWN[3])
+    tokens = dict.fromkeys((*atoms, *(atom + end for atom in atoms), *map("".join, merges)))
+    return Vocabulary(
+        tuple(merges), tuple(tokens), marker="suffix" if end else "none", pretokenizer=cut,
+        normalizer=Normalizer.parse(normalizer), special=SpecialTokens(user=USER),
+    )  # fmt: skip
+
+
+def without_users(vocabulary: Vocabulary) -> Vocabulary:
+    """The same pieces, none of which is found in text."""
+    special = vocabulary.special
+    return replace(vocabulary, special=replace(special, user=(), control=special.control + special.user))
+
+
+VOCABULARIES = [
+    *(replace(one.vocabulary, special=SpecialTokens(user=USER)) for one in ENCODERS),
+    *map(declared, DECLARED),
+    *(declared(name, "nfkc+lowercase") for name in DECLARED[::2]),
+    *(replace(declared(name), merging="ranks", whole_words=True) for name in DECLARED[:4]),
+]
+ENCODERS_WITH, TWINS = (list(map(Encoder, several)) for several in (VOCABULARIES, map(without_users, VOCABULARIES)))
+ISOLATING = [n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.is_bytes or one.pretokenizer.name in DECLARED]
+fragments = st.sampled_from([*HARD, *OWN, *OWN, *OTHERS, "<ur", "l>", "12é"])
+lines_ = st.lists(st.lists(fragments, max_size=10).map("".join), min_size=1, max_size=4)
+which_ = st.integers(0, len(VOCABULARIES) - 1)
+
+
+def segments(line: str) -> list[str]:
+    """A line cut at user tokens, which stand at the odd places."""
+    ends = [0, *chain.from_iterable(SpecialTokens(user=USER).spans(line)), len(line)]
+    return [line[start:end] for start, end in pairwise(ends)]
+
+
+def expected(which: int, line: str) -> list[str]:
+    """The pieces of a line by the twin, where user tokens stand apart."""
+    parts = enumerate(segments(line))
+    return list(chain.from_iterable([part] if place % 2 else TWINS[which].encode(part) for place, part in parts))
+
+
+def all_ways(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) -> None:
+    """Every path gives these pieces: lists, offsets, batches, text, warm caches."""
+    ids = [encoder.ids(row).tolist() for row in pieces]
+    for line, row, numbers in zip(lines, pieces, ids, strict=True):
+        assert encoder.encode(line) == row
+        assert encoder.encode_ids(line).tolist() == numbers
+        assert [piece for piece, *_ in encoder.encode_offsets(line)] == row
+    assert encoder.encode_lines(lines) == pieces
+    for batch in (lines, lines + lines[::-1]):
+        assert [row.tolist() for row in encoder.encode_batch(batch, n_threads=1)] == (ids + ids[::-1])[: len(batch)]
+    flat = [line.replace("\n", " ") for line in lines]
+    text = "\n".join(flat).encode()
+    wanted = [" ".join(row) for row in encoder.encode_lines(flat)]
+    assert encoder.encode_text(text).decode().split("\n")[: len(flat)] == wanted
+
+
+@given(which_, lines_)
+@FEW
+def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
+    """Ids, pieces, offsets and text, by all paths; also with dropout, drawn alike."""
+    encoder, twin = ENCODERS_WITH[which], TWINS[which]
+    lines = [line for line in lines if not VOCABULARIES[which].special.spans(line)]
+    all_ways(encoder, lines, twin.encode_lines(lines))
+    for line in lines:
+        assert encoder.encode_offsets(line) == twin.encode_offsets(line)
+    drawn = twin.encode_lines(lines, dropout=0.5, seed=3)
+    assert encoder.encode_lines(lines, dropout=0.5, seed=3) == drawn
+    batch = encoder.encode_batch(lines, dropout=0.5, seed=3, n_threads=1)
+    assert [row.tolist() for row in batch] == [encoder.ids(row).tolist() for row in drawn]
+
+
+@given(st.sampled_from(ISOLATING), lines_)
+@example(next(n for n, one in enumerate(VOCABULARIES) if OWN[0] in one.tokens), [f"a<url> {OWN[0]}"])
+@FEW
+def test_around_user_tokens_text_is_encoded_as_without_any(which, lines):
+    """Where user tokens stand apart, what stands between two is encoded as if it were a line without them."""
+    all_ways(ENCODERS_WITH[which], lines, [expected(which, line) for line in lines])
+
+
+@given(which_, lines_, st.permutations(OWN))
+@FEW
+def test_all_are_treated_alike(which, lines, others):
+    """Another private character gives the same pieces, in which it stands, wherever user tokens are."""
+    vocabulary = VOCABULARIES[which]
+    if vocabulary.pretokenizer.is_bytes or vocabulary.byte_fallback or vocabulary.pretokenizer.name in DECLARED:
+        return  # its bytes are other bytes, or it is known
+    renamed = str.maketrans(dict(zip(OWN, others, strict=True)))
+    encoder, there = ENCODERS_WITH[which], [line.translate(renamed) for line in lines]
+    pieces = [[piece.translate(renamed) for piece in row] for row in encoder.encode_lines(lines)]
+    all_ways(encoder, there, pieces)
+
+
+@given(which_, lines_)
+@FEW
+def test_what_is_decoded_is_what_was_encoded(which, lines):
+    """A text and its pieces spell the same with private characters as with others, which no vocabulary knows."""
+    vocabulary, encoder = VOCABULARIES[which], ENCODERS_WITH[which]
+    if "matches" in vocabulary.pretokenizer.name or "regex" in vocabulary.pretokenizer.name:
+        return  # these drop text
+    others = dict(zip(OWN, map(chr, range(0x10A000, 0x10B000)), strict=False))
+    there = [line.translate(str.maketrans(others)) for line in lines]
+    back = str.maketrans({other: own for own, other in others.items()})
+    decoded = [encoder.decode(row).translate(back) for row in encoder.encode_lines(there)]
+    assert [encoder.decode(row) for row in encoder.encode_lines(lines)] == decoded
+
+
+@given(which_, st.lists(st.lists(fragments, min_size=1, max_size=4).map("".join), max_size=3))
+@FEW
+def test_words_given_as_they_stand_hold_no_user_tokens(which, words):
+    """Pre-tokens that `encode_words` is given are text, as without user tokens."""
+    assert ENCODERS_WITH[which].encode_words(words) == TWINS[which].encode_words(words)
+
+
+@pytest.mark.parametrize("name", ["whitespace", "metaspace", "gpt2", "bytes", "split: ?[a-z]+"])
+def test_counting_is_as_without_user_tokens(name, tmp_path):
+    """Words with private characters are counted as they are; where none is a user token, as if there were none."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"a{one} {one} lo{one}\ufffdw\n" for one in OWN))
+    plain, hiding = (
+        count_words(path, pretokenizer=name, special=special) for special in (None, SpecialTokens(user=USER))
+    )
+    assert sorted(hiding.table.rows()) == sorted(plain.table.rows())
+
+
+def test_a_text_of_all_characters_is_encoded():
+    """However many private characters lines hold; one that holds them all lacks stand-ins, and has U+FFFD for 4,094."""
+    which = next(
+        n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
+    )
+    codes = [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]
+    lines = ["".join(map(chr, codes[start : start + 500])) for start in range(0, len(codes), 5_000)]
+    assert ENCODERS_WITH[which].encode_lines(lines) == TWINS[which].encode_lines(lines)
+    pieces = ENCODERS_WITH[which].encode("".join(map(chr, codes)))
+    assert to_bytes("".join(pieces)).decode() == "".join(map(chr, codes[:-4094])) + "\ufffd" * 4094

@@ -1,0 +1,51 @@
+"""What readers of token lists make of a file: piece → id, as the sources of fairseq, Marian and OpenNMT do it.
+
+The libraries themselves cannot be installed with the tests.
+"""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+
+def fairseq_ids(text: str) -> dict[str, int]:
+    """What fairseq's Dictionary.add_from_file makes of a file."""
+    ids = {piece: number for number, piece in enumerate(("<s>", "<pad>", "</s>", "<unk>"))}
+    for number, line in enumerate(io.StringIO(text, newline=None), 4):
+        word, field = line.rstrip().rsplit(" ", 1)
+        overwrite = field == "#fairseq:overwrite"
+        if overwrite:
+            word, field = word.rsplit(" ", 1)
+        int(field)
+        assert overwrite or word not in ids
+        ids[word] = number
+    return ids
+
+
+def marian_ids(text: str) -> dict[str, int]:
+    """What a YAML library makes of a file."""
+    yaml = pytest.importorskip("yaml")
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def opennmt_ids(text: str, min_count: int = 0) -> dict[str, int]:
+    """What OpenNMT-py makes of a file: the place of each piece behind its specials, none here.
+
+    The first line says whether there are counts; a line is cut at its first white space, of any kind.
+    """
+    lines = text.split("\n")[:-1]
+    first = lines[0].split(None, 1) if lines else []
+    rows = (
+        [line.split(None, 1) for line in lines] if len(first) == 2 and first[1].isdigit() else [[s, "0"] for s in lines]
+    )
+    return {piece: number for number, piece in enumerate(piece for piece, n in rows if int(n) >= min_count)}
+
+
+def line_ids(text: str) -> dict[str, int]:
+    """The place of each line."""
+    return {line: number for number, line in enumerate(text.split("\n")[:-1])}
+
+
+READERS = {"fairseq": (fairseq_ids, 4), "marian": (marian_ids, 2), "opennmt": (opennmt_ids, 0), "tokens": (line_ids, 0)}

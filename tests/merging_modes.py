@@ -1,0 +1,100 @@
+"""What the tests of the ways to merge share: pieces by definition, and vocabularies that nobody learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from random import Random
+
+import naive
+from hypothesis import strategies as st
+
+from volt.vocabulary import Vocabulary
+
+Pair = tuple[str, str]
+LETTERS = "abc"
+
+
+def rank_finder(merges: Sequence[Pair], merging: str) -> Callable[[str, str], int | None]:
+    """The rank at which two neighbours join, or None."""
+    if merging == "ranks":
+        of_results = {"".join(merge): rank for rank, merge in reversed(list(enumerate(merges)))}
+        return lambda left, right: of_results.get(left + right)
+    of_pairs = naive.first_ranks(merges)
+    return lambda left, right: of_pairs.get((left, right))
+
+
+def one_by_one(symbols: Sequence[str], merges: Sequence[Pair], merging: str) -> list[str]:
+    """Join the leftmost neighbours of the lowest rank, until no two join."""
+    rank, parts = rank_finder(merges, merging), list(symbols)
+    while found := [(at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None]:
+        place = min(found)[1]
+        parts[place : place + 2] = [parts[place] + parts[place + 1]]
+    return parts
+
+
+def encoded(word: str, vocabulary: Vocabulary) -> list[str]:
+    """The pieces of a word, by definition."""
+    atoms = naive.atoms(word, vocabulary.marker)
+    if vocabulary.whole_words and (whole := "".join(atoms)) in vocabulary.tokens:
+        return [whole]
+    if vocabulary.merging == "pairs":
+        parts = naive.merged(atoms, vocabulary.merges)
+    else:
+        parts = one_by_one(atoms, vocabulary.merges, vocabulary.merging)
+    return [piece for part in parts for piece in naive.split_back(part, vocabulary.merges, vocabulary.tokens)]
+
+
+@st.composite
+def merge_lists(
+    draw: st.DrawFn, *, marker: str = "none", later: bool = False, longest: int = 11
+) -> tuple[list[str], list[Pair]]:
+    """Atoms, and merges that nobody learned: several make the same, some are never used.
+
+    later: whether a merge may need what only a later one makes
+    longest: the most letters of what merges make
+    """
+    atoms = (
+        list(LETTERS) + [f"{letter}</w>" for letter in LETTERS * (marker == "suffix")] + ["▁"] * (marker == "prefix")
+    )
+    tokens, merges = list(atoms), list[Pair]()
+    for _ in range(draw(st.integers(0, 14))):
+        left = draw(st.sampled_from([token for token in tokens if not token.endswith("</w>")]))
+        right = draw(st.sampled_from([token for token in tokens if not token.startswith("▁")]))
+        if len((left + right).removesuffix("</w>").removeprefix("▁")) <= longest:
+            merges.append((left, right))
+            tokens.append(left + right)
+    return atoms, draw(st.permutations(merges)) if later else merges
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn, *, longest: int = 11) -> Vocabulary:
+    """Any way to merge, any marker, some of the tokens, and with whole words some more that no merge makes."""
+    merging, marker = (
+        draw(st.sampled_from(["pairs", "steps", "ranks"])),
+        draw(st.sampled_from(["suffix", "prefix", "none"])),
+    )
+    atoms, merges = draw(merge_lists(marker=marker, later=merging == "ranks", longest=longest))
+    tokens, whole_words = [*atoms, *map("".join, merges)], draw(st.booleans())
+    if whole_words:
+        more = draw(st.lists(st.text(LETTERS + "y", min_size=1, max_size=min(longest, 5)), max_size=9))
+        tokens += ["".join(naive.atoms(word, marker)) for word in more] + more
+    tokens = draw(st.permutations(list(dict.fromkeys(tokens))))
+    return Vocabulary(
+        tuple(merges), tuple(tokens[: draw(st.integers(0, len(tokens)))]), marker=marker, merging=merging,
+        whole_words=whole_words,
+    )  # fmt: skip
+
+
+def dropped(word: str, merges: Sequence[Pair], merging: str, dropout: float, rng: Random) -> list[str]:
+    """The pieces of a word where each pair that could be merged is passed over with a probability, at every step."""
+    if merging == "pairs":
+        return naive.encode_dropped(word, merges, dropout, rng, "none")
+    rank, parts = rank_finder(merges, merging), list(word)
+    while True:
+        ranks = [(at, place) for place, pair in enumerate(pairwise(parts)) if (at := rank(*pair)) is not None]
+        found = [at for at in ranks if rng.random() >= dropout]
+        if not found:
+            return parts
+        place = min(found)[1]
+        parts[place : place + 2] = [parts[place] + parts[place + 1]]

@@ -1,0 +1,117 @@
+"""The experiment on published tokenizers: it knows files by content, and tells an exact reading from another."""
+
+from __future__ import annotations
+
+import base64
+import doctest
+import gzip
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+import volt
+from experiments.real_tokenizers import comparing, originals, texts
+from experiments.real_tokenizers.__main__ import main
+from experiments.real_tokenizers.finding import Found, find
+from volt.text.pretokenizer import PreTokenizer
+
+MODULES = sorted(path.stem for path in (ROOT / "experiments" / "real_tokenizers").glob("[a-z]*.py"))
+LINES = ["low lower", "", "  lo\rw", "é 12345", "😀low"]
+RANKS = [*(bytes([byte]) for byte in range(256)), b"lo", b"low", b" low"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    """The examples of every module give what they say."""
+    assert not doctest.testmod(import_module(f"experiments.real_tokenizers.{name}")).failed
+
+
+def ranks_file(path: Path) -> Path:
+    path.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(RANKS)))
+    return path
+
+
+def test_files_are_known_by_content_whatever_their_names(tmp_path):
+    """Each kind is found, compressed too; what is none of them is not."""
+    ranks = ranks_file(tmp_path / "a").read_bytes()
+    (tmp_path / "b.gz").write_bytes(gzip.compress(ranks))
+    (tmp_path / "c").write_text(json.dumps({"model": {"vocab": {}}}))
+    (tmp_path / "d").write_text(json.dumps({"config": {"pattern": "a"}, "vocab": []}))
+    (tmp_path / "e").write_bytes(b"\n\x0e\n\x05<unk>\x15\x00\x00\x00\x00\x18\x02")
+    (tmp_path / "f").write_text('"bpe_simple_vocab_16e6.txt#version: 0.2\ni n\n')
+    folder = tmp_path / "g"
+    folder.mkdir()
+    (folder / "vocab.json").write_text("{}")
+    (folder / "merges.txt").write_text("#version: 0.2\ni n\n")
+    (tmp_path / "h").write_text("low 1\nlow 2\n")
+    (tmp_path / "i").write_text("{not json")
+    assert {found.name: found.kind for found in find(tmp_path)} == {
+        "a": "tiktoken",
+        "b.gz": "tiktoken",
+        "c": "tokenizer.json",
+        "d": "tekken",
+        "e": "sentencepiece",
+        "f": "clip merges",
+        "g/": "vocab + merges",
+        "g/merges.txt": "merges",
+    }
+
+
+def own(path: Path, shift: int) -> originals.Original:
+    """VOLT itself in the place of a library, with other ids for the letter w where shift is not 0."""
+    encoder = volt.Encoder(path)
+    odd = encoder.vocabulary.ids["w"]
+
+    def encode(lines):
+        encoded = encoder.encode_batch(lines)
+        return [[n + shift * (n == odd) for n in encoded[line].tolist()] for line in range(len(lines))]
+
+    return originals.Original("volt", encode, dict)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_a_file_is_exact_if_no_id_differs_and_the_first_difference_is_made_small(shift, tmp_path, monkeypatch):
+    """What is counted as differing are the lines with other ids; the smallest part that differs is shown."""
+    path = tmp_path / "a.volt"
+    volt.Vocabulary(merges=(), tokens=tuple("low"), marker="none", pretokenizer=PreTokenizer("bytes")).save(path)
+    monkeypatch.setitem(originals.LOADERS, "own", lambda path: own(path, shift))
+    found = Found("a", path, "own")
+    pair, read = comparing.read(found)
+    assert pair is not None
+    done = comparing.compare(found, {"text": LINES}, pair, read)
+    assert done.is_exact == (not shift)
+    assert done.n_differing == {"text": 3 * shift}
+    assert [(row.line, row.text) for row in done.first] == [(5, "w")] * shift  # the shortest line
+
+
+def test_refusals_are_told_from_missing_originals(tmp_path, monkeypatch, capsys):
+    """A file that VOLT refuses is so called, with its words; one without an original is no refusal."""
+    ranks_file(tmp_path / "unheard-of")
+    (tmp_path / "damaged.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": 1}}))
+    monkeypatch.setitem(originals.LOADERS, "tokenizer.json", lambda path: originals.Original("none", list, dict))
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"low\n")
+    out = tmp_path / "out.json"
+    assert main([str(tmp_path), "--text", str(text), "--no-speed", "--json", str(out)]) == 0
+    told = {row["found"]["name"]: row for row in json.loads(out.read_text())}
+    assert told["damaged.json"]["is_refusal"]
+    assert "damaged.json" in told["damaged.json"]["refused"]
+    assert not told["unheard-of"]["is_refusal"]
+    assert "none is declared" in told["unheard-of"]["refused"]
+    assert "0 of 2 files exact, 1 refused" in capsys.readouterr().out
+
+
+def test_texts_are_the_same_each_time_and_hold_what_they_promise(tmp_path):
+    """Equal seeds give equal files; every line is UTF-8 without a line end; each nasty kind occurs."""
+    paths = [texts.make_texts(tmp_path / name, None, n_lines=90, n_hostile=300) for name in "ab"]
+    assert [path.read_bytes() for path in paths[0]] == [path.read_bytes() for path in paths[1]]
+    lines = texts.hostile_lines(300)
+    assert len(lines) == 300
+    text = "".join(lines)
+    assert not any("\n" in line for line in lines)
+    assert all(sign in text for sign in ("\r", "\U0010ffff", "\x00", "\u2028", "<|endoftext|>", "[INST]", "ſ", "🇫🇮"))
+    assert max(map(len, lines)) >= 1_000
+    assert len(texts.prose_lines(90, None)) == 90

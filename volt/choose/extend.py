@@ -1,0 +1,180 @@
+"""A vocabulary and the counts of another corpus → candidates: its merges first, then those learned behind them.
+
+The words are encoded with the vocabulary, and merging goes on from there. A new merge ranks behind all others, and what
+it makes is new, so no merge of the vocabulary meets it: text is encoded as before up to the first new merge, whatever
+way the vocabulary merges. (Where no merge crosses the ends of a stretch of text, it is always cut alike, so no two
+pairs of neighbours make the same new token.)
+
+>>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
+>>> candidates = extend_bpe(old, {"low": 5, "slow": 2})
+>>> candidates.merges, candidates.tokens_at(7)
+([('l', 'o'), ('lo', 'w</w>'), ('s', 'low</w>')], ['l', 'o', 'w</w>', 's', 'lo', 'low</w>', 'slow</w>'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.count.word_counts import WordCounts, as_counts
+from volt.encode.merged_words import MergedWords, check_same_words, occurrences
+from volt.errors import CorpusError
+from volt.learn.bpe import Asked, Flags, Replacements, is_hidden, learned, traced, trajectory_of, without
+from volt.learn.candidates import Candidates, Extended, Ints, Longs
+from volt.text.atoms import atom_text, token_lengths
+from volt.text.markers import SUFFIX
+from volt.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from volt.kernels.arrays import Words
+
+
+def extend_bpe(
+    vocabulary: Vocabulary,
+    counts: WordCounts | Mapping[str, int],
+    n_merges: int | None = None,
+    *,
+    min_pair_count: int = 2,
+    new_atoms: bool | None = None,
+    report: Callable[[int], object] | None = None,
+) -> Candidates:
+    """Learn merges behind those of a vocabulary, as many as asked, or fewer where no pair is left to merge.
+
+    vocabulary: what is extended; it may be a foreign one, and pruned
+    counts: what `count_words` returns with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
+        of words to their counts
+    n_merges, min_pair_count, report: of the new merges, as in `learn_bpe`
+    new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless it spells them by bytes
+    `volt.search` of the result gives a vocabulary with the same tokens at the same ids, and new ones behind.
+    Raises CorpusError if the words were made in another way than the vocabulary's, or there are none.
+
+    >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
+    >>> extend_bpe(old, {"low": 5, "slow": 2}, n_merges=1, new_atoms=False)
+    <Candidates: 5 tokens, 3 atoms, 2 merges, suffix, from 7 words>
+    """
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.extend_bpe({}, counts)")
+    counts = words_for(vocabulary, counts, call="volt.extend_bpe(vocabulary, {})")
+    report = arguments.function(report, "report")
+    asked = Asked.checked(n_merges, min_pair_count)
+    merged = MergedWords.of(vocabulary, counts)
+    wanted = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
+    start = _start(vocabulary, merged, _unknown(merged.atoms) if wanted else [])
+    parts, replaced, left = learned(start.words, start.tokens, start.final, asked, vocabulary.marker, report)
+    return _candidates(vocabulary, counts, start, parts, replaced, left)
+
+
+def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *, call: str) -> WordCounts:
+    """Counts of words that were made as the vocabulary makes them. Raises CorpusError if they were not, or if empty."""
+    if isinstance(counts, Mapping):
+        made_with = vocabulary.normalizer, vocabulary.pretokenizer
+        counts = WordCounts.from_pairs(counts, normalizer=made_with[0], pretokenizer=made_with[1])
+    counts = as_counts(counts, call=call)
+    check_same_words(vocabulary, counts)
+    if not counts.n_words:
+        raise CorpusError("there are no words; give a corpus that holds some")
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Words that the vocabulary has merged, in the numbers of the candidates.
+
+    tokens: atoms, tokens that only whole words are, new atoms, then what merges make
+    n_first: how many of them no merge makes
+    kept: (n_tokens,) which of them every vocabulary keeps;  final: (n_tokens,) which carry the end-of-word marker
+    words: as these tokens;  atom_counts: (n_first,) before any merge
+    """
+
+    tokens: list[str]
+    n_first: int
+    kept: NDArray[np.bool_]
+    final: Flags
+    words: Words
+    atom_counts: Longs
+
+
+def _unknown(atoms: Words) -> list[int]:
+    """The codes of the characters that the vocabulary lacks, the commonest first."""
+    occurrences_of = np.repeat(atoms.counts, np.diff(atoms.ends, prepend=0))[atoms.symbols < 0]
+    codes, places = np.unique(-1 - atoms.symbols[atoms.symbols < 0], return_inverse=True)
+    n = np.bincount(places, occurrences_of.astype(float), len(codes))
+    found = codes[np.lexsort((codes, -n))]
+    return [int(code) for code in found[~is_hidden(found)]]
+
+
+def _start(vocabulary: Vocabulary, merged: MergedWords, new: Sequence[int]) -> _Start:
+    """new: the codes of new atoms."""
+    tables = merged.tables
+    is_made = tables.parts >= 0
+    n_old = int((~is_made).sum())
+    made, unmade = (np.flatnonzero(flags).tolist() for flags in (is_made, ~is_made))
+    tokens = [*map(tables.tokens.__getitem__, unmade), *map(atom_text, new), *map(tables.tokens.__getitem__, made)]
+    numbers = np.where(is_made, np.cumsum(is_made) + n_old + len(new), np.cumsum(~is_made)).astype(np.int32) - 1
+    news = {-1 - code: n_old + place for place, code in enumerate(new)}
+    kept = np.ones(len(tokens), bool)
+    kept[numbers] = tables.kept > 0
+    n_first = n_old + len(new)
+    atoms = _renumbered(merged.atoms, numbers, news)
+    words = _renumbered(merged.words, numbers, news)
+    return _Start(tokens, n_first, kept, _final(vocabulary, tokens, n_first), words, occurrences(atoms, n_first))
+
+
+def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
+    """Words in other numbers, and without unknown characters that stay so: what stands on either side is two words.
+
+    numbers: (n,) of symbols from 0 on;  news: of symbols below 0
+    """
+    from volt.kernels.arrays import Words
+
+    unknown, places = np.unique(words.symbols[words.symbols < 0], return_inverse=True)
+    symbols = np.append(numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
+    symbols[words.symbols < 0] = np.array([news.get(one, -1) for one in unknown.tolist()], np.int32)[places]
+    return Words(*without(symbols < 0, symbols, words.ends, words.counts))
+
+
+def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags:
+    """Which tokens carry the end-of-word marker: atoms that do, and what is made of one that does behind another."""
+    if vocabulary.marker != "suffix":
+        return np.zeros(len(tokens), np.uint8)
+    final = {token for token in tokens[:n_first] if token.endswith(SUFFIX)}
+    final.update(left + right for left, right in vocabulary.merges if right in final)
+    return np.array([token in final for token in tokens], np.uint8)
+
+
+def _candidates(
+    vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
+) -> Candidates:
+    """The candidates of the vocabulary's merges and new ones. parts, replaced: of the new ones"""
+    tokens, n_old = list(start.tokens), len(vocabulary.merges)
+    made = [*tokens, *("" for _ in range(len(parts)))]
+    for place, (first, second) in enumerate(parts.tolist(), start=len(tokens)):
+        made[place] = made[first] + made[second]
+    numbers = {token: number for number, token in enumerate(dict.fromkeys(made))}
+    rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in vocabulary.merges]
+    rows += [
+        (numbers[made[one]], numbers[made[other]], numbers[made[one] + made[other]]) for one, other in parts.tolist()
+    ]
+    table = np.array(rows, np.int32).reshape(-1, 3)
+    before = occurrences(start.words, len(tokens))
+    if len(numbers) == len(made):
+        steps = np.arange(n_old, len(rows))
+        changes = Replacements(steps, steps, replaced)
+    else:  # a new merge makes a token that the vocabulary could not reach, and older merges may follow
+        changes = traced(start.words, table[:, :2], table[:, 2], None)
+    return Candidates(
+        tokens=tuple(numbers),
+        lengths=token_lengths(tuple(numbers), marker=vocabulary.marker),
+        atom_counts=start.atom_counts,
+        parts=table[:, :2],
+        results=table[:, 2],
+        trajectory=trajectory_of(before, table[:, :2], table[:, 2], changes),
+        marker=vocabulary.marker,
+        counts=counts,
+        left=left,
+        extends=Extended(vocabulary, start.kept, before),
+    )

@@ -1,0 +1,196 @@
+"""The vocabulary files of other libraries, loaded by these libraries: what cuts words where VOLT cannot.
+
+    sentencepiece    models of any kind, unigram ones above all
+    tokenizers       tokenizer.json of any kind, such as WordPiece and Unigram
+
+>>> load("/nowhere/file.model") is None
+True
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.comparison.cost import Cost, measured
+from volt.comparison.measures import Cuts, cuts_of
+from volt.errors import VocabularyError, missing
+from volt.files.whole import read_bytes
+from volt.formats.check import plain_file
+from volt.formats.patterns import ASKED_PATTERN
+from volt.formats.registry import format_of, read_vocabulary
+from volt.text.markers import BYTE_TOKENS, PREFIX
+from volt.vocabulary import Vocabulary
+
+Longs = NDArray[np.int64]
+Encode = Callable[[list[str]], Sequence[Sequence[int]]]
+
+TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """A vocabulary that another library cuts words with.
+
+    name: of the library and its version
+    size: its tokens, without special and byte tokens
+    tokens: those that count as types, special ones left out
+    lengths: (n,) int64, characters, marks of words not counted
+    cut: words, each as it stands in a line → Cuts into numbers of `tokens`
+    """
+
+    name: str
+    size: int
+    tokens: tuple[str, ...] = field(repr=False)
+    lengths: Longs = field(repr=False)
+    cut: Callable[[Sequence[str]], Cuts] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadFile:
+    """A file that words are to be cut by.
+
+    found: the vocabulary in it, or the library that cuts by it
+    problem: a sentence on why VOLT does not cut by it, empty if it does
+    """
+
+    path: str
+    found: Vocabulary | Library = field(repr=False)
+    cost: Cost
+    problem: str = ""
+
+
+def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
+    """The vocabulary in a file; or, where VOLT cannot be what it is, its own library with the file loaded.
+
+    pattern: what cuts text, where the file does not say it
+    Raises VocabularyError if the file is damaged or no library's, MissingLibraryError.
+    """
+    with measured() as costs:
+        found, problem = _found(path, pattern)
+    return ReadFile(path, found, costs[0], problem)
+
+
+def _found(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
+    """What cuts, and why it is no vocabulary."""
+    try:
+        return read_vocabulary(path, pattern=pattern), ""
+    except VocabularyError as error:
+        reason = str(error).replace(ASKED_PATTERN, f"as {path}:NAME or :REGEX")
+        library = load(path)
+    if library is None:
+        raise VocabularyError(reason)
+    why = reason.removeprefix(f"{path}: ").partition("; ")[0]
+    return library, f"{path}: {library.name} cuts by this file, not VOLT: {why}"
+
+
+def load(path: str | Path) -> Library | None:
+    """The library that a file is of, with the file loaded; None if it is of none that cuts words, or damaged.
+
+    Raises MissingLibraryError if the library is not installed.
+    """
+    try:
+        found = format_of(path)
+        with plain_file(path) as plain:
+            if found == "sentencepiece":
+                return of_sentencepiece(plain)
+            return of_tokenizers(plain) if found == "huggingface" else None
+    except VocabularyError:
+        return None
+
+
+def of_sentencepiece(path: Path) -> Library:
+    """sentencepiece with a model. Raises VocabularyError if it refuses it, MissingLibraryError."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise missing("sentencepiece") from None
+    data = read_bytes(path, kind=VocabularyError)
+    try:
+        model = sentencepiece.SentencePieceProcessor(model_proto=data)
+    except (RuntimeError, ValueError) as error:
+        raise VocabularyError(f"{path}: sentencepiece cannot load it ({error}); restore the file") from None
+    numbers = range(model.get_piece_size())
+    types = {
+        number: model.id_to_piece(number)
+        for number in numbers
+        if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
+    }
+    n_bytes = sum(map(model.is_byte, numbers))
+    lengths = {piece: 1 if piece in BYTE_TOKENS else len(piece) - piece.count(PREFIX) for piece in types.values()}
+    name = f"sentencepiece {sentencepiece.__version__}"
+    return _library(name, types, lengths, n_bytes=n_bytes, encode=model.encode)
+
+
+def of_tokenizers(path: Path) -> Library:
+    """tokenizers with a tokenizer.json, or the folder of one. Raises VocabularyError if it refuses it,
+    MissingLibraryError."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise missing("tokenizers") from None
+    path = path / TOKENIZER if path.is_dir() else path
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # it raises nothing narrower
+        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    left_out = {one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special}
+    left_out.add(_unknown(tokenizer))
+    vocab = tokenizer.get_vocab()
+    types = {vocab[token]: token for token in sorted(vocab, key=vocab.__getitem__) if token not in left_out}
+    spells_bytes = bool(getattr(tokenizer.model, "byte_fallback", False))
+    n_bytes = sum(token in types.values() for token in BYTE_TOKENS) if spells_bytes else 0
+    lengths = {token: _length(token, tokenizer.model, spells_bytes=spells_bytes) for token in types.values()}
+
+    def encode(texts: list[str]) -> list[list[int]]:
+        return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    return _library(f"tokenizers {tokenizers.__version__}", types, lengths, n_bytes=n_bytes, encode=encode)
+
+
+def _unknown(tokenizer: Any) -> str:
+    """The token of unknown words; that of a Unigram model only its JSON tells."""
+    if hasattr(tokenizer.model, "unk_token"):
+        return tokenizer.model.unk_token or ""
+    number = json.loads(tokenizer.to_str())["model"].get("unk_id")
+    return "" if number is None else tokenizer.id_to_token(number) or ""
+
+
+def _length(token: str, model: Any, *, spells_bytes: bool) -> int:
+    """Characters of a token, without what marks that it starts, goes on with or ends a word."""
+    if spells_bytes and token in BYTE_TOKENS:
+        return 1
+    bare = token.removeprefix(getattr(model, "continuing_subword_prefix", None) or "")
+    bare = bare.removesuffix(getattr(model, "end_of_word_suffix", None) or "")
+    return len(bare) - bare.count(PREFIX)
+
+
+def _library(
+    name: str, types: Mapping[int, str], lengths: Mapping[str, int], *, n_bytes: int, encode: Encode
+) -> Library:
+    """types: tokens by the library's ids"""
+    numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
+    numbers[list(types)] = np.arange(len(types))
+
+    def cut(words: Sequence[str]) -> Cuts:
+        front = _front(encode, words)
+        cuts = cuts_of(encode([front + word for word in words]))
+        return Cuts(numbers[np.minimum(cuts.ids, len(numbers) - 1)], cuts.ends)
+
+    long = np.fromiter((max(1, lengths[token]) for token in types.values()), np.int64, len(types))
+    return Library(name, len(types) - n_bytes, tuple(types.values()), long, cut)
+
+
+def _front(encode: Encode, words: Sequence[str]) -> str:
+    """What stands before a word, so that it alone is cut as in a line: a space, or nothing where that does more."""
+    some = words[0] if words else ""
+    alone, spaced, both = map(list, encode([some, f" {some}", f"{some} {some}"]))
+    return " " if both == alone + spaced else ""

@@ -1,0 +1,284 @@
+"""A sentencepiece BPE model → a vocabulary that encodes as the library does, with the model's own ids.
+
+    NORMAL   a token                         UNKNOWN  unk
+    CONTROL  bos, eos, pad, or a control token      USER_DEFINED  a user token
+    BYTE     a byte token                    UNUSED   no piece of its own; merges may pass through it
+
+How the library marks words decides how a line is cut. Nothing may be joined across a cut:
+
+    spaces are kept     no piece spans words         before every space
+                        some are several spaces      before every run of spaces
+                        some span words              nowhere
+    spaces are reduced  no piece spans words         at every space, and "▁" or "</w>" marks words
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import dropwhile
+from pathlib import Path
+from typing import Any
+
+from volt.errors import ConfigError, VocabularyError
+from volt.formats.sentencepiece import charsmap
+from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, Letters
+from volt.formats.sentencepiece.rows import (
+    BPE,
+    ONLY_SPACES,
+    RUNS_UNMARKED,
+    TRIMMED,
+    UNMARKED_LINE,
+    such,
+    unknown_runs,
+)
+from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
+from volt.text.white_space import SPLIT_SPACE
+from volt.vocabulary import Vocabulary
+
+UNIGRAM = 1
+_KINDS = {3: "word", 4: "character"}
+_NORMALIZERS = {
+    "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
+}  # fmt: skip
+_N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+20000, in Unicode 15
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How lines become words. lost: what the library does otherwise."""
+
+    marker: Marker
+    pretokenizer: str
+    lost: tuple[str, ...] = ()
+
+
+def vocabulary_of(model: Any) -> Vocabulary:
+    """The vocabulary of a model. Raises VocabularyError if the model is none that VOLT can be, or damaged."""
+    _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
+    _refuse_pieces(model)
+    charsmap.check(model.normalizer_spec.precompiled_charsmap)
+    rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
+    joins = _joins(rows)
+    if joins.clash:
+        raise VocabularyError(
+            f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins what stands "
+            "further left, which no order of merges can tell; train a model with a score for each piece"
+        )
+    words = _words(model, list(map("".join, joins.merges)))
+    dropped = set(joins.dropped) | {SUFFIX} - _marks_others(rows, words)
+    tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in dropped | {SUFFIX})
+    special, spells_bytes, (normalizer, said) = _special(model), model.trainer_spec.byte_fallback, _normalizer(model)
+    order = _order(rows, dropped)
+    usual = (*special.all, *BYTE_TOKENS * spells_bytes, *_marks_others(rows, words), *tokens)
+    unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
+    lost = [*said, *words.lost, *_losses(special, normalizer, unmade, spells_bytes=spells_bytes)]
+    return Vocabulary(
+        merges=joins.merges,
+        tokens=tokens,
+        marker=words.marker,
+        normalizer=normalizer,
+        pretokenizer=PreTokenizer(words.pretokenizer),
+        special=special,
+        byte_fallback=spells_bytes,
+        provenance={"format": "sentencepiece", "lost": lost},
+        merging=joins.merging,
+        order=() if order == usual else order,
+    )
+
+
+def _spelled(piece: Any, model: Any) -> str:
+    """A piece as VOLT spells it: where spaces end words, "▁" at the end of one is "</w>"."""
+    if model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED):
+        text = str(piece.piece)
+        return text.removesuffix(PREFIX) + SUFFIX if text.endswith(PREFIX) else text
+    return str(piece.piece)
+
+
+def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
+    """The pieces by id; pieces that are not used at the end, such as scaffolding, have no ids."""
+    order = ["" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows]
+    n_last = len(rows) - sum(1 for _ in dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))
+    return tuple(order[: len(order) - n_last])
+
+
+def _special(model: Any) -> SpecialTokens:
+    """The special tokens; those of the names in the settings have roles if they are pieces."""
+    trainer, of_kind = model.trainer_spec, dict[int, list[str]]()
+    for piece in model.pieces:
+        of_kind.setdefault(piece.type, []).append(piece.piece)
+    control = of_kind.get(CONTROL, [])
+    bos, eos, pad = (
+        name if name in control else None for name in (trainer.bos_piece, trainer.eos_piece, trainer.pad_piece)
+    )
+    others = tuple(name for name in control if name not in (bos, eos, pad))
+    return SpecialTokens(of_kind[UNKNOWN][0], bos, eos, pad, tuple(of_kind.get(USER, ())), others)
+
+
+def _marks_others(rows: Sequence[tuple[str, float, int]], words: Words) -> set[str]:
+    """The lone marker, where a vocabulary has one: behind bytes and user tokens."""
+    if words.marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows):
+        return {SUFFIX}
+    return set()
+
+
+def _joins(rows: Sequence[tuple[str, float, int]]) -> Joins:
+    """The joins of pieces, whose atoms may end with "</w>"."""
+    scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
+    letters = Letters.of(scores)
+    short = {letters.short(piece): score for piece, score in scores.items()}
+    joins = Joins.of({piece: score for piece, score in short.items() if len(piece) > 1})
+    if not letters.atoms:
+        return joins
+    merges = tuple((letters.long(left), letters.long(right)) for left, right in joins.merges)
+    return replace(joins, merges=merges, dropped=tuple(map(letters.long, joins.dropped)))
+
+
+# How lines become words
+
+
+def _words(model: Any, texts: Sequence[str]) -> Words:
+    """texts: the pieces that something is joined to"""
+    spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
+    if model.trainer_spec.treat_whitespace_as_suffix:
+        _refuse_other_ends(model)
+        return Words("suffix", _separated(spec.name, table))
+    spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
+    runs = any(piece.startswith(2 * PREFIX) for piece in texts)
+    if not spec.add_dummy_prefix:
+        said = "Several spaces in a row, and those at the ends of a line, are reduced for sentencepiece and kept here."
+        return Words("none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said, TRIMMED) * spec.remove_extra_whitespaces)
+    if not spec.remove_extra_whitespaces:
+        return Words("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
+    if spans:
+        raise VocabularyError(
+            f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT does not do; train "
+            "with --split_by_whitespace=true or with --remove_extra_whitespaces=false"
+        )
+    return Words("prefix", _separated(spec.name, table), (TRIMMED,))
+
+
+def _separated(name: str, table: bytes) -> str:
+    """The pre-tokeniser of words that stand between spaces: of all kinds, if they all become U+0020."""
+    if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
+        return "whitespace"
+    return ONLY_SPACES
+
+
+def _refuse_other_ends(model: Any) -> None:
+    """Raise VocabularyError if "▁" does not end words as VOLT's "</w>" does: joined to the last character first."""
+    spec = model.normalizer_spec
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
+    ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
+    others = [piece for piece in scores if len(piece) > 1 and piece not in ends]
+    worst = min((scores[piece] for piece in ends), default=math.inf)
+    wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
+    wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)
+    if wrong or not (spec.add_dummy_prefix and spec.remove_extra_whitespaces):
+        raise VocabularyError(
+            f"its words end with {PREFIX!r}, which is not joined to their last characters first, as VOLT's '</w>' is; "
+            "train it without --treat_whitespace_as_suffix"
+        )
+
+
+# What is refused
+
+
+def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
+    """Raise VocabularyError for a model that is no BPE, or that does not mark spaces by "▁"."""
+    if trainer.model_type == UNIGRAM:
+        raise VocabularyError(
+            "a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
+            "candidates of a search, or train one with --model_type=bpe"
+        )
+    if trainer.model_type != BPE:
+        kind = _KINDS.get(trainer.model_type, "word or character")
+        raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
+    if not spec.escape_whitespaces:
+        raise VocabularyError(f"spaces do not become {PREFIX!r}; train it with --escape_whitespaces")
+
+
+def _refuse_pieces(model: Any) -> None:
+    """Raise VocabularyError for a piece that is empty, repeats, or cannot be what it is said to be."""
+    first = dict[str, int]()
+    for number, piece in enumerate(model.pieces):
+        if not piece.piece or math.isnan(piece.score):
+            raise VocabularyError(f"piece {number} is empty or has no score; copy or train the model again")
+        if "\0" in piece.piece:
+            raise VocabularyError(f"piece {number}, {piece.piece!r}, holds U+0000, which no piece can; train it again")
+        if first.setdefault(piece.piece, number) != number:
+            raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
+        if piece.type == USER and PREFIX in piece.piece:
+            raise VocabularyError(
+                f"piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; train without it"
+            )
+        if piece.type == CONTROL and len(piece.piece) == 1:
+            raise VocabularyError(
+                f"piece {number}: control token {piece.piece!r} is one character, which text may hold; train with "
+                "another spelling"
+            )
+    found = {piece.piece for piece in model.pieces if piece.type == BYTE}
+    if found != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
+        raise VocabularyError(
+            f"{len(found)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}, and "
+            "sentencepiece needs all or none; copy or train the model again"
+        )
+
+
+# What is lost
+
+
+def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
+    """By name; and what the library does otherwise."""
+    name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
+    try:
+        known = Normalizer.parse(_NORMALIZERS.get(name, name))
+    except ConfigError:
+        known = None
+    if known is None or (known == Normalizer() and table):
+        known = known or Normalizer()
+        others = {key: text for key, text in charsmap.unpack(table).items() if not (key in SPLIT_SPACE and text == " ")}
+        others.pop(PREFIX, None)
+        if not others:
+            return known, ()
+        key, text = next(iter(others.items()))
+        return known, (f"{len(others):,} replacements of text are left out, such as of {key!r} by {text!r}.",)
+    if name in _N_UNLIKE:
+        return known, (f"The normalisation {name!r} becomes {known.name!r}: {_unlike(name)}.",)
+    return known, ()
+
+
+def _unlike(name: str) -> str:
+    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it, and to how many characters."""
+    unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
+    unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
+    return f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
+
+
+def _losses(
+    special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
+) -> Iterator[str]:
+    """A sentence for everything else that the vocabulary does otherwise than the model.
+
+    unmade: the pieces that no two others spell
+    """
+    if unmade:
+        yield f"{such(unmade, 'has')} an id that is not used here: no two pieces spell what it is."
+    if not spells_bytes:
+        yield unknown_runs(special)
+    if normalizer.form == "nfkc":
+        yield "Marks of a letter that stand in another order than NFKC's are put in order here, and not there."
+    if special.user and normalizer != Normalizer():
+        yield "A user token that only normalisation brings about is one for sentencepiece, and text here."
+
+
+def checked(path: Path, model: Any) -> Any:
+    """The model itself. Raises VocabularyError if a part of it is missing."""
+    kinds = [piece.type for piece in model.pieces]
+    if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
+        raise VocabularyError(f"{path}: a damaged sentencepiece model, or none; copy or train it again")
+    return model

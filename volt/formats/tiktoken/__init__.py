@@ -1,0 +1,34 @@
+"""tiktoken's ranks file ⇄ byte-level vocabulary.
+
+ranks      file → the rank of each token
+joins      ranks → the parts of each token
+reading    file → vocabulary
+writing    vocabulary → file
+library    tiktoken itself with a file loaded
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
+
+if TYPE_CHECKING:
+    from volt.formats.tiktoken.library import GPT2_PATTERN as GPT2_PATTERN
+    from volt.formats.tiktoken.library import peer as peer
+    from volt.formats.tiktoken.library import peer_of as peer_of
+    from volt.formats.tiktoken.reading import original as original
+    from volt.formats.tiktoken.reading import read as read
+    from volt.formats.tiktoken.reading import read_with_pattern as read_with_pattern
+    from volt.formats.tiktoken.reading import recognises as recognises
+    from volt.formats.tiktoken.writing import CLOSING_ORDER as CLOSING_ORDER
+    from volt.formats.tiktoken.writing import write as write
+
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {
+        "library": ("GPT2_PATTERN", "peer", "peer_of"),
+        "reading": ("original", "read", "read_with_pattern", "recognises"),
+        "writing": ("CLOSING_ORDER", "write"),
+    },
+)

@@ -1,0 +1,117 @@
+"""tiktoken itself with a ranks file loaded, to compare with: told by its caller what the file does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from volt.errors import ConfigError, VocabularyError, missing, quoted
+from volt.formats.patterns import choose
+from volt.formats.protocol import USUAL, Peer
+from volt.formats.tiktoken.ranks import read_ranks
+from volt.text.byte_alphabet import to_characters
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary import Vocabulary
+
+GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+
+
+def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
+    """tiktoken with the file loaded, GPT-2's pattern, and these special tokens; it finds the user's own in text.
+
+    It has ids in common with VOLT if the file leaves room for the special tokens below its ranks.
+    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if the tokens do not go with that pattern.
+    """
+    ranks = read_ranks(path)
+    choose(path, [token for token in ranks if token], None)
+    shares_ids = min(ranks.values()) >= len(special.all)
+    names = dict(enumerate(special.all, 0 if shares_ids else max(ranks.values()) + 1))
+    return _peer(path.name, GPT2_PATTERN, ranks, names, user=special.user, shares_ids=shares_ids)
+
+
+def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
+    """tiktoken with a file that a vocabulary was written to, and with its pattern and its special tokens.
+
+    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if it has no such pattern.
+    """
+    ranks, special = read_ranks(path), vocabulary.special
+    shares_ids = all(vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token)
+    first = max(ranks.values()) + 1
+    names = {vocabulary.ids[token] if shares_ids else first + at: token for at, token in enumerate(special.all)}
+    pattern = pattern_of(vocabulary.pretokenizer)
+    return _peer(path.name, pattern, ranks, names, user=special.user, shares_ids=shares_ids)
+
+
+def original(path: Path, *, pattern: str | None = None) -> Peer:
+    """tiktoken with a file as its publisher has it: its ranks are the ids.
+
+    pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
+    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if it has no such pattern.
+    """
+    ranks = read_ranks(path)
+    choice = choose(path, [token for token in ranks if token], pattern)
+    return peer_of_ranks(path.name, pattern_of(choice.pretokenizer), ranks)
+
+
+def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int]) -> Peer:
+    """tiktoken with these ranks and no special tokens."""
+    return _peer(name, pattern, ranks, {}, user=(), shares_ids=True)
+
+
+def pattern_of(pretokenizer: PreTokenizer) -> str:
+    r"""The one pattern that cuts text for tiktoken. Raises VocabularyError if there are several, or it reads backwards.
+
+    >>> pattern_of(PreTokenizer.of_pattern(r"\w+", level="bytes"))
+    '\\w+'
+    """
+    splits = pretokenizer.splits
+    if not splits and pretokenizer.is_bytes:
+        return GPT2_PATTERN
+    if len(splits) != 1 or splits[0].from_end or not pretokenizer.is_bytes:
+        raise VocabularyError(
+            f"tiktoken cuts the bytes of text by one pattern, not by {quoted(pretokenizer.name, 200)}"
+        )
+    return splits[0].pattern
+
+
+def _peer(
+    name: str,
+    pattern: str,
+    ranks: Mapping[bytes, int],
+    names: Mapping[int, str],
+    *,
+    user: Sequence[str],
+    shares_ids: bool,
+) -> Peer:
+    """names: the special tokens by their ids;  user: those that are found in text"""
+    encoding, found = _encoding(name, pattern, ranks, names), set(user)
+
+    def ids(lines: Sequence[str]) -> list[list[int]]:
+        return [encoding.encode(line, allowed_special=found, disallowed_special=()) for line in lines]
+
+    def pieces(lines: Sequence[str]) -> list[list[str]]:
+        return [[names.get(number) or spelled(number) for number in line] for line in ids(lines)]
+
+    def spelled(number: int) -> str:
+        return to_characters(encoding.decode_single_token_bytes(number))
+
+    return Peer("tiktoken", pieces, ids if shares_ids else None)
+
+
+def _encoding(name: str, pattern: str, ranks: Mapping[bytes, int], names: Mapping[int, str]) -> Any:
+    """The library's encoder with these ranks. names: the special tokens by their ids."""
+    try:
+        import tiktoken
+    except ImportError:
+        raise missing("tiktoken") from None
+    try:
+        return tiktoken.Encoding(
+            name,
+            pat_str=pattern,
+            mergeable_ranks=dict(ranks),
+            special_tokens={token: number for number, token in names.items()},
+        )
+    except ValueError as error:
+        raise ConfigError(f"tiktoken does not read the pattern {quoted(pattern, 200)}: {error}") from None

@@ -1,0 +1,173 @@
+r"""A vocabulary → tiktoken's ranks file, with what it cannot carry or tiktoken does differently."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from volt.display import counted
+from volt.errors import VocabularyError
+from volt.files.atomic import write_atomic
+from volt.formats.patterns import drops_text
+from volt.formats.protocol import USUAL
+from volt.formats.tiktoken.joins import recovered
+from volt.formats.tiktoken.library import pattern_of
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
+from volt.text.patterns.fitting import cut_tokens
+from volt.text.patterns.named import NAMED
+from volt.vocabulary import Vocabulary
+
+CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write the ranks; what the file cannot carry or tiktoken does differently, a sentence each.
+
+    A rank is the id of the token in VOLT. Only where ids do not follow the order of the merges are ranks numbered
+    anew, from 0. Raises VocabularyError if tiktoken cannot hold this vocabulary.
+    """
+    _refuse(vocabulary, path)
+    keeps_ids = _follows_merges(vocabulary)
+    tokens = list(vocabulary.tokens) if keeps_ids else _in_merge_order(vocabulary)
+    ranks = vocabulary.ids if keeps_ids else {token: rank for rank, token in enumerate(tokens)}
+    lines = (f"{base64.b64encode(to_bytes(token)).decode()} {ranks[token]}\n" for token in tokens)
+    notes = list(_notes(vocabulary, path, tokens, keeps_ids))
+    with write_atomic(path) as file:
+        file.write("".join(lines).encode())
+    return notes
+
+
+def _refuse(vocabulary: Vocabulary, path: Path) -> None:
+    """Raise VocabularyError if tiktoken cannot hold this vocabulary."""
+    scaffolding, cut = vocabulary.scaffolding, vocabulary.pretokenizer
+    if not cut.is_bytes or vocabulary.marker != "none":
+        raise VocabularyError(
+            f"{path}: tiktoken works on bytes, but this vocabulary on the pre-tokenizer {cut.name!r} with the marker "
+            f"{vocabulary.marker!r}; count with pretokenizer='bytes'"
+        )
+    try:
+        pattern_of(cut)
+    except VocabularyError as error:
+        raise VocabularyError(f"{path}: {error}; export to huggingface, which carries it") from None
+    if scaffolding:
+        raise VocabularyError(
+            f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
+            "the way and split back into their parts, but tiktoken cannot split back: without them it would not reach "
+            "the tokens behind. Export Vocabulary.closed(), which keeps them as tokens"
+        )
+    kept = set(vocabulary.tokens)
+    missing = [atom for atom in ALPHABET if atom not in kept]
+    foreign = [token for token in vocabulary.atoms if token not in ALPHABET]
+    if missing or foreign:
+        raise VocabularyError(
+            f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
+            f"{'is missing' if missing else 'is no byte'}; count with pretokenizer='bytes'"
+        )
+    if cut.name == "bytes" and not vocabulary.whole_words:
+        _refuse_crossing(vocabulary, path)
+
+
+def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
+    """Raise VocabularyError if GPT-2's pattern cuts a token, as the file would then be taken for one of another."""
+    if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
+        raise VocabularyError(
+            f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(crossing):,} of the tokens, such as "
+            f"{to_characters(crossing[0])!r}, so they never occur, and the file would read as one for another pattern; "
+            "remove them and their merges"
+        )
+
+
+def _follows_merges(vocabulary: Vocabulary) -> bool:
+    """Whether ids rise as merges first make tokens, so that they can be ranks."""
+    made = [vocabulary.ids[token] for token in dict.fromkeys(map("".join, vocabulary.merges))]
+    return made == sorted(made) and (not vocabulary.unmade or vocabulary.merging == "ranks")
+
+
+def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
+    """The tokens: atoms, then as the merges make them, then those that none makes."""
+    made = {token: rank for rank, token in reversed(list(enumerate(map("".join, vocabulary.merges))))}
+    last = dict.fromkeys(vocabulary.unmade, len(made))
+    return sorted(vocabulary.tokens, key=lambda token: last.get(token, made.get(token, -1)))
+
+
+def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids: bool) -> Iterator[str]:
+    """What the file cannot carry or tiktoken does differently."""
+    yield _snippet(vocabulary, path, keeps_ids)
+    if vocabulary.counts:
+        yield "The counts of the tokens are not in the file: the format has no place for them."
+    if not keeps_ids:
+        yield (
+            "Ids differ from VOLT's: tiktoken merges in the order of ids, but here ids do not follow the merges, so "
+            'tokens are numbered anew from 0. Vocabulary.closed(order="merges") has ids that do.'
+        )
+    if vocabulary.normalizer.name != "none":
+        yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
+    if drops_text(vocabulary.pretokenizer):
+        yield "What lies between the matches of the pattern is words for VOLT, and dropped by tiktoken."
+    if vocabulary.byte_fallback:
+        yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
+    yield from _special_notes(vocabulary)
+    yield from _merge_notes(vocabulary, tokens)
+
+
+def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What becomes of the special tokens."""
+    if vocabulary.special.all and vocabulary.special != USUAL:
+        user = f" ({', '.join(vocabulary.special.user[:3])})" if vocabulary.special.user else ""
+        yield (
+            f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has none."
+        )
+    if vocabulary.special.user:
+        yield (f"Encode with encode(text, allowed_special={set(vocabulary.special.user)!r}, disallowed_special=()).")
+    starts = [(a, b) for a in vocabulary.special.user for b in vocabulary.special.all if b != a and b.startswith(a)]
+    if starts:
+        yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
+
+
+def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]:
+    """Which merges tiktoken does not make, or makes in another way."""
+    first = dict[str, tuple[str, str]]()
+    for left, right in vocabulary.merges:
+        first.setdefault(left + right, (left, right))
+    if vocabulary.merging == "ranks" and vocabulary.whole_words:
+        return
+    if len(first) < len(vocabulary.merges) and vocabulary.merging != "ranks":
+        yield "Later merges that make a token again are not in the file: tiktoken knows one rank for each token."
+    if unmade := [token for token in vocabulary.unmade if vocabulary.merging != "ranks"]:
+        yield (
+            f"tiktoken also joins parts inside of words to {counted(len(unmade), 'token')} that no merge makes, such "
+            f"as {unmade[0]!r}, which are whole words only here."
+        )
+    other = [
+        token
+        for data, parts in recovered([to_bytes(token) for token in tokens])
+        if _is_made_otherwise(vocabulary, tuple(map(to_characters, parts)), first.get(token := to_characters(data)))
+    ]
+    if other:
+        yield (
+            f"tiktoken makes {len(other):,} tokens, such as {other[0]!r}, of other parts than the merges do, because "
+            "lower ranks take theirs first: text that holds them may be cut differently."
+        )
+
+
+def _is_made_otherwise(vocabulary: Vocabulary, parts: tuple[str, ...], merge: tuple[str, str] | None) -> bool:
+    """Whether lower ranks leave other parts of a token than its merge has, or, by ranks, more than two."""
+    return len(parts) != 2 if vocabulary.merging == "ranks" else merge is not None and parts != merge
+
+
+def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
+    """How to load the file, with what it does not hold."""
+    first, pattern = len(vocabulary.tokens), pattern_of(vocabulary.pretokenizer)
+    special = {
+        token: vocabulary.ids[token] if keeps_ids else first + number
+        for number, token in enumerate(vocabulary.special.all)
+    }
+    shown = f'r"{pattern}"' if '"' not in pattern and not pattern.endswith("\\") else repr(pattern)
+    return (
+        "The special tokens and the pattern that cuts text are not in the file; give them when you load it:\n"
+        "    from tiktoken import Encoding, load\n"
+        f"    ranks = load.load_tiktoken_bpe({str(path)!r})\n"
+        f"    Encoding({path.stem!r}, pat_str={shown}, mergeable_ranks=ranks, "
+        f"special_tokens={special!r})"
+    )
