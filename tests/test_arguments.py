@@ -276,6 +276,8 @@ ODD: list[Any] = [
 REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argument
     "volt.TransportProblem": {"row_mass": [1.0, 1.0], "column_mass": [1.0, 1.0]},
     "volt.LanguageModel": {"width": 512},
+    "volt.extend_bpe": {"counts": COUNTS},
+    "volt.shrink": {"counts": COUNTS, "to": 6},
     "volt.replay_bpe": {"merges": [("l", "o")]},
     "volt.shard": {"folder": "nowhere"},
     "volt.write_vocabulary": {"path": "nowhere/x", "to": "tokens"},
@@ -313,6 +315,8 @@ METHODS: dict[str, Callable[[Any], object]] = {
     "learn_bpe n_merges": lambda odd: volt.learn_bpe(COUNTS, odd), "learn_bpe marker": lambda odd: volt.learn_bpe(COUNTS, 3, marker=odd),
     "replay_bpe merges": lambda odd: volt.replay_bpe(COUNTS, odd), "search sizes": lambda odd: volt.search(CANDIDATES, sizes=odd),
     "search select": lambda odd: volt.search(CANDIDATES, sizes=[14, 16], select=odd), "mix": lambda odd: volt.mix({"a": COUNTS}, temperature=odd),
+    "extend_bpe counts": lambda odd: volt.extend_bpe(VOCABULARY, odd), "shrink counts": lambda odd: volt.shrink(VOCABULARY, odd, to=6),
+    "extend_bpe n_merges": lambda odd: volt.extend_bpe(VOCABULARY, COUNTS, odd), "shrink to": lambda odd: volt.shrink(VOCABULARY, COUNTS, to=odd),
     "learn_parity unit": lambda odd: volt.learn_parity(SOURCES, 3, unit=odd), "learn_parity temperature": lambda odd: volt.learn_parity(SOURCES, 3, temperature=odd),
     "measure_parity candidates": lambda odd: volt.measure_parity(SOURCES, odd, size=14), "measure_parity size": lambda odd: volt.measure_parity(SOURCES, CANDIDATES, size=odd),
     "search special": lambda odd: volt.search(CANDIDATES, sizes=[14], special=odd), "encode seed": lambda odd: ENCODER.encode("low", dropout=0.5, seed=odd),

@@ -61,7 +61,7 @@ Model = Annotated[
 Pattern = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME|REGEX",
+        metavar="PATTERN",
         autocompletion=starting(PATTERNS),
         help="What cuts text into words, where the file does not say it (tiktoken): cl100k, llama3, … or a regex.",
     ),
@@ -196,7 +196,7 @@ class CountOptions:
     pattern: Annotated[
         str,
         typer.Option(
-            metavar="NAME|REGEX",
+            metavar="PATTERN",
             autocompletion=starting(PATTERNS),
             help="Cut as a published tokenizer does, such as cl100k or llama3, or by a regex of your own.",
         ),

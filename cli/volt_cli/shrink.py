@@ -73,12 +73,12 @@ def shrink(
     from volt.choose.shrink import shrink as run_shrink
     from volt.files.paths import expand
 
-    if id_map is not None and not str(id_map).endswith(_KINDS):
-        raise ConfigError(f"--map {id_map}: tells no format; end its name with .npy or .json")
     if str(model) == "-" and "-" in texts:
         raise ConfigError("MODEL and --on are both -: stdin cannot hold both; name a file for one of them")
     check_one_for_stdout(json=as_json, output=is_stdout(out))
     check_places([out, id_map], expand(texts), model=model)
+    if id_map is not None and not str(id_map).endswith(_KINDS):
+        raise ConfigError(f"--map {id_map}: tells no format; end its name with .npy or .json")
     for place in filter(None, (out, id_map)):
         check_place(place)
     old = load_model(model)

@@ -34,11 +34,11 @@ FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG",
          "FILE|N", "STATE"}  # fmt: skip
 PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P", "MARK", "FORMAT", "T", "RATE", "S",
          "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
-         "KEY=VALUE", "ID|TOKEN", "NAME|REGEX"}  # fmt: skip
+         "KEY=VALUE", "ID|TOKEN", "PATTERN"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
-OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html"}
+OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
-          "from_state", "ack", "states", "sources", "expand"}  # fmt: skip
+          "from_state", "ack", "states", "sources", "expand", "extend", "texts"}  # fmt: skip
 NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
 REPLACED = {
     ("stream run", "state", "from_state"),  # a state makes way for the one that follows
@@ -47,11 +47,16 @@ REPLACED = {
 }
 NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}  # texts that may be NAME=FILE
 # What an option must be given where the others do not say.
-NEEDED = {"corpus": "corpus.txt", "model": "m.volt", "path": "m.volt", "config": "stream.yaml"}
-WITH = {("export", "text"): ["--check"]}
-ALWAYS = {"export": ["--to", "subword-nmt"], "translate-input": ["--task", "t"], "translate-output": ["--task", "t"]}
+NEEDED = {"corpus": "corpus.txt", "texts": "corpus.txt", "model": "m.volt", "path": "m.volt", "config": "stream.yaml"}
+WITH = {("export", "text"): ["--check"], ("import", "text"): ["--check"]}
+ALWAYS = {
+    "export": ["--to", "subword-nmt"],
+    "shrink": ["--to", "6", "-o", "out.volt"],
+    "translate-input": ["--task", "t"],
+    "translate-output": ["--task", "t"],
+}
 OWN = {"model": "m.volt", "systems": "m.volt", "path": "m.volt", "merges": "m.volt", "candidates": "codes",
-       "config": "stream.yaml"}  # fmt: skip
+       "extend": "m.volt", "id_map": "map.npy", "config": "stream.yaml"}  # fmt: skip
 
 
 def parameters(command: str) -> dict[str, Any]:

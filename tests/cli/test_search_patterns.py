@@ -25,14 +25,17 @@ def test_a_vocabulary_holds_the_pattern(run: Run, tmp_path: Path, pattern: str, 
 
 
 def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
-    """--check finds tokenizers cutting by the same pattern; a format without patterns is refused."""
+    """--check finds tokenizers and tiktoken cutting by the same pattern; a format of marked words is refused."""
     pytest.importorskip("tokenizers")
+    pytest.importorskip("tiktoken")
     (tmp_path / "c.txt").write_text(TEXT)
     run("search", "c.txt", "-q", "-o", "v.volt", "--pattern", "cl100k", "--level", "bytes")
     told = run("export", "-m", "v.volt", "--to", "huggingface", "-o", "hf", "--closed", "--check", "c.txt")
     assert "20 of 20 lines" in (told.stdout + told.stderr).decode()
-    refused = run("export", "-m", "v.volt", "--to", "tiktoken", "-o", "v.tiktoken", "--closed", status=1)
-    assert "holds no pattern and stands for GPT-2's" in refused.stderr.decode()
+    told = run("export", "-m", "v.volt", "--to", "tiktoken", "-o", "v.tiktoken", "--closed", "--check", "c.txt")
+    assert "20 of 20 lines" in (told.stdout + told.stderr).decode()
+    refused = run("export", "-m", "v.volt", "--to", "subword-nmt", "-o", "codes", "--closed", status=1)
+    assert "subword-nmt" in refused.stderr.decode()
 
 
 @pytest.mark.parametrize(

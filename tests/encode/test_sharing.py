@@ -87,8 +87,8 @@ def test_pickled_encoder_gives_the_same() -> None:
 
 def _forgets(encoder: Encoder, n: int) -> bool:
     """Whether an encoder that knows n words must encode one of them again once it has met another."""
-    asked, encode_words = list[str](), encoder.encode_words
-    encoder.encode_words = lambda words: asked.extend(words) or encode_words(words)  # type: ignore[method-assign]
+    asked, encoded = list[str](), encoder._encoded
+    encoder._encoded = lambda words: asked.extend(words) or encoded(words)  # type: ignore[method-assign]
     for word in [*(f"w{i}" for i in range(n)), "another", "w0"]:
         encoder.encode(word)
     return asked.count("w0") == 2

@@ -198,7 +198,7 @@ def trained(**options) -> bytes:
         ({"pad_id": 3, "control_symbols": ["<mask>", "[INST]"]}, None),
         ({"pad_id": 0, "unk_id": 3, "bos_id": -1}, None),
         ({"pad_id": 3, "remove_extra_whitespaces": False}, None),
-        ({"pad_id": 3, "normalization_rule_name": "nfkc"}, None),
+        ({"pad_id": 3, "normalization_rule_name": "nfkc"}, "in another order than NFKC's"),
         ({"normalization_rule_name": "nmt_nfkc"}, "'nmt_nfkc'"),
         ({"pad_id": 3, "character_coverage": 0.98}, None),
         ({"pad_id": 3, "unk_piece": "[UNK]", "bos_piece": "[BOS]"}, None),
