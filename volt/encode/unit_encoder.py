@@ -45,11 +45,12 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
     starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
-    empty = numbering()
+    empty, widths = numbering(), np.diff(starts)
     return empty._replace(
         cutter=_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
         rule=tables.rule, starts=starts, rendered=values,
-        widest=max(ID_SIZE, int(np.diff(starts).max(initial=0))),
+        widest=max(ID_SIZE, int(widths.max(initial=0))),
+        width=int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0,
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ class UnitEncoder(NamedTuple):
     starts: (n_symbols + 1,) int64, symbol s is rendered as rendered[starts[s]:starts[s + 1]]
     rendered: (…,) uint8, with 8 bytes more than are used
     widest: the most bytes that a symbol is rendered as
+    width: how many bytes each symbol is rendered as, if all are alike, so that symbol s starts at width · s; else 0
     """
 
     cutter: Cutter
@@ -54,6 +55,7 @@ class UnitEncoder(NamedTuple):
     starts: LongArray
     rendered: IntArray
     widest: int
+    width: int
 
     def for_thread(self) -> "UnitEncoder":
         """The same, with memory to work in that no other thread uses."""
@@ -66,8 +68,8 @@ def numbering() -> UnitEncoder:
     """An encoder that gives each unit its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
-    merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False), PieceRule(classes, longs, no_spellings())
-    encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE)
+    merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False, -1), PieceRule(classes, longs, no_spellings())
+    encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE, 0)
     return encoder.for_thread()
 
 
@@ -118,6 +120,10 @@ def write_word(
     for symbol in encoder.pieces[:n]:
         if symbol < 0:
             return LEFT_TO_PYTHON
+        if encoder.width == ID_SIZE:
+            store64(values, at, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
+            at += ID_SIZE
+            continue
         source, n_bytes = encoder.starts[symbol], encoder.starts[symbol + 1] - encoder.starts[symbol]
         for i in range(0, n_bytes, 8):
             store64(values, at + i, load64(encoder.rendered, source + i))
