@@ -5,7 +5,6 @@ Tokens are numbered with atoms first, then in the order in which merges make the
 of the text itself, which is marked where there are user tokens, counts as one beyond Unicode where it is not known.
 
 >>> from volt.vocabulary import Vocabulary
-from volt.vocabulary.vocabulary import Merging
 >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> symbols, ends = tables.encode(["low", "lot"])
 >>> [tables.spell(symbol) for symbol in symbols.tolist()], ends.tolist()
