@@ -23,6 +23,8 @@ REMEDIES = {
     r"\bsizes=range\((\d+), (\d+), (\d+)\)": r"--sizes \1:\2:\3",
     r"\bread it with merges=FILE": "volt import FILE --merges FILE -o MODEL",
     r"\bmerges=FILE": "--merges FILE",
+    r"\bspecial=\{TOKEN: ID\} or eos=\{TOKEN: ID\}": "--special TOKEN=ID or --eos TOKEN=ID",
+    r"\bspecial=\[('[^']*')\]": r"--special \1",
     r"\bmake one with volt\.search\b": "make one with: volt search CORPUS -o NAME.volt",
     r"\bvolt\.search\b": "volt search",
     r"\bgive the merges of (.*) to volt\.replay_bpe\b": r"give \1 to volt search --candidates",

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from volt.display import counted
 from volt.formats.huggingface.pipeline import Json
+from volt.formats.named import control_notes, lone_end_notes
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
@@ -38,14 +39,12 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
 
 def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """Which tokens are left out, and which are there for VOLT's sake."""
-    others = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
-    if others:
-        yield f"{counted(len(others), 'token')} that nothing makes: kept as control tokens, such as {others[0]!r}."
+    yield from control_notes(vocabulary)
     kept = {*vocabulary.ids, *vocabulary.scaffolding}
     if lost := [token for token in vocab if token not in kept]:
         yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
-        yield f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind bytes or user tokens."
+        yield from lone_end_notes(vocabulary)
 
 
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
