@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from volt.display import counted
+from volt.formats.huggingface.foreign import flat
 from volt.formats.huggingface.pipeline import Json
 from volt.formats.named import control_notes, lone_end_notes
 from volt.text.byte_alphabet import ALPHABET
@@ -76,8 +77,20 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
         yield "'Σ' at the end of a word is lowered to 'ς' here, and to 'σ' there."
+    if vocabulary.normalizer.form != "none" and _lowers_last(data):
+        yield "A mark that goes into one character with the small letter alone, as U+030A behind W, stays apart there."
     if vocabulary.normalizer.form != "none":
         yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
+
+
+def _lowers_last(data: Json) -> bool:
+    """Whether nothing composes letters and marks behind a step that lowers letters.
+
+    >>> _lowers_last({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}})
+    True
+    """
+    kinds = [step.get("type") for step in flat(data.get("normalizer"), "normalizers")]
+    return "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}
 
 
 def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
