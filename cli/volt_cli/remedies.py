@@ -23,6 +23,7 @@ REMEDIES = {
     r"\bsizes=range\((\d+), (\d+), (\d+)\)": r"--sizes \1:\2:\3",
     r"\bread it with merges=FILE": "volt import FILE --merges FILE -o MODEL",
     r"\bmerges=FILE": "--merges FILE",
+    r"\bread it with format='(\w+)'": r"volt import FILE --from \1 -o MODEL",
     r"\bspecial=\{TOKEN: ID\} or eos=\{TOKEN: ID\}": "--special TOKEN=ID or --eos TOKEN=ID",
     r"\bspecial=\[('[^']*')\]": r"--special \1",
     r"\bmake one with volt\.search\b": "make one with: volt search CORPUS -o NAME.volt",

@@ -42,6 +42,7 @@ _OTHERS = {  # how files of other kinds begin, in small letters; all are common 
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }
+_UNLIKE_RANKS = ("VOLT", "sentencepiece", "huggingface")  # what nobody takes for lines
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -162,8 +163,9 @@ def _read(path: Path, format: str | None, merges: str | Path | None, pattern: st
         return _format(format).read(path, merges=found)
     read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
+        ranks = "" if format in _UNLIKE_RANKS else "; if it holds tiktoken's ranks, read it with format='tiktoken'"
         raise ConfigError(
-            f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern"
+            f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern{ranks}"
         )
     made: Vocabulary = read(path, merges=found, pattern=arguments.text(pattern, "pattern"))
     return made
