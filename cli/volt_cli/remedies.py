@@ -43,6 +43,7 @@ REMEDIES = {
     r"\braise max_length, or give larger windows\b": "raise longest, or give a larger window",
     r"\bn_merges\b": "--candidates",
     r"^to is\b": "--to is",
+    r"^separator '": "--separator '",
     r"\bleave out closed\b": "leave out --closed",
     r"\bgive keep_atoms=False": "give --drop-atoms",
     r"\bmultiple_of=(\d+)": r"--multiple-of \1",
