@@ -15,13 +15,11 @@ from volt.vocabulary import Vocabulary
 from volt.vocabulary.naming import Ids, with_special
 
 NAMES_NONE = (
-    "The file names no special tokens: text that spells one is text. Give those that its publisher names, with "
-    "special={TOKEN: ID} or eos={TOKEN: ID}."
+    "The file names no special tokens: text that spells one is text. To have those that its publisher names, read it "
+    "with special={TOKEN: ID} or eos={TOKEN: ID}."
 )
 END = "<|endoftext|>"
-FINDS_END = (
-    f"transformers finds {END!r} in text where it takes such files for GPT-2's; give special=[{END!r}] for that."
-)
+FINDS_END = f"transformers finds {END!r} in text where it takes such files for GPT-2's; read it with special=[{END!r}] for that."
 _LONE_END = "The token '</w>', id {}, is VOLT's: it ends words behind bytes or user tokens."
 
 
