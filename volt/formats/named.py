@@ -19,7 +19,7 @@ NAMES_NONE = (
     "with special={TOKEN: ID} or eos={TOKEN: ID}."
 )
 END = "<|endoftext|>"
-FINDS_END = f"transformers finds {END!r} in text where it takes such files for GPT-2's; read it with special=[{END!r}] for that."
+FINDS_END = f"transformers finds {END!r} in text, as GPT-2's; read it with special=[{END!r}] for that."
 _LONE_END = "The token '</w>', id {}, is VOLT's: it ends words behind bytes or user tokens."
 
 
