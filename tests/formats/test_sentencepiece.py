@@ -259,7 +259,7 @@ METASPACE = {"marker": "none", "pretokenizer": PreTokenizer("metaspace")}
         ({"normalizer": Normalizer("nfc")}, "NFC"),
         ({"normalizer": Normalizer("nfkc")}, "NFKC"),
         ({"normalizer": Normalizer("none", lowercase=True)}, "sigma"),
-        ({}, "at the end of a line"),
+        ({}, "or an end of the line"),
         ({}, "run of characters"),
         ({"counts": (1, 2, 3, 4)}, "counts"),
         ({**METASPACE, "merges": (("l", "▁"),), "tokens": ("l▁",)}, "a '▁' inside"),

@@ -105,6 +105,7 @@ def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> str:
     atoms = set(left.atoms)
     n_atoms = sum(token in atoms for token in left.tokens)
     told = {"special token": n - kinds["token"] - kinds["byte"] - kinds["marker"], "byte token": kinds["byte"]}
+    told["lone end of a word"] = kinds["marker"]
     told |= {"atom": n_atoms, "token of which others are made": kinds["token"] - n_atoms}
     what = ", ".join(
         counted(number, name, name.replace("token", "tokens") if "token " in name else "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from volt.display import counted
 from volt.formats.huggingface.foreign import flat
@@ -73,6 +74,9 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """How a foreign pipeline treats rare text."""
     section = json.dumps(data.get("pre_tokenizer"))
+    is_space_lost = vocabulary.byte_fallback and " " not in data["model"]["vocab"]
+    if is_space_lost and vocabulary.pretokenizer.has_own_pattern:
+        yield "A space inside a word is the token <0x20> there, and the three bytes of '▁' here."
     if '"Digits"' in section:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
@@ -103,8 +107,27 @@ def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     rewrites = vocabulary.normalizer.name != "none"
     if normalized := next((name for name in found if rewrites or _is_rewritten(name, data)), None):
         yield f"The added token {normalized} is found in normalised text there, and in raw text here."
+    if pair := _first_found([row for row in users if not rewrites]):
+        yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
     if users:
         yield from _user_losses(vocabulary)
+
+
+def _first_found(rows: Sequence[Json]) -> tuple[str, str] | None:
+    """An added token that is looked for in raw text, and one in normalised text that it may break.
+
+    >>> _first_found([{"content": "<", "normalized": False}, {"content": "<e>", "normalized": True}])
+    ('<', '<e>')
+    """
+    raw, later = ([row["content"] for row in rows if bool(row.get("normalized")) == side] for side in (False, True))
+    return next(((one, other) for one, other in product(raw, later) if _overlap(one, other)), None)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two strings may share characters of a text."""
+    sizes = range(1, min(len(one), len(other)) + 1)
+    ends = (one[-n:] == other[:n] or other[-n:] == one[:n] for n in sizes)
+    return one in other or other in one or any(ends)
 
 
 def _is_rewritten(token: str, data: Json) -> bool:

@@ -33,6 +33,7 @@ from volt.formats.huggingface.losses import losses
 from volt.formats.huggingface.model import CONFIG, FILE, MAP, Json, load, model_merges, model_section, model_vocab
 from volt.formats.huggingface.oniguruma import original
 from volt.formats.huggingface.pipeline import Scheme, normalizers, pre_tokenizers, sequence
+from volt.formats.huggingface.refusals import refuse
 from volt.formats.huggingface.tokens import read_tokens
 from volt.text import gpt2
 from volt.text.markers import PREFIX, SUFFIX, Marker
@@ -91,11 +92,8 @@ def _vocabulary(
     own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
     scheme = own or read_foreign(data, model, found=added)
     users = scheme.users if own and scheme.users else added
-    if model.get("ignore_merges") and scheme.marker != "none" and not scheme.takes_users_as_words:
-        raise VocabularyError(
-            f"ignore_merges, and words that are marked ({scheme.marker}): words are looked up without their mark "
-            "there, which VOLT cannot; set it to false if no word is a token that its merges do not make"
-        )
+    if own is None or model.get("ignore_merges"):
+        refuse(model, data, scheme)
     is_own = own is not None and scheme.users == tuple(users)
     found = read_tokens(scheme, model, all_ids(data, vocab), pairs, named, users, is_own=is_own)
     return Vocabulary(**found, provenance={"format": "huggingface", "lost": lost}), is_own

@@ -26,6 +26,7 @@ from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, Letters
 from volt.formats.sentencepiece.rows import (
     BPE,
+    END_UNKNOWN,
     ONLY_SPACES,
     RUNS_UNMARKED,
     TRIMMED,
@@ -146,7 +147,8 @@ def _words(model: Any, texts: Sequence[str]) -> Words:
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
-        return Words("suffix", _separated(spec.name, table))
+        said = [END_UNKNOWN.format(such(inside, "ends"))] if (inside := _inside_words(model)) else []
+        return Words("suffix", _separated(spec.name, table), tuple(said))
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
@@ -167,6 +169,12 @@ def _separated(name: str, table: bytes) -> str:
     if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
     return ONLY_SPACES
+
+
+def _inside_words(model: Any) -> list[str]:
+    """The characters that are pieces, and with "▁" behind them are none."""
+    pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
+    return [piece for piece in sorted(pieces) if len(piece) == 1 and piece != PREFIX and piece + PREFIX not in pieces]
 
 
 def _refuse_other_ends(model: Any) -> None:

@@ -33,7 +33,11 @@ _SCHEMES = {
     *((name, "none") for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)),
 }
 _TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
-TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself at the end of a line."
+TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself beside a space, another one, or an end of the line."
+END_UNKNOWN = (
+    "{} no word that the vocabulary knows: where it does in text, it is unknown here, and itself and a lone "
+    f"{PREFIX!r} in sentencepiece."
+)
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
 _FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
 
@@ -230,10 +234,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield TRIMMED
     if vocabulary.marker == "suffix":
         if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
-            yield (
-                f"{such(inside, 'ends')} no word that the vocabulary knows: where it does in text, it is unknown here, "
-                f"and itself and a lone {PREFIX!r} in sentencepiece."
-            )
+            yield END_UNKNOWN.format(such(inside, "ends"))
         if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
             yield f"An unknown character at the end of a word leaves {PREFIX!r} behind it in sentencepiece."
         if vocabulary.byte_fallback:
