@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_TOTAL = 2**63 - 1
 _COMPACT_ROWS, _COMPACT_PARTS = 1 << 22, 256  # partial tables are summed when there are more
 _NORMALIZER, _PRETOKENIZER = Normalizer(), PreTokenizer()
-_EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
+EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
 _COUNT = pl.col("count")
 
 
@@ -119,7 +119,7 @@ class WordCounts:
         rows = list(map(_row, pairs.items() if isinstance(pairs, Mapping) else arguments.several(pairs, "pairs")))
         check_total(sum(int(count) for _, count in rows))
         try:
-            table = pl.DataFrame(rows, schema=_EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
+            table = pl.DataFrame(rows, schema=EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
         except UnicodeEncodeError as error:
             raise CorpusError(f"word {error.object!r} holds a lone surrogate; it is not text") from None
         return cls(*summed([CountedPart(table, 0, 0, 0)]), as_normalizer(normalizer), as_pretokenizer(pretokenizer))
@@ -312,7 +312,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
         if n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height) or len(pending) > _COMPACT_PARTS:
             pending = [_added(pending)]
             n_rows = pending[0].table.height
-    whole = _added(pending or [CountedPart(_EMPTY, 0, 0, 0)])
+    whole = _added(pending or [CountedPart(EMPTY, 0, 0, 0)])
     return whole._replace(table=whole.table.sort("word"))
 
 
