@@ -219,7 +219,8 @@ def _count_units(path: str, blocks: Iterator[Block], job: _Job, cutter: UnitCutt
     counter, size = UnitCounter(cutter), os.path.getsize(path) if os.path.isfile(path) else None
     for block in prefetch(blocks):
         yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
-        yield from (CountedPart(table, 0, 0, 0) for table in counter.add(block))
+        tables = [job.counted(_texts(block, job))] if cutter.cuts_apart(block.data) else counter.add(block)
+        yield from (CountedPart(table, 0, 0, 0) for table in tables)
         if job.progress:
             job.progress(path, block.n_raw_bytes, size)
     yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())

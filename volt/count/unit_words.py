@@ -18,15 +18,15 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
-from volt.count.unit_table import CountedUnits, UnitEnds
+from volt.count.unit_table import Counted, UnitEnds, WordTable
 from volt.text import gpt2
 from volt.text.markers import SPACE
 from volt.text.patterns.splitter import Split, Splitter
-from volt.text.patterns.words import LINE_END, WordCutter
+from volt.text.patterns.words import WordCutter
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.text.white_space import SPLIT_SPACE, ascii_bytes
 
-_BLANK = ord(" ")
+_BLANK, _NEWLINE = ord(" "), ord("\n")
 _SPACE = SPACE.encode()
 
 
@@ -52,40 +52,60 @@ class UnitCutter:
         """A text with spaces in place of each "▁" that is read as one."""
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
 
-    def words(self, units: CountedUnits) -> pl.DataFrame:
-        """Table of word and count, in any order of the rows.
+    def cuts_apart(self, data: bytes) -> bool:
+        """Whether a text holds private characters that its words must be cut at one by one."""
+        return self.cutter.parts_at_users(data)
 
-        units: of texts that are `normal`
+    def add(self, words: WordTable, units: Counted) -> None:
+        """Add the words of units to a table.
+
+        units: of texts that are `normal`, and not to be cut apart
+        """
+        units = self._with_dummies(units) if self.ends.marks_first else units
+        words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
+
+    def table(self, words: Counted) -> pl.DataFrame:
+        """Table of word and count, in any order of the rows: words as vocabularies spell them.
 
         >>> from volt.count.unit_table import UnitTable
         >>> cutter = UnitCutter.of(PreTokenizer("gpt2"))
-        >>> table = UnitTable(cutter.ends)
-        >>> table.add(b"low, low")
-        >>> cutter.words(table.units()).sort("word").rows()
-        [(',', 1), ('low', 1), ('▁low', 1)]
+        >>> units, words = UnitTable(cutter.ends), WordTable()
+        >>> units.add(b"low, low")
+        >>> cutter.add(words, units.units())
+        >>> cutter.table(words.units()).rows()
+        [('low', 1), (',', 1), ('▁low', 1)]
         """
-        cut = self.cutter.cut_lines(self._lines(units), separator=LINE_END)
-        ends = np.flatnonzero(cut == LINE_END)
-        n_words = 1 + np.diff(np.cumsum(cut == _BLANK)[ends], prepend=0)
-        cut[ends] = _BLANK
-        words = pl.Series("word", [cut[:-1].tobytes().decode()]).str.split(" ").explode()
-        rows = pl.LazyFrame({"word": words, "count": np.repeat(units.counts, n_words)}).filter(pl.col("word") != "")
-        return rows.group_by("word").agg(pl.col("count").sum()).collect()
+        lines = _lines(words)
+        spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
+        table = pl.DataFrame({"word": spelled, "count": words.counts})
+        if self.cutter.is_bytes or not (b" " in lines and _SPACE in lines):
+            return table
+        return table.group_by("word").agg(pl.col("count").sum())  # a space and a "▁" of the text are spelled alike
 
-    def _lines(self, units: CountedUnits) -> bytes:
-        """Units as lines to be cut, with a space in front of those that a dummy "▁" belongs to."""
-        data, n = np.frombuffer(units.data, np.uint8), len(units.ends)
-        starts = np.append(0, units.ends[:-1])
+    def _with_dummies(self, units: Counted) -> Counted:
+        """The units with a space in front of those that a dummy "▁" belongs to."""
         marked = units.firsts.astype(bool)
         if self.spares_space:
-            marked &= data[starts] != _BLANK
-        moved = np.cumsum(marked) + np.arange(n)  # how far each unit moves
-        lines = np.empty(len(data) + n + int(marked.sum()), np.uint8)
-        lines[(starts + moved - 1)[marked]], lines[units.ends + moved] = _BLANK, LINE_END
-        is_text = np.ones(len(lines), bool)
-        is_text[(starts + moved - 1)[marked]] = is_text[units.ends + moved] = False
-        lines[is_text] = data
-        return lines.tobytes()
+            marked &= units.data[units.starts] != _BLANK
+        moved = np.cumsum(marked)  # how far each unit moves
+        blanks = (units.starts + moved - 1)[marked]
+        data = np.full(len(units.data) + len(blanks), _BLANK, np.uint8)
+        is_old = np.ones(len(data), bool)
+        is_old[blanks] = False
+        data[is_old] = units.data
+        data.flags.writeable = False
+        return units._replace(data=data, starts=units.starts + moved - marked, ends=units.ends + moved)
+
+
+def _lines(words: Counted) -> bytes:
+    """Words with a line end between two. None of them holds one."""
+    text = words.text
+    lines, ends = np.empty(len(text) + len(words.ends), np.uint8), words.ends + np.arange(len(words.ends))
+    lines[ends] = _NEWLINE
+    is_text = np.ones(len(lines), bool)
+    is_text[ends] = False
+    lines[is_text] = np.frombuffer(text, np.uint8)
+    return lines[:-1].tobytes()
 
 
 @lru_cache(maxsize=64)

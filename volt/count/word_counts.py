@@ -41,7 +41,7 @@ _COUNT = pl.col("count")
 class CountedPart(NamedTuple):
     """The count of a part of a corpus.
 
-    table: columns word and count, in any order of the rows
+    table: columns word and count, in any order of the rows, no word twice
     n_lines, n_bytes, n_bad_lines: as in `WordCounts`
     """
 
@@ -320,8 +320,9 @@ def _added(parts: list[CountedPart]) -> CountedPart:
     if len(parts) == 1:
         return parts[0]
     check_total(sum(int(part.table["count"].sum()) for part in parts))
-    rows = pl.concat([part.table for part in parts]).lazy()
-    table = rows.group_by("word").agg(_COUNT.sum()).collect(engine="streaming")
+    tables = [part.table for part in parts if part.table.height] or [EMPTY]
+    rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
+    table = rows.collect(engine="streaming") if len(tables) > 1 else tables[0]
     n_lines, n_bytes, n_bad_lines = (sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True))
     return CountedPart(table, n_lines, n_bytes, n_bad_lines)
 

@@ -68,7 +68,7 @@ class Loop(NamedTuple):
 _FILL = Loop("pair_table.fill", 0.3)
 JOBS: dict[Job, tuple[Loop, ...]] = {
     "count": (
-        Loop("unit_counts.count_units", 1.6), Loop("unit_rows.rebuild", 0.1), Loop("pattern_words.write_words", 1.8),
+        Loop("unit_counts.count_units", 1.6), Loop("unit_rows.rebuild", 0.1), Loop("unit_words.add_words", 1.8),
     ),
     "learn": (Loop("learn.learn_merges", 4.5),),
     "parity": (Loop("learn_parity.learn_parity_merges", 5.4),),

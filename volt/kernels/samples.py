@@ -157,6 +157,15 @@ def _count_units() -> None:
     )
 
 
+def _add_words() -> None:
+    """Those of no units."""
+    from volt.kernels.pattern_cutting import SplitTables
+    from volt.kernels.unit_words import add_words
+
+    tables = SplitTables(bytes_(256), ints(0, 0), 1, longs(0))
+    add_words(spaces(8), longs(), longs(), longs(), tables, 0, longs(0), longs(0), _table(), longs(0, 0, 0))
+
+
 def _expand_lines() -> None:
     from volt.kernels.decode import NO_SPACE, TextTable, expand_lines
     from volt.kernels.memory import PADDING
@@ -174,6 +183,7 @@ def _parse_ids() -> None:
 SAMPLES: dict[str, Callable[[], object]] = {
     "pair_table.fill": merges,
     "unit_counts.count_units": _count_units,
+    "unit_words.add_words": _add_words,
     "spellings.enter": _spell,
     "spellings.find_cuts": _spell,
     "learn.learn_merges": _learn,

@@ -104,10 +104,10 @@ def _find_units(
 
 
 @borrowing
-def _enter(
+def enter_row(
     data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
 ) -> bool:
-    """Fill the row of a new unit. Returns whether there was room."""
+    """Fill the row of a new unit, or word. Returns whether there was room. state: begins with how many there are."""
     number, size = state[N_UNITS], int(np.int64(length))
     at = table.starts[number]
     if number >= len(table.firsts) or at + size + PADDING > len(table.bytes):
@@ -146,7 +146,7 @@ def count_units(data: IntArray, stop: int, ends: Ends, table: UnitRows, ring: Lo
             length = ring[tail + _U2] & _SIZE
             row = find_row(data, begin, length, low, high, ring[tail + _U2] >> _HALF, table)
             if table.rows[row + _U2] == _U0:
-                has_room = _enter(data, begin, length, low, high, row, table, state)
+                has_room = enter_row(data, begin, length, low, high, row, table, state)
                 if not has_room:
                     break
             table.rows[row + _U3] += _U1
