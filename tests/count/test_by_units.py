@@ -147,6 +147,16 @@ def test_a_table_grows_with_units_and_with_their_bytes() -> None:
     assert units_of(table) == Counter({("low", True): 1})
 
 
+def test_a_table_of_words_grows_within_a_unit() -> None:
+    """Units of many words, more than there is room for at first, are cut as lines are, and each word counts once."""
+    words = [f"{n:05}".translate(str.maketrans("0123456789", "abcdefghij")) + "!" for n in range(6_000)]
+    texts = ["".join(words[start : start + 40]) for start in range(0, 6_000, 20)]
+    data = "".join(f"{text} {text}\n" for text in texts).encode()
+    expected = cut_by_lines("bytes", [f"{text} {text}" for text in texts])
+    assert len(expected) > 5_000
+    assert by_units("bytes", data) == expected
+
+
 def test_counts_have_64_bits() -> None:
     """A unit that was met 10¹² times and once more was met 10¹² + 1 times, and so were its words."""
     cutter = UnitCutter.of(PreTokenizer("bytes"))
