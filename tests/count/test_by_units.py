@@ -69,7 +69,7 @@ def by_units(name: str, data: bytes, *, n_blocks: int = 1, **options: int) -> Co
     n_threads=st.integers(1, 3),
     most_units=st.integers(1, 20), most_words=st.integers(1, 40), n_blocks=st.integers(1, 3),
 )  # fmt: skip
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(50))
 def test_counts_by_units_are_those_of_lines(
     name: str,
     texts: list[str],
