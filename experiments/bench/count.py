@@ -1,13 +1,12 @@
-"""Counting words, timed: `volt.count_words` (Polars), collections.Counter, and the compiled loop that encoding runs in.
+"""Counting words, timed: `volt.count_words`, the same by Polars as it counts small texts, and collections.Counter.
 
     VOLT_DATA=DIR python experiments/bench/count.py [--times 10] [--distinct 10_000_000] [--cases …] [--json OUT]
 
-natural    Multi30k again and again, as plain text, .gz, .zst, JSON lines and Parquet
+natural    Multi30k again and again, as plain text, .gz, .zst, JSON lines and Parquet; and by several pre-tokenisers
 distinct   plain text of many distinct words, most of which occur once or twice
 zipf       plain text drawn from word-count tables
 
-The loop numbers the words of blocks with `volt.encode.unit_cache.UnitCache`, one for each thread, adds up how often
-each number occurs, and makes the same sorted table in the end. It is there to see which of the two should count. Every
+Large plain texts are counted by units (volt.count.by_units); JSON lines and Parquet by Polars in any case. Every
 run is a fresh process; `first` is its first count and `warm` a second one. `equal` compares words and counts.
 """
 
@@ -37,6 +36,7 @@ PACKAGES = ("volt-vocab", "polars", "numba", "zstandard")
 COLUMN = "text"
 BLOCK_SIZE = 1 << 22
 ROWS = 1 << 18  # of Parquet at a time
+PRETOKENIZERS = ("bytes", "gpt2", "unicode", "metaspace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Task:
     path: str
     threads: int
     save: str
+    pretokenizer: str = "whitespace"
     phases: Sequence[str] = ("first", "warm")
 
 
@@ -82,6 +83,8 @@ def natural_jobs(folder: Path, options: argparse.Namespace) -> Iterator[Job]:
         path = text.path if form == ".txt" else text.path.with_suffix(form)
         make(text.path, path)
         yield from jobs("natural", replace(text, name=f"{text.name}, {form[1:]}", path=path), text.mb, folder)
+    for name in PRETOKENIZERS:
+        yield from jobs("natural", replace(text, name=f"{text.name}, {name}"), text.mb, folder, pretokenizer=name)
 
 
 def distinct_jobs(folder: Path, options: argparse.Namespace) -> Iterator[Job]:
@@ -103,14 +106,15 @@ JOBS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Job]]] = {
 }
 
 
-def jobs(case: str, text: Text, mb: float, folder: Path) -> Iterator[Job]:
+def jobs(case: str, text: Text, mb: float, folder: Path, *, pretokenizer: str = "whitespace") -> Iterator[Job]:
     """The rows of one file. mb: of its text."""
-    for program, threads in (("volt", 2), ("volt", 1), ("loop", 2), ("loop", 1), ("Counter", 1)):
-        saved = folder / f"{text.path.name}-{program}-{threads}.fingerprint"
+    programs = [("volt", 2), ("volt", 1), ("polars", 2), ("polars", 1), ("Counter", 1)]
+    for program, threads in programs if pretokenizer == "whitespace" else programs[:-1]:
+        saved = folder / f"{text.path.name}-{pretokenizer}-{program}-{threads}.fingerprint"
         phases = ("first",) if case == "distinct" else ("first", "warm")  # there a count takes long
-        task = Task(program, str(text.path), threads, str(saved), phases)
+        task = Task(program, str(text.path), threads, str(saved), pretokenizer, phases)
         command = [sys.executable, __file__, "--child", json.dumps(asdict(task))]
-        ours = folder / f"{text.path.name}-volt-2.fingerprint"
+        ours = folder / f"{text.path.name}-{pretokenizer}-volt-2.fingerprint"
         check = partial(equal_counts, saved, ours) if program != "volt" else None
         yield Job(case, text.name, program, command, mb, threads, "" if program == "volt" else "volt", check=check)
 
@@ -173,7 +177,7 @@ FORMS: dict[str, Callable[[Path, Path], None]] = {
 def run_task(task: Task) -> dict[str, Any]:
     """Count twice; say what the counts are."""
     start = time.perf_counter()
-    import_module({"volt": "volt.count.corpus", "loop": "volt.encode.encoder", "Counter": "collections"}[task.program])
+    import_module("collections" if task.program == "Counter" else "volt.count.corpus")
     seconds = {"make": time.perf_counter() - start}
     for phase in task.phases:
         start = time.perf_counter()
@@ -200,7 +204,15 @@ def count_volt(task: Task) -> Any:
     """What VOLT does."""
     import volt
 
-    return volt.count_words(task.path, column=column_of(task.path))
+    return volt.count_words(task.path, column=column_of(task.path), pretokenizer=task.pretokenizer)
+
+
+def count_polars(task: Task) -> Any:
+    """The same as VOLT counts small texts."""
+    from volt.count import corpus
+
+    corpus._LARGE = sys.maxsize
+    return count_volt(task)
 
 
 def count_python(task: Task) -> Counter[str]:
@@ -238,84 +250,19 @@ def opened(path: str) -> Any:
     return gzip.open(path) if path.endswith(".gz") else open(path, "rb")
 
 
-def count_loop(task: Task) -> Any:
-    """Numbers of words, added up: the compiled loop."""
-    import polars as pl
-
-    from volt.encode.chunks import NEWLINE
-    from volt.encode.unit_cache import UnitCache
-    from volt.encode.unit_encoder import numbering_encoder
-    from volt.encode.units import UnitRule
-    from volt.files.threads import in_order
-    from volt.text.pretokenizer import PreTokenizer
-    from volt.vocabulary import Vocabulary
-
-    rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
-    new_table = partial(UnitCache, rule, numbering_encoder(), np.int32, limit=sys.maxsize)
-    idle = list[tuple[UnitCache, np.ndarray]]()
-
-    def add(text: bytes) -> None:
-        table, counts = idle.pop() if idle else (new_table(), np.zeros(0, np.int64))
-        numbers = table.encode(table.read(text, separator=NEWLINE)).values
-        if len(counts) < table.n_units:
-            counts = np.concatenate([counts, np.zeros(max(table.n_units, 2 * len(counts)) - len(counts), np.int64)])
-        if len(numbers) * 4 > table.n_units:
-            counts[: table.n_units] += np.bincount(numbers, minlength=table.n_units)
-        else:  # few words against many known ones
-            np.add.at(counts, numbers, 1)
-        idle.append((table, counts))
-
-    for _ in in_order(add, byte_blocks(task.path), n_threads=task.threads):
-        pass
-    text, count = pl.col("text"), pl.col("count")
-    words = PreTokenizer().extract(text)
-    units = pl.concat([as_frame(table, counts) for table, counts in idle])
-    return units.select("count", word=words).explode("word").group_by("word").agg(count.sum()).sort("word")
-
-
-def as_frame(table: Any, counts: np.ndarray) -> Any:
-    """Units and their counts, without a Python object for each: their bytes with line ends between, read as lines."""
-    import polars as pl
-
-    data, ends = table.units(np.arange(table.n_units))
-    sizes = np.diff(ends, prepend=0)
-    lines = np.full(len(data) + table.n_units, ord("\n"), np.uint8)
-    inside = np.ones(len(lines), bool)
-    inside[np.cumsum(sizes + 1) - 1] = False
-    lines[inside] = np.frombuffer(data, np.uint8)
-    frame = pl.scan_lines(lines.tobytes(), name="text").collect()
-    return frame.with_columns(count=pl.Series(counts[: table.n_units]))
-
-
-def byte_blocks(path: str) -> Iterator[bytes | memoryview]:
-    """Lines of text, read as VOLT reads them, beside the counting."""
-    from volt.count.columns import json_texts, parquet_texts
-    from volt.encode.chunks import file_chunks
-    from volt.files.blocks import read_blocks
-    from volt.files.threads import prefetch
-
-    if path.endswith(".parquet"):
-        for part in parquet_texts(path, COLUMN).collect().iter_slices(ROWS):
-            yield "\n".join(part["text"].to_list()).encode()
-    elif path.endswith(".jsonl"):
-        yield from prefetch("\n".join(json_texts(block, COLUMN)).encode() for block in read_blocks(path))
-    else:
-        yield from (chunk.text for chunk in file_chunks(path, numbered=False))
-
-
 def column_of(path: str) -> str | None:
     """The text column, where there are columns."""
     return COLUMN if path.endswith((".jsonl", ".parquet")) else None
 
 
-COUNTERS: dict[str, Callable[[Task], Any]] = {"volt": count_volt, "loop": count_loop, "Counter": count_python}
+COUNTERS: dict[str, Callable[[Task], Any]] = {"volt": count_volt, "polars": count_polars, "Counter": count_python}
 
 
 def claims(rows: list[Row]) -> Iterator[Claim]:
-    """How much faster than Counter VOLT is with 2 threads, and whether the loop would be faster still."""
+    """How much faster than Counter and Polars VOLT is with 2 threads."""
     for row in rows:
         ours = find(rows, case=row.case, program="volt", text=row.text, threads=2)
-        if ours and not row.error and (row.program, row.threads) in (("Counter", 1), ("loop", 2)):
+        if ours and not row.error and (row.program, row.threads) in (("Counter", 1), ("polars", 2)):
             phase = "warm" if "warm" in row.seconds else "first"
             yield Claim(f"{row.text}: {row.program} ÷ volt, {phase}", 1.0, row.seconds[phase] / ours.seconds[phase])
 

@@ -176,11 +176,11 @@ def size_steps(n_candidates: int) -> str:
     return f"{step}:{step * N_STEPS}:{step}"
 
 
-def volt_job(source: str, path: Path, size: int, *, folder: Path, **more: Any) -> Job:
+def volt_job(source: str, path: Path, size: int, *, folder: Path, level: str = "characters", **more: Any) -> Job:
     """A whole search, as a user types it."""
     program = Path(sys.executable).with_name("volt")
     table = ["--word-counts"] if source == "word counts" else []
-    options = ["--candidates", str(size), "--sizes", size_steps(size), "--json", "-q", *table]
+    options = ["--candidates", str(size), "--sizes", size_steps(size), "--level", level, "--json", "-q", *table]
     command = [str(program), "search", str(path), "-o", str(folder / "volt.volt"), *options]
     return Job(more.pop("name", f"volt search, {N_STEPS} sizes"), source, size, command, **more)
 

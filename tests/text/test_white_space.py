@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from volt.kernels import cutting
+from volt.kernels import characters, cutting
 from volt.text import gpt2
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
@@ -29,7 +29,7 @@ def test_white_space_is_what_python_and_the_engine_call_so() -> None:
 
 def test_compiled_code_knows_the_same_white_space() -> None:
     """What is white beyond ASCII, by the arithmetic of the loop that cuts there, is what the one list holds."""
-    white = [character for character in CHARACTERS[128:] if cutting._is_white(ord(character))]
+    white = [character for character in CHARACTERS[128:] if characters.is_white(ord(character))]
     assert white == [character for character in SPLIT_SPACE if not character.isascii()]
 
 

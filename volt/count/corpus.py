@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from numbers import Number
 from typing import Any, get_args
 
@@ -26,8 +26,10 @@ import numpy as np
 import polars as pl
 
 from volt import arguments
+from volt.count.by_units import UnitCounter
 from volt.count.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
-from volt.count.word_counts import CountedPart, WordCounts, check_total, summed
+from volt.count.unit_words import UnitCutter
+from volt.count.word_counts import EMPTY, CountedPart, WordCounts, check_total, summed
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
 from volt.files.long_lines import MAX_LINE, checked_max_line
@@ -45,6 +47,7 @@ Map = Callable[[Callable[[str], "WordCounts"], Iterable[str]], Iterable["WordCou
 
 _PARQUET_ROWS = 1 << 22  # per step
 _MOST_LINES = 1 << 22  # of a block
+_LARGE = 1 << 20  # bytes from which on a text is counted by units: loading these loops takes as long as less text
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
@@ -158,6 +161,14 @@ class _Job:
         """Whether texts may be cut at ASCII white space before all else: the same, but faster."""
         return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
 
+    @property
+    def unit_cutter(self) -> UnitCutter | None:
+        """What makes the words if the text is counted by units; None if that is not possible."""
+        plain = self.normalizer.name == "none" and not (self.special and self.special.user)
+        if not plain or self.fields or self.column is not None or self.word_counts:
+            return None
+        return UnitCutter.of(self.pretokenizer)
+
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:
         """Column text → table of word and count; texts that were cut first are few, once counted themselves."""
         words = self.pretokenizer.extract(self.normal(_TEXT))
@@ -190,12 +201,29 @@ def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = os.path.getsize(path) if os.path.isfile(path) else None
     blocks = read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line)
+    first = list(islice(blocks, 1))
+    blocks = chain(first, blocks)
+    if first and len(first[0].data) >= _LARGE and (cutter := job.unit_cutter):
+        yield from _count_units(path, blocks, job, cutter)
+        return
     parts = chain.from_iterable(map(_parts, blocks))
     for block, texts in prefetch((block, _texts(block, job)) for block in parts):
         table = _table_block(block, job) if job.word_counts else job.counted(texts)
         yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
         if job.progress:
             job.progress(path, block.n_raw_bytes, size)
+
+
+def _count_units(path: str, blocks: Iterator[Block], job: _Job, cutter: UnitCutter) -> Iterator[CountedPart]:
+    """The counts of a text that is large."""
+    counter, size = UnitCounter(cutter), os.path.getsize(path) if os.path.isfile(path) else None
+    for block in prefetch(blocks):
+        yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
+        tables = [job.counted(_texts(block, job))] if cutter.cuts_apart(block.data) else counter.add(block)
+        yield from (CountedPart(table, 0, 0, 0) for table in tables)
+        if job.progress:
+            job.progress(path, block.n_raw_bytes, size)
+    yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())
 
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 _MAX_TOTAL = 2**63 - 1
 _COMPACT_ROWS, _COMPACT_PARTS = 1 << 22, 256  # partial tables are summed when there are more
 _NORMALIZER, _PRETOKENIZER = Normalizer(), PreTokenizer()
-_EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
+EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
 _COUNT = pl.col("count")
 
 
 class CountedPart(NamedTuple):
     """The count of a part of a corpus.
 
-    table: columns word and count, in any order of the rows
+    table: columns word and count, in any order of the rows, no word twice
     n_lines, n_bytes, n_bad_lines: as in `WordCounts`
     """
 
@@ -119,7 +119,7 @@ class WordCounts:
         rows = list(map(_row, pairs.items() if isinstance(pairs, Mapping) else arguments.several(pairs, "pairs")))
         check_total(sum(int(count) for _, count in rows))
         try:
-            table = pl.DataFrame(rows, schema=_EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
+            table = pl.DataFrame(rows, schema=EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
         except UnicodeEncodeError as error:
             raise CorpusError(f"word {error.object!r} holds a lone surrogate; it is not text") from None
         return cls(*summed([CountedPart(table, 0, 0, 0)]), as_normalizer(normalizer), as_pretokenizer(pretokenizer))
@@ -312,7 +312,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
         if n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height) or len(pending) > _COMPACT_PARTS:
             pending = [_added(pending)]
             n_rows = pending[0].table.height
-    whole = _added(pending or [CountedPart(_EMPTY, 0, 0, 0)])
+    whole = _added(pending or [CountedPart(EMPTY, 0, 0, 0)])
     return whole._replace(table=whole.table.sort("word"))
 
 
@@ -320,8 +320,9 @@ def _added(parts: list[CountedPart]) -> CountedPart:
     if len(parts) == 1:
         return parts[0]
     check_total(sum(int(part.table["count"].sum()) for part in parts))
-    rows = pl.concat([part.table for part in parts]).lazy()
-    table = rows.group_by("word").agg(_COUNT.sum()).collect(engine="streaming")
+    tables = [part.table for part in parts if part.table.height] or [EMPTY]
+    rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
+    table = rows.collect(engine="streaming") if len(tables) > 1 else tables[0]
     n_lines, n_bytes, n_bad_lines = (sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True))
     return CountedPart(table, n_lines, n_bytes, n_bad_lines)
 

@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from volt.encode.units import UnitRule
+from volt.files.padded import Padded, PaddedMemory
 from volt.files.spans import FileSpan
+from volt.kernels.room import aligned, longer
 
 if TYPE_CHECKING:
     from volt.kernels.unit_loop import Rule
@@ -31,7 +33,6 @@ Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 17
 _N_LINES, _N_LEFT = 1 << 14, 1 << 9
 _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
-_CACHE_LINE, _LARGE_PAGE = 64, 1 << 21  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +50,6 @@ class Lines:
     left: Longs
 
 
-@dataclass(frozen=True, slots=True)
-class Padded:
-    """A text as the loop needs it.
-
-    data: (size + PADDING or more,) uint8, whose first `size` bytes are the text
-    size: bytes of the text
-    separator: the byte that ends a line, and the text
-    """
-
-    data: NDArray[np.uint8]
-    size: int
-    separator: int
-
-
 class UnitCache:
     """The distinct units met so far, and their values.
 
@@ -77,7 +64,7 @@ class UnitCache:
 
         self.rule, self.limit, self._encoder, self._dtype = rule, limit, encoder.for_thread(), np.dtype(dtype)
         self._line_ends, self._left = np.empty(_N_LINES, np.int64), np.empty((_N_LEFT, 2), np.int64)
-        self._padded, self._ring = np.zeros(0, np.uint8), _aligned(RING)
+        self._memory, self._ring = PaddedMemory(), aligned(RING)
         self.clear()
 
     def trim(self) -> None:
@@ -92,35 +79,15 @@ class UnitCache:
 
         n = _N_SLOTS * 3 // 8
         self._table = UnitRows(
-            rows=_aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
+            rows=aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
             firsts=np.zeros(n, np.uint8), value_starts=np.zeros(n, np.int64),
             values=np.zeros(16 * n + ROOM, np.uint8), pending=np.zeros(n, np.int64),
         )  # fmt: skip
         self.n_units = self._n_values = self._n_pending = 0
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        """A text as the loop needs it. Unless it is `padded`, it lies in the cache's own memory until the next is read.
-
-        separator: the byte that ends a line; the last line may lack it
-        padded: whether the text ends with a separator and has `PADDING` readable bytes behind it
-        """
-        from volt.kernels.memory import PADDING
-
-        size = len(text)
-        if padded and not isinstance(text, FileSpan):
-            return Padded(np.frombuffer(text, np.uint8), size, separator)
-        if len(self._padded) < size + 1 + PADDING:
-            self._padded = np.empty(size + 1 + PADDING, np.uint8)
-        whole = self._padded
-        if isinstance(text, FileSpan):
-            text.read_into(whole[:size].data)
-        else:
-            whole[:size] = memoryview(text)
-        if size and whole[size - 1] != separator:
-            whole[size], size = separator, size + 1
-        data = whole[: size + PADDING]
-        data.flags.writeable = False  # as a text's own memory is, so that the loop is compiled once
-        return Padded(data, size, separator)
+        """A text as the loop needs it, in the cache's own memory until the next is read: see `PaddedMemory`."""
+        return self._memory.read(text, separator=separator, padded=padded)
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> Lines:
         """The values of a text's lines. They count only if no units are pending: see `pending` and `fill_pending`.
@@ -154,9 +121,9 @@ class UnitCache:
         from volt.kernels.unit_loop import LINES_FULL, OUT_FULL
 
         if status == OUT_FULL:
-            return _longer(out, 2 * len(out))
+            return longer(out, 2 * len(out))
         if status == LINES_FULL:
-            self._line_ends = _longer(self._line_ends, 2 * len(self._line_ends))
+            self._line_ends = longer(self._line_ends, 2 * len(self._line_ends))
             self._left = np.concatenate([self._left, np.empty_like(self._left)])
         elif state.n_units >= len(self._table.firsts):
             self._add_rows()
@@ -220,18 +187,18 @@ class UnitCache:
     def _reserve(self, n: int) -> None:
         """Make room for so many bytes of values."""
         if n > len(self._table.values):
-            self._table = self._table._replace(values=_longer(self._table.values, 2 * n))
+            self._table = self._table._replace(values=longer(self._table.values, 2 * n))
 
     def _add_rows(self) -> None:
         """Make room for twice as many units."""
         from volt.kernels.unit_rows import rebuild
 
         old, n = self._table, 2 * len(self._table.firsts)
-        rows = _aligned(2 * len(old.rows))
+        rows = aligned(2 * len(old.rows))
         rebuild(rows, old.rows)
         self._table = old._replace(
-            rows=rows, starts=_longer(old.starts, n + 1), firsts=_longer(old.firsts, n),
-            value_starts=_longer(old.value_starts, n), pending=_longer(old.pending, n),
+            rows=rows, starts=longer(old.starts, n + 1), firsts=longer(old.firsts, n),
+            value_starts=longer(old.value_starts, n), pending=longer(old.pending, n),
         )  # fmt: skip
 
     def _add_room(self, n_bytes: int) -> None:
@@ -240,22 +207,4 @@ class UnitCache:
 
         table = self._table
         n, n_values = 2 * len(table.bytes) + n_bytes, 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
-        self._table = table._replace(bytes=_longer(table.bytes, n), values=_longer(table.values, n_values))
-
-
-def _aligned(n: int) -> NDArray[np.uint64]:
-    """Zeros for rows, none of which lies across the end of a cache line.
-
-    A large array starts at a large page, so that Linux can give it such pages: they cost less to get and to look up.
-    """
-    step = _LARGE_PAGE if 8 * n >= _LARGE_PAGE else _CACHE_LINE
-    room = np.zeros(n + step // 8, np.uint64)
-    skip = -room.ctypes.data % step // 8
-    return room[skip : skip + n]
-
-
-def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """A copy with room for more."""
-    longer = np.zeros(length, array.dtype)
-    longer[: len(array)] = array
-    return longer
+        self._table = table._replace(bytes=longer(table.bytes, n), values=longer(table.values, n_values))

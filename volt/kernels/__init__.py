@@ -1,6 +1,6 @@
 """Compiled loops over flat arrays. Each has a slow, obvious twin in the tests.
 
-The loops that encode text (`volt.kernels.unit_*`) use these words:
+The loops that encode and count text (`volt.kernels.unit_*`) use these words:
 
     unit          a run of bytes between break bytes, with the breaks in front of it where white space is kept
     word          a pre-token: a unit holds one word, several, or none

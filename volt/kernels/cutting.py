@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
-from volt.kernels.characters import character
+from volt.kernels.characters import character, is_white
 from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.pattern_cutting import SplitTables, cut_span, find_matches
 
@@ -112,19 +112,6 @@ def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _is_white(code: int) -> bool:
-    """Whether a character beyond ASCII is white space, as str.split() has it.
-
-    The one list is in volt.text.white_space, which compiled code cannot read; tests compare the two.
-    """
-    if code < 0x1680:
-        return code == 0x85 or code == 0xA0
-    if code < 0x2000:
-        return code == 0x1680
-    return code <= 0x200A or code in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
-
-
-@borrowing
 def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
     """Find the words between white space beyond ASCII, which always starts with 0xC2 or 0xE1 to 0xE3."""
     p, n_words = start, 0
@@ -135,7 +122,7 @@ def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
             code, p = character(data, before, end)
             if code < 0:
                 return LEFT_TO_PYTHON
-            if _is_white(code):
+            if is_white(code):
                 if start < before:
                     n_words = _add(start, before, n_words, cutter)
                 start = p

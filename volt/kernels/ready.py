@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from volt.kernels import batch_samples, column_samples, pattern_samples, samples, token_samples, word_samples
 
 Job = Literal[
+    "count",
     "learn",
     "parity",
     "replay",
@@ -66,6 +67,9 @@ class Loop(NamedTuple):
 
 _FILL = Loop("pair_table.fill", 0.3)
 JOBS: dict[Job, tuple[Loop, ...]] = {
+    "count": (
+        Loop("unit_counts.count_units", 1.6), Loop("unit_rows.rebuild", 0.1), Loop("unit_words.add_words", 1.8),
+    ),
     "learn": (Loop("learn.learn_merges", 4.5),),
     "parity": (Loop("learn_parity.learn_parity_merges", 5.4),),
     "replay": (_FILL, Loop("words.trace_each", 1.8)),

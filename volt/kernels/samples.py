@@ -147,6 +147,25 @@ def _rebuild() -> None:
     rebuild(np.zeros(64, np.uint64), _table().rows)
 
 
+def _count_units() -> None:
+    """Those of no text."""
+    from volt.kernels.memory import PADDING
+    from volt.kernels.unit_counts import RING, Ends, count_units
+
+    count_units(
+        spaces(PADDING), 0, Ends(10, True, 1 << 32, True, False), _table(), np.zeros(RING, np.uint64), longs(0, 0, 0, 0)
+    )
+
+
+def _add_words() -> None:
+    """Those of no units."""
+    from volt.kernels.pattern_cutting import SplitTables
+    from volt.kernels.unit_words import add_words
+
+    tables = SplitTables(bytes_(256), ints(0, 0), 1, longs(0))
+    add_words(spaces(8), longs(), longs(), longs(), tables, 0, longs(0), longs(0), _table(), longs(0, 0, 0))
+
+
 def _expand_lines() -> None:
     from volt.kernels.decode import NO_SPACE, TextTable, expand_lines
     from volt.kernels.memory import PADDING
@@ -163,6 +182,8 @@ def _parse_ids() -> None:
 
 SAMPLES: dict[str, Callable[[], object]] = {
     "pair_table.fill": merges,
+    "unit_counts.count_units": _count_units,
+    "unit_words.add_words": _add_words,
     "spellings.enter": _spell,
     "spellings.find_cuts": _spell,
     "learn.learn_merges": _learn,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.count.coverage import Coverage, coverage_of
 from volt.count.word_counts import as_counts
-from volt.errors import CandidateError
+from volt.errors import CandidateError, CorpusError
 from volt.kernels.watch import run_watched
 from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
 from volt.text.atoms import atom_code, atom_codes, atom_text, token_lengths
@@ -67,6 +67,7 @@ def learn_bpe(
     coverage: the share of all characters, spaces included, that the commonest atoms make up; rarer ones are left out
     report: called with the number of merges done, several times a second.
     Raises CandidateError if n_merges is negative or min_pair_count is below 1.
+    Raises CorpusError if the atoms of all words, repetitions included, are more than 64 bits hold.
     Raises ConfigError if coverage is not above 0 and at most 1, or below 1 for bytes.
 
     >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -213,6 +214,7 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     from volt.kernels.arrays import Words
 
     codes, ends, word_counts = _without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, coverage)
+    check_atoms(np.diff(ends, prepend=0), word_counts)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
     always = [2 * ord(character) for character in ALPHABET] if counts.pretokenizer.is_bytes else []
     n_by_code = np.bincount(codes, occurrences, minlength=max(always, default=0) + 1)
@@ -221,6 +223,22 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     numbers = np.zeros(len(n_by_code), np.int32)
     numbers[ordered] = np.arange(len(ordered))
     return Words(numbers[codes], ends, word_counts.astype(np.int64)), ordered.tolist()
+
+
+def check_atoms(lengths: Longs, counts: Longs) -> None:
+    """Raise CorpusError if the atoms of all words, repetitions included, are more than 64 bits hold.
+
+    lengths: (n_words,) int64, the atoms of each word
+    counts: (n_words,) int64
+
+    So no pair's count leaves 64 bits either.
+
+    >>> check_atoms(np.array([4]), np.array([2**60]))
+    """
+    if float(lengths @ counts.astype(float)) > 2.0**62:  # there is more to lose than rounding hides
+        total = sum(length * count for length, count in zip(lengths.tolist(), counts.tolist(), strict=True))
+        if total >= 2**63:
+            raise CorpusError(f"the words hold {total} atoms, more than 64 bits hold; scale the counts down")
 
 
 def _without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:

@@ -32,6 +32,7 @@ from volt.learn.bpe import (
     _marker,
     _text_starts,
     _without_hidden,
+    check_atoms,
     learn_bpe,
     replay_bpe,
 )
@@ -272,6 +273,8 @@ def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs,
 
     rows = [_without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, None) for counts in sources]
     codes, numbers = np.unique(np.concatenate([row[0] for row in rows]), return_inverse=True)
+    for _, ends, counts in rows:
+        check_atoms(np.diff(ends, prepend=0), counts)
     lengths = [len(row[0]) for row in rows]
     symbols = numbers * len(sources) + np.repeat(np.arange(len(sources)), lengths)
     ends = np.concatenate([row[1] + start for row, start in zip(rows, np.cumsum([0, *lengths]), strict=False)])

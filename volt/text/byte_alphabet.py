@@ -16,12 +16,15 @@ _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
 ALPHABET = tuple(chr(byte if byte in _PRINTABLE else 256 + _OTHERS.index(byte)) for byte in range(256))
 _ALL = "".join(ALPHABET)
+_LINES = _ALL.replace(ALPHABET[ord("\n")], "\n")
 _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
-def to_characters(data: bytes) -> str:
-    """The characters that stand for these bytes."""
-    return charmap_decode(data, "strict", _ALL)[0]  # 200,000 tokens in a fifth of the time that a loop takes
+def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
+    """The characters that stand for these bytes. keeps_line_ends: whether each "\\n" stays what it is."""
+    return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[
+        0
+    ]  # 200,000 tokens in a fifth of the time that a loop takes
 
 
 def to_bytes(text: str) -> bytes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.byte_alphabet import ALPHABET
+from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.markers import SPACE
 from volt.text.normalizer import check_text
 from volt.text.patterns.parting import Parting, parting_of
@@ -29,6 +29,7 @@ from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 if TYPE_CHECKING:
     import polars as pl
 
+    from volt.kernels.pattern_cutting import SplitTables
     from volt.kernels.pattern_words import Spelling
 
 Bytes = NDArray[np.uint8]
@@ -118,14 +119,35 @@ class WordCutter:
         none = pl.lit([], dtype=pl.List(pl.String))
         return pl.select(pl.when(is_empty).then(none).otherwise(lists).alias(series.name)).to_series()
 
+    def tables_for(self, data: bytes) -> SplitTables:
+        """What cuts a text: where private characters stand for user tokens and the text holds any, they stand alone."""
+        isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
+        return (self._isolating if isolates else self.splitter).tables
+
+    def parts_at_users(self, data: bytes) -> bool:
+        """Whether a text must be parted at its private characters before it is cut."""
+        return self.isolates and self.parts_users and _HIDDEN_BYTES.search(data) is not None
+
+    def spelled(self, lines: bytes) -> str:
+        """Words, one a line and none of them with a line end inside, as vocabularies spell them.
+
+        >>> WordCutter.of(Splitter.of(Split("[a-z]+")), is_bytes=True).spelled(b" a\\nb")
+        'Ġa\\nb'
+        """
+        if not self.is_bytes:
+            return lines.replace(b" ", _SPACE).decode()
+        if self.isolates and _HIDDEN_START in lines:
+            words = lines.split(b"\n")
+            return "\n".join(word.decode() if _HIDDEN_BYTES.fullmatch(word) else to_characters(word) for word in words)
+        return to_characters(lines, keeps_line_ends=True)
+
     def _written(self, data: bytes, starts: Longs, ends: Longs) -> Bytes:
         """The words of lines that start and end there."""
         from volt.kernels.pattern_words import MORE, WIDEST, write_words
 
-        if self.isolates and self.parts_users and (found := list(_HIDDEN_BYTES.finditer(data))):
-            return self._parted(data, starts, ends, [one.start() for one in found])
-        isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
-        tables = (self._isolating if isolates else self.splitter).tables
+        if self.parts_at_users(data):
+            return self._parted(data, starts, ends, [one.start() for one in _HIDDEN_BYTES.finditer(data)])
+        tables = self.tables_for(data)
         longest = int((ends - starts).max(initial=0))
         out = np.empty(WIDEST * len(data) + 2 * len(starts) + MORE, np.uint8)
         spare = np.empty((2, longest), np.int64)
