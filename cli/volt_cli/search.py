@@ -12,6 +12,7 @@ import typer
 
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError, VoltError, shown
+from volt.urls import name_of
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.extending import check_alone, extended_model, extending_learner
 from volt_cli.inputs import readable_sources
@@ -251,7 +252,7 @@ def default_output(corpus: list[str]) -> Path:
     >>> str(default_output(["data/train.en.gz"])), str(default_output(["-"]))
     ('train.en.volt', 'vocabulary.volt')
     """
-    name = Path(corpus[0]).name
+    name = name_of(corpus[0])
     for ending in (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet"):
         name = name.removesuffix(ending)
     return Path(f"{name if name.strip('.-*?[]') else 'vocabulary'}.volt")
@@ -303,7 +304,7 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
 
     merges = read_merges(asked.file or "")
     for note in merges.notes:
-        say(f"note: {Path(asked.candidates).name or asked.candidates}: {note}")
+        say(f"note: {name_of(asked.candidates) or asked.candidates}: {note}")
     _check_level(asked.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=asked.marker or merges.marker, report=advance)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -13,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError, unreadable
+from volt.files.remote_copies import at_hand
 from volt.files.whole import is_pipe, read_head
 from volt.formats.protocol import HEAD_SIZE
+from volt.urls import url_of
 
 if TYPE_CHECKING:
     from volt.formats.protocol import Format, LoadPeer
@@ -59,7 +63,7 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
     (PosixPath('/nowhere/corpus.volt'),)
     """
     path = _as_written(Path(path))
-    if not path.is_file() and not path.is_dir():  # a pipe can be read only once
+    if url_of(path) or not (path.is_file() or path.is_dir()):  # a pipe can be read only once
         return (path,)
     try:
         head = _head(path)
@@ -68,6 +72,16 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
         return (path, *_files(format_module(format or guess_format(path, head)), "files_read", path))
     except VocabularyError:  # told where it is read
         return (path,)
+
+
+@contextmanager
+def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
+    """The path itself; for a URL, that of a copy of the file or folder, with what its format keeps beside it.
+
+    Raises VocabularyError if it cannot be read.
+    """
+    with at_hand(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
+        yield place
 
 
 def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
@@ -108,7 +122,7 @@ def read_vocabulary(
 ) -> Vocabulary:
     """Read a VOLT file, or a foreign one, guessed by its content where no format is given. It may be packed by gzip.
 
-    path: of the file
+    path: of the file, or its URL
     format: the name of its format, one of `FORMATS`
     merges: a file that holds merges, for formats that list only tokens
     pattern: what cuts text into words, for formats that do not say it: the name of a published pattern, such as
@@ -122,10 +136,18 @@ def read_vocabulary(
     ...     read_vocabulary(file.name).tokens
     ('t', 'h', 'th')
     """
+    found = None if merges is None else _no_pipe(Path(arguments.path(merges, "merges")))
+    if found is not None and url_of(found):
+        with at_hand(found, kind=VocabularyError) as copy:
+            return read_vocabulary(path, format=format, merges=copy, pattern=pattern)
+    with model_at_hand(arguments.path(path), format=format) as place:
+        return _read(place, format, found, pattern)
+
+
+def _read(path: Path, format: str | None, found: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
-    found = None if merges is None else _no_pipe(Path(arguments.path(merges, "merges")))
-    path = _as_written(_no_pipe(Path(arguments.path(path))))
+    path = _as_written(_no_pipe(path))
     if format is None:
         head = _head(path)
         if head.startswith(_OWN) and pattern is None:
@@ -155,7 +177,12 @@ def format_of(path: str | Path) -> str:
     ...     format_of(file.name)
     'subword-nmt'
     """
-    path = _as_written(_no_pipe(Path(arguments.path(path))))
+    with model_at_hand(arguments.path(path)) as place:
+        return _format_of(place)
+
+
+def _format_of(path: Path) -> str:
+    path = _as_written(_no_pipe(path))
     head = _head(path)
     if head.startswith(_OWN):
         raise VocabularyError(f"{path}: a VOLT vocabulary, which no other library wrote")
@@ -174,7 +201,12 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     ...     listed_pieces(file.name)
     ['lo', 'w']
     """
-    path = _as_written(_no_pipe(Path(arguments.path(path))))
+    with model_at_hand(arguments.path(path)) as place:
+        return _listed_pieces(place)
+
+
+def _listed_pieces(path: Path) -> list[str] | None:
+    path = _as_written(_no_pipe(path))
     head = _head(path)
     if not head or head.startswith(_OWN):
         return None
