@@ -23,7 +23,7 @@ from volt.errors import MissingLibraryError, missing
 from volt.urls import bare, is_web
 
 TRIES, PAUSE = 5, 0.2  # seconds before the second try; each pause is twice the one before it
-_CONNECT, _SILENT = 15, 60  # seconds that a server may take to answer, and to send anything more
+_CONNECT, _SILENT = 15, 20  # seconds that a server may take to answer, and to send anything more
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "created", "mtime")
 _TEMPORARY = (408, 425, 429)  # of the answers 400 to 499, which else say that asking again is of no use
@@ -111,7 +111,7 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
             last = _cause(error)
             if (final := failure(error)) is not None:
                 raise final from error
-    raise ServerError(errno.EIO, f"{TRIES} tries failed, the last with: {told(last)}") from last
+    raise ServerError(errno.ETIMEDOUT, f"{TRIES} tries failed, the last with: {told(last)}") from last
 
 
 def failure(error: Exception) -> OSError | None:

@@ -55,14 +55,22 @@ def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
     """The files below a folder, but for hidden ones and those in hidden folders."""
     start = f"{folder}/"
     try:
-        found = remote.ask(folder if not is_web(folder) else start, lambda fs, path: fs.find(path, maxdepth=depth))
+        found = _linked(start, depth) if is_web(folder) else remote.ask(folder, lambda fs, path: fs.find(path))
     except FileNotFoundError:
         return
     for name in found:
         url = name if is_web(folder) else f"{folder.partition('://')[0]}://{name.lstrip('/')}"
-        rest = url.removeprefix(start)
-        if url.startswith(start) and rest and not any(part.startswith((".", "?")) for part in rest.split("/")):
+        if url.startswith(start) and not any(part[:1] in ("", ".") for part in url.removeprefix(start).split("/")):
             yield url
+
+
+def _linked(folder: str, depth: int | None) -> Iterator[str]:
+    """The files that the page of a folder leads to, and those of its folders, so many deep."""
+    for link in remote.ask(folder, lambda system, path: system.ls(path, detail=False)):
+        if link.endswith("/") and link.startswith(folder) and link != folder:
+            yield from _linked(link, depth and depth - 1) if depth != 1 else ()
+        elif "?" not in link.removeprefix(folder):
+            yield link
 
 
 def _matching(pattern: str) -> Iterator[str]:

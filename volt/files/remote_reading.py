@@ -78,17 +78,15 @@ class RemoteFile:
         """A range in full."""
         try:
             data = remote.read_range(self.url, start, end - start)
-        except NoRangesError:
-            raise
-        except OSError as error:
+        except ServerError as error:
             self._refuse(error)
         if len(data) != end - start:
             self._refuse(ServerError(errno.EIO, f"the server gave {len(data):,} of {end - start:,} bytes"))
         return data
 
     def _refuse(self, error: OSError) -> NoReturn:
-        """Raise what went wrong: that the file has changed, if it has."""
-        if not isinstance(error, PermissionError) and remote.look(self.url) != self.found:
+        """Raise what went wrong: that the file has changed, if it has, and the server answers."""
+        if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.found:
             raise ChangedError(errno.ESTALE, "changed while it was read") from error
         raise error
 
@@ -110,7 +108,7 @@ class RemoteFile:
                 last = error
                 if final := remote.failure(error):
                     self._refuse(final)
-        self._refuse(ServerError(errno.EIO, f"{remote.TRIES} tries failed, the last with: {remote.told(last)}"))
+        self._refuse(ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {remote.told(last)}"))
 
     def _answer(self, passed: int) -> Iterator[bytes]:
         """The pieces of one answer, less its first bytes."""
