@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from volt.errors import ConfigError
+from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.inputs import is_number
@@ -87,6 +88,7 @@ def binarize(
         from volt.files.sizes import total_size
 
         job = Job("bin", errors=encoding_errors, n_threads=speed.threads, max_line=parse_max_line(max_line))
+        out = plain_path(out)
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out), paths, model=model)
         encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)

@@ -104,6 +104,7 @@ def encode(
             form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
             n_threads=speed.threads, max_line=parse_max_line(max_line),
         )  # fmt: skip
+        out = plain_path(out)
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
         encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
@@ -146,4 +147,4 @@ def is_folder(out: str) -> bool:
     >>> is_folder("out/"), is_folder("nowhere")
     (True, False)
     """
-    return out.endswith(os.sep) or os.path.isdir(plain_path(out))
+    return out.endswith(os.sep) or os.path.isdir(out)

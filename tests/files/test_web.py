@@ -10,18 +10,18 @@ from collections.abc import Iterator
 import pytest
 from web_servers import Web, web_server
 
-pytest.importorskip("fsspec", reason="fsspec is not installed")
-pytest.importorskip("aiohttp", reason="aiohttp is not installed")
-
 import volt
-from volt.errors import CorpusError, OutputError
+from volt.errors import CorpusError, OutputError, VoltError
 from volt.files import remote, remote_reading
 from volt.files.atomic import write_atomic
 from volt.files.blocks import read_blocks, read_raw
 from volt.files.paths import expand
 from volt.files.remote_reading import RemoteFile
-from volt.files.sizes import size_of
+from volt.files.sizes import exists, size_of
 from volt.files.whole import read_bytes
+
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
 DATA = b"".join(b"low newest %d\n" % number for number in range(9_000))
 READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
@@ -121,9 +121,18 @@ def test_a_server_that_is_silent_is_told(monkeypatch):
     monkeypatch.setattr(remote, "TRIES", 2)
     monkeypatch.setattr(remote, "_SILENT", 0.05)
     monkeypatch.setattr(remote, "_systems", {})
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        with pytest.raises(CorpusError, match="2 tries failed, the last with: .*timeout"):
-            expand(f"http://127.0.0.1:{silent.getsockname()[1]}/a.txt")
+    told = pytest.raises(CorpusError, match=r"2 tries failed, the last with: .*timeout")
+    with socket.create_server(("127.0.0.1", 0)) as silent, told:
+        expand(f"http://127.0.0.1:{silent.getsockname()[1]}/a.txt")
+
+
+def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
+    """Or a run that is to go on would begin anew, and write over the state."""
+    assert exists(f"{web.url}/a.txt")
+    assert not exists(f"{web.url}/b.txt")
+    web.refusals = 1_000
+    with pytest.raises(VoltError, match="5 tries failed"):
+        exists(f"{web.url}/a.txt")
 
 
 @pytest.mark.parametrize(

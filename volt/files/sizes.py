@@ -10,12 +10,14 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from volt.urls import url_of
+from volt.errors import VoltError, unreadable
+from volt.urls import plain_path, url_of
 
 
 def size_of(path: str) -> int | None:
     """Bytes of a file; None for a pipe, for what is not there, and where a server does not tell."""
     if url_of(path) is None:
+        path = plain_path(path)
         return os.path.getsize(path) if os.path.isfile(path) else None
     from volt.files.remote import look
 
@@ -33,7 +35,7 @@ def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """
     if (url := url_of(path)) is None:
         with suppress(OSError):
-            found = os.stat(path)
+            found = os.stat(plain_path(os.fspath(path)))
             return found.st_size, found.st_mtime_ns
         return None
     from volt.files.remote import look
@@ -55,10 +57,22 @@ def total_size(paths: Iterable[str]) -> int | None:
 def exists(path: str | os.PathLike[str]) -> bool:
     """Whether there is something, whatever it is, at a path or behind a URL.
 
+    Raises VoltError if a server does not tell.
+
     >>> exists(__file__), exists("/nowhere/a.txt")
     (True, False)
     """
-    return os.path.lexists(path) if url_of(path) is None else mark_of(path) is not None
+    if (url := url_of(path)) is None:
+        return os.path.lexists(plain_path(os.fspath(path)))
+    from volt.files.remote import look
+
+    try:
+        look(url)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unreadable(url, error, kind=VoltError) from error
+    return True
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
@@ -67,4 +81,4 @@ def is_file(path: str | os.PathLike[str]) -> bool:
     >>> is_file(__file__), is_file("-"), is_file("s3://bucket/a.txt")
     (True, False, True)
     """
-    return url_of(path) is not None or os.path.isfile(path)
+    return url_of(path) is not None or os.path.isfile(plain_path(os.fspath(path)))
