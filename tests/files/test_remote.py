@@ -176,9 +176,11 @@ def test_a_change_while_it_is_read_is_told(monkeypatch):
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_a_missing_library_is_named(scheme, monkeypatch):
     """What a scheme needs is told with the command that installs it."""
+    from fsspec.registry import _registry
+
     library = {"s3": "s3fs", "gs": "gcsfs"}[scheme]
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(fsspec.registry._registry, scheme, raising=False)  # where another test has used it
+    monkeypatch.delitem(_registry, scheme, raising=False)  # where another test has used it
     monkeypatch.setattr(remote, "_systems", {})
     with pytest.raises(MissingLibraryError, match=rf"{scheme}:// needs {library}.*pip install 'volt-vocab\[remote\]'"):
         expand(f"{scheme}://bucket/a.txt")

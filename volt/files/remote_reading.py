@@ -21,7 +21,7 @@ from volt.files import remote
 from volt.files.remote import ChangedError, NoRangesError, ServerError
 from volt.files.threads import in_order, prefetch
 
-HEAD, STEP = 64 << 10, 4 << 20  # bytes of the first range, which often is enough, and of the others
+HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which often is enough, and of the others
 _N_THREADS = 3  # so many ranges are read at a time
 
 
