@@ -48,6 +48,7 @@ _NAMES = {
 _MAKERS = {
     "WordCounts": "what volt.count_words returns",
     "Candidates": "what volt.learn_bpe returns",
+    "Encoder": "a volt.Encoder",
     "Vocabulary": "a vocabulary, a path of one or what volt.search returns",
     "Stream": "a volt.Stream",
     "SpecialTokens": "volt.SpecialTokens(user=('<url>',)), say",

@@ -11,6 +11,7 @@ from volt_cli.agreements import lines_to_check, print_agreement, refuse_unchecke
 from volt_cli.console import say
 from volt_cli.inputs import readable_model, readable_texts
 from volt_cli.models import read_once, say_losses
+from volt_cli.named_tokens import NamedTokens
 from volt_cli.options import FORMATS, MAX_LINE, EncodingErrors, MaxLine, Pattern, Quiet, starting
 from volt_cli.places import check_place, check_places, is_stdout, save, say_written
 
@@ -22,6 +23,7 @@ def import_(
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
     ],
+    named: NamedTokens,
     text: Annotated[
         list[str] | None,
         typer.Argument(
@@ -67,7 +69,7 @@ def import_(
     with read_once(path) as place:
         if check:
             refuse_unchecked(text, check, format or format_of(place))
-        vocabulary = read_vocabulary(place, format=format or None, merges=merges, pattern=pattern)
+        vocabulary = read_vocabulary(place, format=format or None, merges=merges, pattern=pattern, **named.ids())
         lines = lines_to_check(vocabulary, text, encoding_errors, max_line) if check else []
         save(vocabulary, out)
         if not quiet:

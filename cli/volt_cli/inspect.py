@@ -128,8 +128,10 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tup
                 yield name, [*told.split(" "), *map(shown, map(spell, tokens[:n])), *["…"] * (0 < n < len(tokens))], " "
         elif name == "pieces":
             yield from [("cut", list(map(shown, map(spell, value))), " ")] * bool(line)
+        elif isinstance(value, list):
+            yield name, list(map(shown, value or ["none"])), " "
         else:
-            yield name, list(map(shown, value)) if isinstance(value, list) else _plain(value).split(" "), " "
+            yield name, _plain(value).split(" "), " "
 
 
 def _plain(value: object) -> str:
@@ -137,4 +139,6 @@ def _plain(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return shown(" ".join(value), MOST_OF_VALUE)  # sentences, such as what an import has lost
     return f"{value:,}" if isinstance(value, int) else shown(value, MOST_OF_VALUE)

@@ -194,13 +194,13 @@ class CountOptions:
         ),
     ] = "whitespace"
     pattern: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="PATTERN",
             autocompletion=starting(PATTERNS),
             help="Cut as a published tokenizer does, such as cl100k or llama3, or by a regex of your own.",
         ),
-    ] = ""
+    ] = None
     level: Annotated[
         Literal["characters", "bytes"],
         typer.Option(
@@ -220,7 +220,7 @@ class CountOptions:
         """How text is cut into words. Raises ConfigError if what is asked for contradicts itself."""
         from volt.text.pretokenizer import PreTokenizer
 
-        if self.pattern:
+        if self.pattern is not None:
             if self.pretokenizer != "whitespace":
                 raise ConfigError("--pattern and --pretokenizer both say how text is cut; leave out one")
             return PreTokenizer.of_pattern(self.pattern, level=self.level)

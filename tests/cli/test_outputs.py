@@ -32,8 +32,8 @@ COMMANDS: dict[str, Any] = {
 # What the values of options are called: those that name files, and those that do not.
 FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "CONFIG|NAME", "SYSTEM", "N|FILE",
          "FILE|N", "STATE"}  # fmt: skip
-PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "X", "P", "MARK", "FORMAT", "T", "RATE", "S",
-         "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
+PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "TOKEN[=ID]", "X", "P", "MARK", "FORMAT", "T",
+         "RATE", "S", "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
          "KEY=VALUE", "ID|TOKEN", "PATTERN"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}

@@ -50,3 +50,9 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
 def test_a_bad_pattern_ends_in_one_message(run: Run, options: list[str], message: str) -> None:
     """What was found, and what to do."""
     assert message in " ".join(run("search", "corpus.txt", "-q", *options, status=2).stderr.decode().split())
+
+
+def test_an_empty_pattern_is_none_that_was_meant(run: Run) -> None:
+    """--pattern '' is refused, as everywhere, and does not count as left out."""
+    told = run("search", "corpus.txt", "-o", "v.volt", "--pattern", "", status=2).stderr.decode()
+    assert "pattern '' could match the empty text" in told

@@ -61,7 +61,7 @@ def test_random_ranks_encode_as_in_tiktoken(
     ranks, cut = ranks_of(words, numbers), PreTokenizer.of_pattern(pattern, level="bytes")
     vocabulary = vocabulary_of(Path("r"), ranks, cut, provenance={})
     assert vocabulary.ids == {to_characters(token): rank for token, rank in ranks.items()}
-    theirs = peer_of_ranks("r", pattern_of(cut), ranks)
+    theirs = peer_of_ranks("r", pattern_of(cut), ranks, vocabulary)
     lines = [*lines, "".join(words)]
     assert theirs.ids is not None
     assert [ids.tolist() for ids in Encoder(vocabulary).encode_batch(lines)] == theirs.ids(lines)

@@ -231,6 +231,7 @@ def test_what_is_lost_is_named(change, named):
     [
         ({"marker": "prefix", "merges": (), "tokens": ("a",)}, "marker='suffix'"),
         ({"merges": (), "tokens": ()}, "no token"),
+        ({"pretokenizer": PreTokenizer("bytes")}, "over bytes.*export to huggingface"),
         ({"merges": (), "tokens": (" ",)}, "' '"),
         ({"merges": (), "tokens": ("a", "\u2028</w>")}, r"u2028"),
     ],

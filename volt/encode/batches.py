@@ -193,7 +193,7 @@ class BatchEncoder:
 
         numbers = np.arange(chunk.first, chunk.first + len(lines.ends)) if chunk.numbers is None else chunk.numbers
         tables, drawn = self.tables, (dropout.probability, dropout.seed, numbers)
-        symbols, ends = encode_sampled(lines.values, lines.ends, tables.merges, tables.rule, *drawn)
+        symbols, ends = encode_sampled(lines.values, lines.ends, tables.sampled_merges, tables.rule, *drawn)
         places, rows = self.rendering.numbered(symbols)
         return expanded(places, ends, rows.starts, rows.values)
 

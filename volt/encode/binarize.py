@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.encode import checked
 from volt.encode.batches import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, Progress, encoded_parts, of_one_file, outputs_of
+from volt.encode.files import Job, Progress, check_both, encoded_parts, of_one_file, outputs_of
 from volt.errors import ConfigError
 from volt.files.atomic import make_folder
 from volt.files.distinct import check_distinct
@@ -54,6 +55,12 @@ class Frame:
 
     front: tuple[int, ...] = ()
     back: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("front", "back"):
+            ids = enumerate(arguments.several(getattr(self, name), name))
+            found = tuple(arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids)
+            object.__setattr__(self, name, found)  # the one way in which a frozen dataclass takes what was meant
 
     @classmethod
     def of(
@@ -113,7 +120,8 @@ def binarize(
     Raises ConfigError if the ids do not fit, or an output is one of the files that are read; OutputError if it cannot
     be written.
     """
-    paths = list(paths)
+    paths, prefix = checked.paths(paths), Path(arguments.path(prefix, "prefix"))
+    check_both(encoder, job)
     check_distinct(pair_files(prefix), paths)
     frame, dtype = _told(encoder, frame, dtype)
     parts = encoded_parts(encoder, paths, job, restart=False)
@@ -125,7 +133,8 @@ def binarize_each(
     job: Job = _JOB, progress: Progress | None = None,
 ) -> Iterator[Binarized]:  # fmt: skip
     """Encode each file into a pair of its own name in a folder, which is made; options as `binarize` takes them."""
-    outputs = outputs_of(paths, folder, "")
+    check_both(encoder, job)
+    outputs = outputs_of(checked.paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
     frame, dtype = _told(encoder, frame, dtype)
     make_folder(folder)
@@ -146,6 +155,8 @@ def pair_files(prefix: Path) -> list[Path]:
 
 def _told(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
     """The frame and the kind of number, by default those of the vocabulary. Raises ConfigError if ids do not fit it."""
+    if frame is not None:
+        arguments.instance(frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos")
     frame = frame or Frame.of(encoder, eos=encoder.vocabulary.special.eos)
     n_ids = max([len(encoder.vocabulary), *(id_ + 1 for id_ in frame.front + frame.back)])
     dtype = dtype or dtype_for(n_ids)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.encode.chunks import Chunk
 from volt.encode.encoded import Encoded
-from volt.errors import ConfigError
+from volt.errors import ArgumentError, ConfigError, VocabularyError, quoted
+from volt.text.normalizer import check_text
 from volt.vocabulary import Vocabulary
 
 _LAST = 1 << 62  # the greatest number of a first line: those of the lines that follow have 64 bits too
+_FLAT = "give a flat numpy array of whole numbers"
 _CHUNKS = "give what volt.encode.chunks.chunks_of or file_chunks makes"
 
 
@@ -136,6 +138,52 @@ def pieces(pieces: Iterable[str], call: str) -> list[str]:
     return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
 
 
+def words(words: Iterable[str]) -> list[str]:
+    """Pre-tokens, none of them empty.
+
+    >>> words(["low", ""])
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: words[1] is empty; leave it out
+    """
+    found = arguments.texts(words, "words", one="did you mean encode_words([word])?")
+    if "" in found:
+        raise ConfigError(f"words[{found.index('')}] is empty; leave it out")
+    check_text("".join(found))
+    return found
+
+
+def separator(separator: str) -> str:
+    """What marks pieces that do not end a word, or nothing.
+
+    >>> separator(" ")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: separator ' ' is white space, holds some, or cannot be printed; give a mark such as '@@'
+    """
+    if arguments.storable(separator, "separator") and (separator.split() != [separator] or not separator.isprintable()):
+        raise ConfigError(
+            f"separator {quoted(separator)} is white space, holds some, or cannot be printed; give a mark such as '@@'"
+        )
+    return separator
+
+
+def paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The files to encode, at least one.
+
+    >>> paths("a.txt")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: paths is 'a.txt' (str); did you mean [path]?
+    """
+    if isinstance(paths, os.PathLike):
+        raise arguments.refusal(paths, "paths", "did you mean [path]?")
+    found = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
+    if not found:
+        raise ConfigError("paths is empty; name the files to encode")
+    return [arguments.path(path, f"paths[{place}]") for place, path in enumerate(found)]
+
+
 def ids(ids: Iterable[int]) -> list[int]:
     """The ids of a line. An error says how to decode those of many.
 
@@ -154,7 +202,28 @@ def encoded(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
     [0, 2, 2, 3]
     """
     if isinstance(encoded, Encoded):
+        for name in ("ids", "offsets"):
+            _flat(getattr(encoded, name), f"encoded.{name}")
         return encoded
     rows = arguments.several(encoded, "encoded", remedy="give what encode_batch returns, or the ids of each line")
     numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
-    return Encoded(np.array([*chain.from_iterable(numbers)], np.int64), np.cumsum([0, *map(len, numbers)]))
+    try:
+        flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)
+    except OverflowError:
+        raise VocabularyError("encoded holds an id of more than 64 bits; give ids of the vocabulary") from None
+    return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
+
+
+def _flat(values: object, name: str) -> None:
+    """Raise ArgumentError unless this is a flat array of whole numbers.
+
+    >>> _flat(np.zeros((2, 2), np.int32), "ids")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: ids is a ndarray of int32 and 2 dimensions; give a flat numpy array of whole numbers
+    """
+    if not isinstance(values, np.ndarray):
+        raise arguments.refusal(values, name, _FLAT)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
+        raise ArgumentError(f"{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")

@@ -123,8 +123,10 @@ class Encoder:
         """The pieces of each pre-token, taken as it stands: not normalised, not cut.
 
         words: pre-tokens, none of them empty
+
+        Raises ConfigError if one is, CorpusError if one holds a lone surrogate.
         """
-        words = arguments.texts(words, "words", one="did you mean encode_words([word])?")
+        words = checked.words(words)
         return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
     def encode_batch(
@@ -223,7 +225,8 @@ class Encoder:
         chunks: as volt.encode.chunks makes them
         form, separator, dropout, seed, n_threads: those of `encode_text`
         """
-        separator = arguments.text(separator, "separator")
+        separator = checked.separator(separator)
+        arguments.text(form, "form")
         if form not in get_args(Form) or (separator and form != "pieces"):
             raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
         kind: Kind = "pieces" if form == "pieces" else "id text"

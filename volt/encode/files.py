@@ -32,6 +32,8 @@ from typing import Any, BinaryIO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from volt import arguments
+from volt.encode import checked
 from volt.encode.batches import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, file_chunks
 from volt.encode.encoder import Encoder
@@ -69,12 +71,10 @@ class Job:
     max_line: int | None = MAX_LINE
 
     def __post_init__(self) -> None:
-        if self.form not in get_args(Output):
-            raise ConfigError(f"unknown output {self.form!r}; choose from {', '.join(get_args(Output))}")
-        if self.separator and self.form != "pieces":
+        arguments.choice(self.form, "output", get_args(Output))
+        if checked.separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator goes with pieces; leave it out")
-        if self.n_threads is not None and self.n_threads < 1:
-            raise ConfigError(f"{self.n_threads} threads; give 1 or more")
+        checked.threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
 
@@ -93,6 +93,18 @@ class Outcome:
     n_lines: int | None
 
 
+def check_both(encoder: Encoder, job: Job) -> None:
+    """Raise ArgumentError if what encodes, or how it does, is of another type.
+
+    >>> check_both("a.volt", Job())
+    Traceback (most recent call last):
+        ...
+    volt.errors.ArgumentError: encoder is 'a.volt' (str); did you mean volt.Encoder(volt.read_vocabulary('a.volt'))?
+    """
+    arguments.instance(encoder, Encoder, "encoder")
+    arguments.instance(job, Job, "job", remedy="give volt.encode.files.Job(form='ids'), say")
+
+
 def encode_stream(
     encoder: Encoder, paths: Iterable[str], *, job: Job, progress: Progress | None = None, wait: Wait = is_ready
 ) -> Iterator[bytes]:
@@ -101,10 +113,11 @@ def encode_stream(
     progress: called with the bytes of text done
     wait: how pipes are waited for; what has come before is given first
     """
+    check_both(encoder, job)
     if not job.is_text:
         raise ConfigError(f"{job.form} has no place in a stream; name a file or a folder, or choose pieces or ids")
     done = 0
-    for chunk, part in encoded_parts(encoder, paths, job, restart=False, wait=wait):
+    for chunk, part in encoded_parts(encoder, checked.paths(paths), job, restart=False, wait=wait):
         yield part.values.tobytes()
         done += len(chunk.text)
         if progress:
@@ -118,7 +131,8 @@ def encode_one(
 
     Raises ConfigError if it is one of the files that are read, OutputError if it cannot be written.
     """
-    paths = list(paths)
+    check_both(encoder, job)
+    paths = checked.paths(paths)
     check_distinct(output_files(paths, output, job=job), paths)
     return _write(output, encoded_parts(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
 
@@ -131,7 +145,8 @@ def encode_each(
     An output is made again if the file, the vocabulary or what was asked has changed, or its offsets are gone.
     Raises ConfigError if two files would have the same output, or one is read, OutputError if one cannot be written.
     """
-    outputs = outputs_of(paths, folder, f".{job.form}")
+    check_both(encoder, job)
+    outputs = outputs_of(checked.paths(paths), folder, f".{job.form}")
     check_distinct(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
     made, wanted = _read_manifest(folder), {path: _origin(encoder, path, job) for path in outputs}

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.rank_pairs import NOTHING, Spelled, all_pairs, own_pairs, own_tokens, unmerged
 from volt.errors import VocabularyError
 from volt.text.atoms import atom_code, atom_codes, atom_text, text_codes
 from volt.text.byte_alphabet import ALPHABET, to_characters
@@ -41,17 +43,18 @@ _BEYOND = 2 * 0x110000  # codes from here on are those of private characters of 
 NO_STATE = 0  # of a generator that nothing draws from
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MergeTables:
     """A vocabulary as compiled code sees it.
 
     symbol_of: (2 · 0x110000,) int32, the atom of each code, or −1 − code if there is none
     codes: the code of each atom
-    merges: the ranked merges
+    merges: the ranked merges, those that are met where dropout passes over none
     kept: (n_tokens,) uint8, whether each token belongs to the vocabulary
     parts: (n_tokens,) int64, the pair key of each token's parts, −1 for what no merge makes
-    words: the tokens that are looked up as whole words; empty where none are
+    words: the tokens that words are looked up for, as merging does not make them; empty where no words are looked up
     tokens: the string of each token: atoms, what merges make, then what only whole words are
+    spelled: the symbols that each token is made of, where that matters
     """
 
     vocabulary: Vocabulary
@@ -62,12 +65,11 @@ class MergeTables:
     parts: Longs
     words: Spellings
     tokens: tuple[str, ...]
+    spelled: Spelled
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
         """The tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or merges."""
-        from volt.kernels.spellings import no_spellings
-
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         made, symbol_of = vocabulary.made, _symbols(codes)
         tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, made, vocabulary.tokens)))
@@ -78,18 +80,26 @@ class MergeTables:
         parts, kept = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
         parts[results[::-1]] = keys[::-1]  # of several merges that make a token, the first is written last
         kept[_numbered(numbers, vocabulary.tokens)] = 1
-        looks_up = vocabulary.whole_words or vocabulary.merging == "ranks"
-        words = _spellings(tokens, symbol_of, vocabulary.marker) if looks_up else no_spellings()
+        is_spelled = vocabulary.merging == "ranks" or vocabulary.whole_words
+        spelled = _spelled(tokens, symbol_of, vocabulary.marker) if is_spelled else NOTHING
+        merges = _merges(vocabulary.merging, lefts, rights, results, spelled)
         return cls(
             vocabulary=vocabulary,
             symbol_of=symbol_of,
             codes=codes,
-            merges=_merges(vocabulary.merging, lefts, rights, results, words),
+            merges=merges,
             kept=kept,
             parts=parts,
-            words=words if vocabulary.whole_words else no_spellings(),
+            words=_words(vocabulary, spelled, merges, kept),
+            spelled=spelled,
             tokens=tokens,
         )
+
+    @cached_property
+    def sampled_merges(self) -> Merges:
+        """The merges that dropout draws from: where tokens join by rank, all ways to make each."""
+        is_ranked = self.vocabulary.merging == "ranks"
+        return all_pairs(self.spelled, self.merges.results) if is_ranked else self.merges
 
     @property
     def rule(self) -> PieceRule:
@@ -124,7 +134,8 @@ class MergeTables:
         """The same for words that are given as their atoms."""
         from volt.kernels.words import encode_words
 
-        return encode_words(atoms, ends, self.merges, self.rule, dropout, np.array([state]))
+        merges = self.sampled_merges if dropout else self.merges
+        return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
         """The pieces that a symbol stands for: one, but for user tokens at the end of a word, and bytes."""
@@ -150,6 +161,27 @@ def _symbols(codes: Sequence[int]) -> Ints:
     return symbols
 
 
+def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, spelled: Spelled) -> Merges:
+    """The ranked merges of pairs, or of all neighbours that spell a token."""
+    from volt.kernels.pair_table import ranked_merges
+
+    if merging == "ranks":
+        return own_pairs(spelled, results)
+    return ranked_merges(lefts, rights, results, one_by_one=merging == "steps")
+
+
+def _words(vocabulary: Vocabulary, spelled: Spelled, merges: Merges, kept: NDArray[np.uint8]) -> Spellings:
+    """The tokens that words are looked up for."""
+    from volt.kernels.spellings import no_spellings
+
+    if not vocabulary.whole_words:
+        return no_spellings()
+    asked = kept != 0
+    if vocabulary.merging == "ranks":
+        asked[own_tokens(merges)] = False
+    return unmerged(spelled, merges, asked)
+
+
 def _check_size(n_tokens: int, n_merges: int) -> None:
     """Raise VocabularyError if there are too many for the table of pairs."""
     from volt.kernels.pair_table import MOST
@@ -165,26 +197,10 @@ def _numbered(numbers: Mapping[str, int], tokens: Sequence[str]) -> Ints:
     return np.fromiter(map(numbers.__getitem__, tokens), np.int32, len(tokens))
 
 
-def _spellings(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spellings:
+def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
     """The symbols that tokens are made of."""
-    from volt.kernels.spellings import spellings
-
     final = np.array([marker == "suffix" and token.endswith(SUFFIX) and token != SUFFIX for token in tokens], bool)
     bare = [token.removesuffix(SUFFIX) for token in tokens] if final.any() else tokens
     codes, ends = atom_codes(bare, marker="none")
     codes[ends[final] - 1] += 1
-    return spellings(symbol_of[codes], ends)
-
-
-def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, words: Spellings) -> Merges:
-    """The ranked merges. For "ranks", these are all ways to join two tokens into what a merge makes."""
-    from volt.kernels.pair_table import ranked_merges
-    from volt.kernels.spellings import cuts
-
-    if merging != "ranks":
-        return ranked_merges(lefts, rights, results, one_by_one=merging == "steps")
-    first = np.full(len(words.starts) - 1, -1, np.int32)
-    first[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
-    lefts, rights, wholes = cuts(words)
-    is_made = first[wholes] >= 0
-    return ranked_merges(lefts[is_made], rights[is_made], results, ranks=first[wholes[is_made]], one_by_one=True)
+    return Spelled(symbol_of[codes], ends)

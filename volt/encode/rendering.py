@@ -78,6 +78,11 @@ class Rendering:
         for symbol, values in others:
             self._rows.values[starts[symbol] : starts[symbol + 1]] = list(values)
 
+    @property
+    def are_ids(self) -> bool:
+        """Whether values are ids, not text."""
+        return self.dtype == np.int32
+
     def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
         """Where the values of the first n symbols start (n + 1,), and the values."""
         rows = self._rows

@@ -21,7 +21,7 @@ from volt.encode.rendering import Rendering
 from volt.encode.units import parting_of_units
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.character_classes import CharacterClasses
-from volt.text.markers import SPACE
+from volt.text.markers import BYTE_TOKENS, SPACE
 from volt.text.pretokenizer import IF_ABSENT
 from volt.vocabulary import Vocabulary
 
@@ -45,11 +45,13 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
     starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
-    empty = numbering()
+    empty, widths = numbering(), np.diff(starts)
     return empty._replace(
         cutter=_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
         rule=tables.rule, starts=starts, rendered=values,
-        widest=max(ID_SIZE, int(np.diff(starts).max(initial=0))),
+        widest=max(ID_SIZE, int(widths.max(initial=0))),
+        byte_ids=_byte_ids(tables.vocabulary) if rendering and rendering.are_ids else _NOTHING,
+        width=int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0,
     )  # fmt: skip
 
 
@@ -66,6 +68,13 @@ def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cu
     if (parting := parting_of_units(tables.vocabulary)) is not None:
         return _with_pattern(cutter, tables.vocabulary.pretokenizer, parting)
     return cutter._replace(classes=classes.table) if _looks_at_classes(cut) else cutter
+
+
+def _byte_ids(vocabulary: Vocabulary) -> NDArray[np.int32]:
+    """The ids of the byte tokens, where each unknown character is spelled by them alone; (256,) or (0,)."""
+    if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or vocabulary.marker == "suffix":
+        return _NOTHING
+    return np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
 
 
 def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: Parting) -> Cutter:

@@ -47,7 +47,9 @@ def at_hand(path: str | Path, *, kind: type[VoltError], beside: Beside | None = 
         try:
             yield copy
         except VoltError as error:
-            raise type(error)(str(error).replace(str(folder), shown_path(url.rpartition("/")[0]))) from error
+            if (message := str(error)) == (told := message.replace(str(folder), shown_path(url.rpartition("/")[0]))):
+                raise
+            raise type(error)(told) from error
 
 
 def _fetch_beside(url: str, copy: Path, beside: Beside | None) -> None:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.whole import read_text
 from volt.formats.huggingface.added import can_be_special, folder_tokens
 from volt.formats.huggingface.tokens import merging_of, order_of
+from volt.formats.named import END, FINDS_END, control_notes
 from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.markers import PREFIX, SUFFIX
 from volt.text.patterns.fitting import cut_tokens
@@ -104,17 +105,17 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         raise VocabularyError(other_pattern(path, [to_bytes(token) for token in tokens], cut))
     last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
     merges = tuple(sorted(last, key=last.__getitem__))
-    lost = _losses(path, tokens, beside, special, ids)
     try:
-        return Vocabulary(
+        vocabulary = Vocabulary(
             merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
             merging=merging_of(merges), order=order_of(ids, special.all, tokens),
-            provenance={"format": "merges over bytes", "lost": list(lost)},
         )  # fmt: skip
     except VocabularyError as error:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.message}") from None
+    lost = list(_losses(path, vocabulary, beside, ids))
+    return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
 
 def _special(path: Path, ids: Mapping[str, int], made: Collection[str]) -> tuple[SpecialTokens, dict[str, int]]:
@@ -166,10 +167,9 @@ def _listed(path: Path) -> dict[str, int]:
     return data
 
 
-def _losses(
-    path: Path, tokens: Sequence[str], beside: Path | None, special: SpecialTokens, ids: Mapping[str, int]
-) -> Iterator[str]:
+def _losses(path: Path, made: Vocabulary, beside: Path | None, ids: Mapping[str, int]) -> Iterator[str]:
     """What the files do not tell."""
+    tokens, special = made.tokens, made.special
     yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
     if beside is None:
         yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
@@ -178,11 +178,9 @@ def _losses(
             f"{len(special.control):,} tokens of {beside.name}, such as {special.control[0]!r}, are made by no merge "
             f"of {path.name}, which may be cut short: compare it with its source."
         )
-    elif special.control:
-        yield (
-            f"{counted(len(special.control), 'token')} of {beside.name} that no merge makes and no other file names, "
-            f"such as {special.control[0]!r}: never found in text, kept as control tokens."
-        )
+    else:
+        yield from control_notes(made)
+        yield from [FINDS_END] * (END in special.control)
     if len(ids) > len(tokens) + len(special.all):
         kept = {*tokens, *special.all}
         left = next(token for token in ids if token not in kept)

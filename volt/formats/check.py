@@ -17,9 +17,10 @@ from pathlib import Path
 
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import ConfigError, VocabularyError, quoted
 from volt.files.scratch import scratch_folder
 from volt.files.whole import is_packed, read_bytes
+from volt.formats.named import named_tokens
 from volt.formats.protocol import USUAL, Peer
 from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.text.special_tokens import SpecialTokens
@@ -93,7 +94,15 @@ def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | No
 
         return peer_of_merges(path, vocabulary)
     original = getattr(format_module(format), "original", None)
-    return original(path, pattern=pattern) if original else load_peer(path, format, special=vocabulary.special)
+    if format == "sentencepiece" and (named := named_tokens(vocabulary)):
+        raise ConfigError(
+            f"sentencepiece finds no token in text that its model does not have as one, such as {quoted(named[0])}, "
+            "so that it cannot be compared; check without it"
+        )
+    if original:
+        made: Peer = original(path, vocabulary, pattern=pattern)
+        return made
+    return load_peer(path, format, special=vocabulary.special)
 
 
 @contextmanager

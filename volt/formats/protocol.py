@@ -4,8 +4,9 @@ A format is a module, or a sub-package, that has the functions of `Format`. Wher
 files, it also has `peer`, a `LoadPeer`. It may have `CLOSING_ORDER`, see `volt.formats.registry.closing_order`, and
 `files_written` and `files_read`, a path → the files that `write` writes, and that `read` may read; without them, PATH.
 Where files do not say how text is cut into words, it has `read_with_pattern`: `read` with one more argument, `pattern`.
-Where its library must be told what a file does not hold, it has two more that give a `Peer`: `original`, a foreign file
-and the pattern → the library as its publisher loads it, and `peer_of`, an exported file and its vocabulary → the same.
+Where its library must be told what a file does not hold, it has functions that give a `Peer`: `original`, a foreign
+file, its vocabulary and the pattern → the library as its publisher loads it; `peer_of`, an exported file and its
+vocabulary → the same.
 
 >>> from volt.formats.lists import tokens
 >>> [hasattr(tokens, name) for name in ("write", "read", "recognises", "peer")]

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
-from volt.errors import ConfigError, VocabularyError, unreadable
+from volt.errors import ArgumentError, ConfigError, VocabularyError, VoltError, shown_path, unreadable
 from volt.files.remote_copies import at_hand
 from volt.files.whole import is_pipe, read_head
 from volt.formats.protocol import HEAD_SIZE
@@ -23,6 +23,7 @@ from volt.urls import url_of
 if TYPE_CHECKING:
     from volt.formats.protocol import Format, LoadPeer
     from volt.vocabulary import Vocabulary
+    from volt.vocabulary.naming import Ids
 
 # A new format is its module and one line here. A file is of the first format that recognises it; so those that
 # recognise much, such as any list of words, stand last.
@@ -44,6 +45,7 @@ _OTHERS = {  # how files of other kinds begin, in small letters; all are common 
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }
+_UNLIKE_RANKS = ("VOLT", "sentencepiece", "huggingface")  # what nobody takes for lines
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -119,6 +121,11 @@ def read_vocabulary(
     format: str | None = None,
     merges: str | Path | None = None,
     pattern: str | None = None,
+    special: Iterable[str] | Ids = (),
+    unk: str | Ids | None = None,
+    bos: str | Ids | None = None,
+    eos: str | Ids | None = None,
+    pad: str | Ids | None = None,
 ) -> Vocabulary:
     """Read a VOLT file, or a foreign one, guessed by its content where no format is given. It may be packed by gzip.
 
@@ -127,27 +134,44 @@ def read_vocabulary(
     merges: a file that holds merges, for formats that list only tokens
     pattern: what cuts text into words, for formats that do not say it: the name of a published pattern, such as
         cl100k, or a regular expression
+    special: further tokens that are found in text and never split, with their ids: {"<|endoftext|>": 100257}; or a list
+        of those that have an id already, or are to have the next free one
+    unk, bos, eos, pad: the token with this role, or a dict of it and its id; text that spells it stays text
     Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
-    Raises ConfigError if the file says itself how text is cut, and a pattern is given.
+    Raises ConfigError if the file says itself how text is cut, and a pattern is given, or an id is another token's.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
     ...     read_vocabulary(file.name).tokens
+    ...     read_vocabulary(file.name, special={"<url>": 9}).pieces[7:]
     ('t', 'h', 'th')
+    ('', '', '<url>', '</w>')
     """
-    found = None if merges is None else _no_pipe(Path(arguments.path(merges, "merges")))
-    if found is not None and url_of(found):
-        with at_hand(found, kind=VocabularyError) as copy:
-            return read_vocabulary(path, format=format, merges=copy, pattern=pattern)
-    with model_at_hand(arguments.path(path), format=format) as place:
-        return _read(place, format, found, pattern)
+    from volt.formats.named import named
+
+    with model_at_hand(arguments.path(path), format=format) as copy:
+        place = _as_written(_no_pipe(copy))
+        made = _read(place, format, merges, pattern)
+        try:
+            return named(made, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
+        except ArgumentError:
+            raise
+        except VoltError as error:
+            raise type(error)(f"{shown_path(place)}: {error}") from None
 
 
-def _read(path: Path, format: str | None, found: Path | None, pattern: str | None) -> Vocabulary:
+def _read(path: Path, format: str | None, merges: str | Path | None, pattern: str | None) -> Vocabulary:
+    """The vocabulary as its file has it."""
+    if merges is None:
+        return _of_file(path, format, None, pattern)
+    with at_hand(arguments.path(merges, "merges"), kind=VocabularyError) as found:
+        return _of_file(path, format, _no_pipe(found), pattern)
+
+
+def _of_file(path: Path, format: str | None, found: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
-    path = _as_written(_no_pipe(path))
     if format is None:
         head = _head(path)
         if head.startswith(_OWN) and pattern is None:
@@ -159,8 +183,9 @@ def _read(path: Path, format: str | None, found: Path | None, pattern: str | Non
         return _format(format).read(path, merges=found)
     read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
+        ranks = "" if format in _UNLIKE_RANKS else "; if it holds tiktoken's ranks, read it with format='tiktoken'"
         raise ConfigError(
-            f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern"
+            f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern{ranks}"
         )
     made: Vocabulary = read(path, merges=found, pattern=arguments.text(pattern, "pattern"))
     return made

@@ -312,6 +312,8 @@ def _check(vocabulary: Vocabulary) -> None:
         raise VocabularyError(
             f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with marker='suffix'"
         )
+    if vocabulary.pretokenizer.is_bytes:
+        raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
     if not vocabulary.tokens:
         raise VocabularyError("the vocabulary holds no token, which subword-nmt takes for no vocabulary at all")
     for token in (*vocabulary.tokens, *vocabulary.atoms):

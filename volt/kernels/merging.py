@@ -15,7 +15,7 @@ import numpy as np
 
 from volt.kernels.arrays import FlagArray, IntArray, LongArray
 from volt.kernels.compiling import borrowing, inlined, releasing
-from volt.kernels.pair_table import N_FIRST, NO_RANK, Merges, rank_of
+from volt.kernels.pair_table import N_FIRST, NO_RANK, Merges, rank_of, token_of
 
 NO_MERGE = -1
 LONG = 100  # symbols; of more, a heap is faster than looking at every pair; at most 125, for 7 bits of a position
@@ -162,7 +162,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
-            _merge_at(p, merges.results[rank], word)
+            _merge_at(p, token_of(rank, merges), word)
             positions[n_done] = p
             n_done += 1
     for i in range(n_done):
@@ -220,7 +220,7 @@ def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, st
 @inlined
 def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
     """Merge the pair at a position. Returns whether a pair of a lower rank has come of it."""
-    second, before, made = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), merges.results[rank]
+    second, before, made = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
     after = np.uint64(word.follows[second])
     word.symbols[p], word.follows[p], word.precedes[after] = made, np.int64(after), np.int64(p)
     here = _place(made, word.symbols[after], p, merges.pairs)

@@ -5,6 +5,8 @@
 (2, 2, [0, 1])
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 _TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
 _GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
 _MOST_MOVES = 500  # for one pair
-_LARGEST = 64  # times the size that should do
+_MOST_DOUBLINGS = 7  # of the size that should do
 
 
 class Merges(NamedTuple):
@@ -31,12 +33,20 @@ class Merges(NamedTuple):
     results: (n,) int32, the token that each merge makes
     first_ranks: (256 · 256,) int32, the rank of each pair of the first 256 tokens, or NO_RANK
     one_by_one: whether only the first place of a merge is merged before pairs are compared again, or all its places
+    first: the token that rank 0 makes, if rank r makes the token first + r, which is then not looked up; else −1
     """
 
     pairs: LongArray
     results: IntArray
     first_ranks: IntArray
     one_by_one: bool
+    first: int
+
+
+@inlined
+def token_of(rank: Any, merges: Merges) -> Any:
+    """The token that a merge makes."""
+    return merges.results[rank] if merges.first < 0 else np.int64(rank) + merges.first
 
 
 @inlined
@@ -78,20 +88,46 @@ def ranked_merges(
     """
     lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
     ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
-    n_slots = 8
-    while n_slots < 2 * len(lefts):
+    enter = partial(_entered, lefts=lefts, rights=rights, ranks=ranks)
+    return filled(len(lefts), results, enter, one_by_one=one_by_one)
+
+
+def _entered(merges: Merges, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
+    return bool(fill(merges.pairs, merges.first_ranks, lefts, rights, ranks))
+
+
+def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
+    """A table that is large enough for its pairs.
+
+    n_pairs: how many there are at most
+    results, one_by_one: see `ranked_merges`
+    enter: fills an empty table by `fill`, and tells whether that was large enough
+    """
+    n_slots, results = 8, results.astype(np.int32)
+    while n_slots < 2 * n_pairs:
         n_slots *= 2
-    first_ranks, pairs = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32), np.zeros(n_slots, np.uint64)
-    while not fill(pairs, first_ranks, lefts, rights, ranks):
-        if len(pairs) > _LARGEST * n_slots:
-            raise ValueError("the pairs of these merges share their slots at every size")
-        pairs = np.zeros(2 * len(pairs), np.uint64)
-    return Merges(pairs, results.astype(np.int32), first_ranks, one_by_one)
+    for _ in range(_MOST_DOUBLINGS):
+        first_ranks = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32)
+        merges = Merges(np.zeros(n_slots, np.uint64), results, first_ranks, one_by_one, _first(results))
+        if enter(merges):
+            return merges
+        n_slots *= 2
+    raise ValueError("the pairs of these merges share their slots at every size")
+
+
+def _first(results: IntArray) -> int:
+    """The token that rank 0 makes, if rank r makes that token + r, else −1."""
+    return int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
+
+
+def ranks_met(merges: Merges) -> IntArray:
+    """The ranks of the pairs in the table, (n_pairs,) int64, in any order."""
+    return np.asarray((merges.pairs[merges.pairs != 0] & _RANKS) - _U1, np.int64)
 
 
 @releasing
 def fill(pairs: LongArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
-    """Enter all pairs into an empty table. Returns False if the table must be larger."""
+    """Enter pairs into a table. Returns False if it must be larger; then a pair is lost."""
     for i in range(len(lefts) - 1, -1, -1):
         if max(lefts[i], rights[i]) < N_FIRST:
             first_ranks[lefts[i] * N_FIRST + rights[i]] = ranks[i]

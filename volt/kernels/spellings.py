@@ -77,9 +77,10 @@ def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> in
 def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
     """The table of tokens. symbols: (n_symbols,), token after token; ends: (n_tokens,), where those of each end."""
     n_slots, starts = 8, np.append(0, ends).astype(np.int64)
-    while n_slots < 2 * len(ends):
+    sizes = np.diff(starts)
+    while n_slots < 2 * np.count_nonzero(sizes):
         n_slots *= 2
-    longest = int(np.diff(starts).max(initial=0))
+    longest = int(sizes.max(initial=0))
     table = Spellings(np.zeros(n_slots, np.int32), np.ascontiguousarray(symbols, np.int32), starts, longest)
     enter(table)
     return table

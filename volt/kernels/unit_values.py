@@ -3,13 +3,13 @@
 Values are bytes: text, or numbers of four bytes each.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from volt.kernels.arrays import IntArray, LongArray
 from volt.kernels.characters import character
-from volt.kernels.compiling import borrowing
+from volt.kernels.compiling import borrowing, inlined
 from volt.kernels.cutting import (
     BYTES,
     LEFT_TO_PYTHON,
@@ -43,6 +43,9 @@ class UnitEncoder(NamedTuple):
     starts: (n_symbols + 1,) int64, symbol s is rendered as rendered[starts[s]:starts[s + 1]]
     rendered: (…,) uint8, with 8 bytes more than are used
     widest: the most bytes that a symbol is rendered as
+    width: how many bytes each symbol is rendered as, if all are alike, so that symbol s starts at width · s; else 0
+    byte_ids: (256,) int32, the ids of the byte tokens that unknown characters are spelled by, where ids are asked for;
+        else (0,), and words with such characters are left to Python
     """
 
     cutter: Cutter
@@ -54,6 +57,8 @@ class UnitEncoder(NamedTuple):
     starts: LongArray
     rendered: IntArray
     widest: int
+    width: int
+    byte_ids: IntArray
 
     def for_thread(self) -> "UnitEncoder":
         """The same, with memory to work in that no other thread uses."""
@@ -66,8 +71,8 @@ def numbering() -> UnitEncoder:
     """An encoder that gives each unit its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
-    merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False), PieceRule(classes, longs, no_spellings())
-    encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE)
+    merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False, -1), PieceRule(classes, longs, no_spellings())
+    encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE, 0, ints[:0])
     return encoder.for_thread()
 
 
@@ -116,13 +121,31 @@ def write_word(
     n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
     began = at
     for symbol in encoder.pieces[:n]:
-        if symbol < 0:
+        if symbol < 0 and len(encoder.byte_ids) == 0:
             return LEFT_TO_PYTHON
+        if symbol < 0:
+            at = _write_byte_ids((-1 - np.int64(symbol)) >> 1, encoder.byte_ids, values, at)
+            continue
+        if encoder.width == ID_SIZE:
+            store64(values, at, load64(encoder.rendered, ID_SIZE * np.int64(symbol)))
+            at += ID_SIZE
+            continue
         source, n_bytes = encoder.starts[symbol], encoder.starts[symbol + 1] - encoder.starts[symbol]
         for i in range(0, n_bytes, 8):
             store64(values, at + i, load64(encoder.rendered, source + i))
         at += n_bytes
     return at - began
+
+
+@inlined
+def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) -> int:
+    """Write the ids of the bytes of a character. Returns where the next value stands."""
+    n = 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
+    byte = code if n == 1 else (0xF00 >> n & 0xFF) | code >> 6 * (n - 1)
+    for i in range(n):
+        byte = byte if i == 0 else 0x80 | (code >> 6 * (n - 1 - i) & 0x3F)
+        store64(values, at + ID_SIZE * i, np.uint64(byte_ids[byte]))
+    return at + ID_SIZE * n
 
 
 @borrowing

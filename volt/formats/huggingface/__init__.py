@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
+    from volt.formats.huggingface.library import original as original
     from volt.formats.huggingface.library import peer as peer
     from volt.formats.huggingface.reading import files_read as files_read
     from volt.formats.huggingface.reading import read as read
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "library": ("peer",),
+        "library": ("original", "peer"),
         "reading": ("files_read", "read", "recognises"),
         "writing": ("files_written", "write"),
     },

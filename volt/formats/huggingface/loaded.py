@@ -64,11 +64,18 @@ def loaded(path: Path) -> Any:
 def _loaded_from_merges(vocab: Path, merges: Path, user: Sequence[str]) -> Any:
     """The library's tokenizer for merges over bytes, as transformers makes it of a folder. user: found in text"""
     try:
-        from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     except ImportError:
         raise missing("tokenizers") from None
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return told(tokenizer, user)
+
+
+def told(tokenizer: Any, user: Sequence[str]) -> Any:
+    """The library's tokenizer, which finds these tokens in raw text, too; new ones have the next ids there."""
+    from tokenizers import AddedToken
+
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in user])
     return tokenizer
 

@@ -13,7 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from volt.display import counted
+from volt.formats.huggingface.foreign import flat
 from volt.formats.huggingface.pipeline import Json
+from volt.formats.named import control_notes, lone_end_notes
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
@@ -38,14 +40,12 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
 
 def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """Which tokens are left out, and which are there for VOLT's sake."""
-    others = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
-    if others:
-        yield f"{counted(len(others), 'token')} that nothing makes: kept as control tokens, such as {others[0]!r}."
+    yield from control_notes(vocabulary)
     kept = {*vocabulary.ids, *vocabulary.scaffolding}
     if lost := [token for token in vocab if token not in kept]:
         yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
-        yield f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind bytes or user tokens."
+        yield from lone_end_notes(vocabulary)
 
 
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -77,8 +77,20 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
         yield "'Σ' at the end of a word is lowered to 'ς' here, and to 'σ' there."
+    if vocabulary.normalizer.form != "none" and _lowers_last(data):
+        yield "A mark that goes into one character with the small letter alone, as U+030A behind W, stays apart there."
     if vocabulary.normalizer.form != "none":
         yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
+
+
+def _lowers_last(data: Json) -> bool:
+    """Whether nothing composes letters and marks behind a step that lowers letters.
+
+    >>> _lowers_last({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}})
+    True
+    """
+    kinds = [step.get("type") for step in flat(data.get("normalizer"), "normalizers")]
+    return "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}
 
 
 def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:

@@ -44,20 +44,21 @@ def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
     return _peer(path.name, pattern, ranks, names, user=special.user, shares_ids=shares_ids)
 
 
-def original(path: Path, *, pattern: str | None = None) -> Peer:
-    """tiktoken with a file as its publisher has it: its ranks are the ids.
+def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
+    """tiktoken with a file as its publisher has it: its ranks are the ids, and its special tokens the vocabulary's.
 
     pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
     Raises MissingLibraryError if tiktoken is not installed, VocabularyError if it has no such pattern.
     """
     ranks = read_ranks(path)
     choice = choose(path, [token for token in ranks if token], pattern)
-    return peer_of_ranks(path.name, pattern_of(choice.pretokenizer), ranks)
+    return peer_of_ranks(path.name, pattern_of(choice.pretokenizer), ranks, vocabulary)
 
 
-def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int]) -> Peer:
-    """tiktoken with these ranks and no special tokens."""
-    return _peer(name, pattern, ranks, {}, user=(), shares_ids=True)
+def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int], vocabulary: Vocabulary) -> Peer:
+    """tiktoken with these ranks, and with the special tokens of a vocabulary; it finds the user's own in text."""
+    names = {vocabulary.ids[token]: token for token in vocabulary.special.all}
+    return _peer(name, pattern, ranks, names, user=vocabulary.special.user, shares_ids=True)
 
 
 def pattern_of(pretokenizer: PreTokenizer) -> str:

@@ -21,14 +21,12 @@ _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without by
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether the first lines, but for a few that are damaged, are the base64 of bytes with ranks, in any order.
+    """Whether the first lines, but for a few that are damaged, are each the base64 of bytes and a rank, in any order.
 
     Words of a list may look like base64 too, but next to none of them ends with "=".
     """
     rows = [line.split() for line in head.split(b"\n")[:-1][:_N_TELLING] if line.strip()]
-    if not all(len(row) == 2 for row in rows):
-        return False
-    sound = [token for token, rank in rows if rank.isdigit() and _is_base64(token)]
+    sound = [row[0] for row in rows if len(row) == 2 and row[1].isdigit() and _is_base64(row[0])]
     n_padded = sum(token.endswith(b"=") and token not in _NO_BYTES for token in sound)
     return bool(rows) and len(sound) >= _MOSTLY * len(rows) and n_padded >= _PADDED * len(rows)
 

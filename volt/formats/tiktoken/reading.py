@@ -11,6 +11,7 @@ from pathlib import Path
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.whole import read_head
+from volt.formats.named import NAMES_NONE
 from volt.formats.patterns import choose
 from volt.formats.protocol import HEAD_SIZE, MergeList, Peer
 from volt.formats.tiktoken import library, tekken
@@ -20,7 +21,6 @@ from volt.formats.tiktoken.ranks import looks_like, read_ranks
 from volt.vocabulary import Vocabulary
 
 BYTES = 256
-_NO_SPECIAL = "The file names no special tokens: there are none, and text that spells one is text."
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -50,7 +50,7 @@ def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | 
     provenance = {
         "format": "tiktoken",
         "pattern": "given" if choice.is_given else "assumed",
-        "lost": [*choice.notes, _NO_SPECIAL],
+        "lost": [*choice.notes, NAMES_NONE],
     }
     return vocabulary_of(path, ranks, choice.pretokenizer, provenance=provenance)
 
@@ -73,13 +73,16 @@ def read_merges(path: Path) -> MergeList:
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))
 
 
-def original(path: Path, *, pattern: str | None = None) -> Peer:
-    """tiktoken with a file as its publisher has it, and the pattern that he names, in the file or elsewhere.
+def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
+    """tiktoken with a file as its publisher has it, and the pattern and the special tokens that he names.
 
+    vocabulary: what was read from the file, whose special tokens the library is told
     pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
         where the file names none
     """
-    return tekken.original(path) if _is_tekken(path, pattern) else library.original(path, pattern=pattern)
+    if _is_tekken(path, pattern):
+        return tekken.original(path, vocabulary)
+    return library.original(path, vocabulary, pattern=pattern)
 
 
 def _is_tekken(path: Path, pattern: str | None) -> bool:

@@ -79,11 +79,11 @@ def read(path: Path) -> Vocabulary:
     )
 
 
-def original(path: Path) -> Peer:
-    """tiktoken, which mistral-common encodes with, loaded with what the file says."""
+def original(path: Path, vocabulary: Vocabulary) -> Peer:
+    """tiktoken, which mistral-common encodes with, loaded with what the file says, and the tokens of the vocabulary."""
     found = read_file(path)
     pattern = pattern_of(PreTokenizer.of_pattern(found.pattern, level="bytes"))
-    return peer_of_ranks(path.name, pattern, found.ranks)
+    return peer_of_ranks(path.name, pattern, found.ranks, vocabulary)
 
 
 def read_file(path: Path) -> Tekken:
