@@ -155,10 +155,12 @@ def _options(scheme: str) -> dict[str, Any]:
     from fsspec.config import conf
 
     own = conf.get(scheme, {})
-    if scheme in ("http", "https"):
+    if scheme in ("http", "https", "gs", "gcs"):
         import aiohttp
 
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENT)
+        if scheme in ("gs", "gcs"):
+            return {"use_listings_cache": False, "requests_timeout": timeout}
         client = {"timeout": timeout, "trust_env": True, **own.get("client_kwargs", {})}
         return {"client_kwargs": client, "headers": {"Accept-Encoding": "identity", **own.get("headers", {})}}
     if _LIBRARIES.get(scheme) == "s3fs":
