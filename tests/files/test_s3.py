@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -145,3 +147,22 @@ def test_a_server_that_is_gone_is_told(local, tmp_path, monkeypatch):
             assert lines + list(islice(stream, 2_300)) == expected
     finally:
         server.stop()
+
+
+def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch):
+    """Nobody asks more often than is told, so that it does not take for ever."""
+    for name, value in (("_SILENT", 0.05), ("TRIES", 2), ("PAUSE", 0.001), ("_systems", {})):
+        monkeypatch.setattr(remote, name, value)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "hunter2")
+    told = pytest.raises(CorpusError, match=r"^s3://third/a.txt: cannot be read: 2 tries failed")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with told:
+            expand("s3://third/a.txt")
+        silent.settimeout(0)
+        n_asked = 0
+        with suppress(BlockingIOError):
+            while silent.accept():
+                n_asked += 1
+    assert n_asked == 2

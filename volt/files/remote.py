@@ -143,7 +143,10 @@ def system_of(url: str) -> tuple[Any, str]:
         try:
             import fsspec
 
-            _systems[key] = fsspec.filesystem(scheme, **_options(scheme))
+            system = fsspec.filesystem(scheme, **_options(scheme))
+            if _LIBRARIES.get(scheme) == "s3fs":
+                system.retries = 1  # `ask` tries again, and nobody else
+            _systems[key] = system
         except ImportError as error:
             library = "fsspec" if error.name == "fsspec" else _LIBRARIES.get(scheme, "aiohttp")
             raise missing(f"{scheme}:// needs {library}, which", extra="remote") from None
