@@ -2,4 +2,8 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["volt/ext/torch.py", "volt/ext/worker_notes.py"]
+_NEEDED = {
+    "torch": ["volt/ext/torch.py", "volt/ext/worker_notes.py"],
+    "fsspec": [f"volt/files/remote{name}.py" for name in ("", "_copies", "_listing", "_reading")],
+}
+collect_ignore = [path for library, paths in _NEEDED.items() if not find_spec(library) for path in paths]

@@ -1,4 +1,4 @@
-"""What SECURITY.md says of the code: where code may run and bytes are unpickled, and that nothing asks the network."""
+"""What SECURITY.md says of the code: where code may run and bytes are unpickled, and what asks the network."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/volt_cli/**/*.py")])
 MTDATA = "volt/stream/config/mtdata.py"
 NETWORK = {"socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
+NETWORK |= {"fsspec", "s3fs", "gcsfs", "huggingface_hub"}
+REMOTE = "volt/files/remote.py"
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
 
@@ -44,7 +46,7 @@ FOUND = {path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(e
         ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
         ({"shell=", "os.system", "os.popen"}, set()),
         ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/beside.py", MTDATA}),
-        ({f"import {name}" for name in NETWORK}, set()),
+        ({f"import {name}" for name in NETWORK}, {REMOTE}),
     ],
     ids=["code", "pickle", "numpy", "yaml", "archives", "shell", "processes", "network"],
 )
@@ -64,6 +66,6 @@ def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
 def test_security_md_names_those_modules() -> None:
     """The file speaks of each module that may run code or unpickle, and of the option that refuses user code."""
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    modules = ("volt/stream/transforms/user_file.py", "volt/stream/running/processes.py", MTDATA)
+    modules = ("volt/stream/transforms/user_file.py", "volt/stream/running/processes.py", MTDATA, REMOTE)
     for told in (*modules, "--no-user-code", "--trust"):
         assert told in text

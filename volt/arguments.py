@@ -24,6 +24,7 @@ from operator import index
 from typing import Any, TypeVar
 
 from volt.errors import ArgumentError, ConfigError, VoltError
+from volt.urls import plain_path
 
 T = TypeVar("T")
 _LONGEST = 40  # characters of a text that an error shows
@@ -205,8 +206,10 @@ def choice(value: Any, name: str, choices: Collection[str]) -> Any:
 
 
 def path(value: Any, name: str = "path", *, remedy: str = "give the path of a file") -> str:
-    """A path as a str.
+    """A path as a str; for a URL of a file of this machine, that of the file.
 
+    >>> path("file:///tmp/a.txt")
+    '/tmp/a.txt'
     >>> path(None)
     Traceback (most recent call last):
         ...
@@ -221,7 +224,7 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
         is_path = False
     if not is_path:
         raise ConfigError(f"{name} {shortened(repr(found))} holds a character that no path can hold; {remedy}")
-    return found
+    return plain_path(found)
 
 
 def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from volt.urls import bare, without_secrets
+
 MOST_SHOWN = 60  # characters of a token, a line or a name in a message
 _LONGEST, _TAIL = 2000, 500  # characters of a line of a message, and of its end that is kept
 _MOST_LINES = 500
@@ -59,21 +61,22 @@ def _rest(text: str, most: int) -> str:
 
 
 def shown_path(path: object) -> str:
-    """The name of a file for people; whole, unless it is longer than a file system takes.
+    """The name of a file for people; whole, unless it is longer than a file system takes. A URL loses its secrets.
 
-    >>> print(shown_path("a\\nb.txt"))
-    a\\nb.txt
+    >>> print(shown_path("a\\nb.txt"), shown_path("https://me:secret@host/a.txt"))
+    a\\nb.txt https://host/a.txt
     """
-    return shown(path, 4096)
+    return shown(bare(str(path)), 4096)
 
 
 def bounded(message: str) -> str:
-    """A message of any origin, fit to be printed: each of its lines `visible`, its middle left out if it is very long.
+    """A message of any origin, fit to be printed: each of its lines `visible`, its middle left out if it is very long,
+    and its URLs without secrets.
 
     >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
     ('a\\\\x1bb\\nc', True)
     """
-    first, *others = message.split("\n", _MOST_LINES)
+    first, *others = without_secrets(message).split("\n", _MOST_LINES)
     lines = [first, *others[: _MOST_LINES - 1], *["…"] * (len(others) == _MOST_LINES)]
     return "\n".join(map(_bounded_line, lines))
 
@@ -146,12 +149,13 @@ class OutputError(VoltError):
 Kind = TypeVar("Kind", bound=VoltError)
 
 
-def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = "check the path") -> Kind:
-    """What to raise, as an error of this kind, where a file cannot be read.
+def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = "") -> Kind:
+    """What to raise, as an error of this kind, where a file cannot be read. remedy: if not that of the error.
 
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
     CorpusError('a.txt: cannot be read: permission denied; check the path')
     """
+    remedy = remedy or getattr(error, "remedy", "check the path")
     return kind(f"{shown_path(path)}: cannot be read: {reason(error)}; {remedy}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from volt.errors import ConfigError
+from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.inputs import is_number
@@ -85,14 +85,16 @@ def binarize(
         from volt.encode.files import Job
         from volt.files.long_lines import parse_max_line
         from volt.files.paths import expand
+        from volt.files.sizes import total_size
 
         job = Job("bin", errors=encoding_errors, n_threads=speed.threads, max_line=parse_max_line(max_line))
+        out = plain_path(out)
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out), paths, model=model)
         encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
-    total = sum(map(os.path.getsize, paths)) if all(map(os.path.isfile, paths)) else None
+    total = total_size(paths)
     with phases.phase("binarize", total=total, unit="B") as advance:
         for made in _made(encoder, paths, out, frame=frame, dtype=dtype, job=job, progress=advance):
             if not quiet:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.lines import is_conversation, waiting_beside, write_each
 from volt_cli.models import load_model
@@ -97,16 +98,18 @@ def encode(
         from volt.encode.files import Job
         from volt.files.long_lines import parse_max_line
         from volt.files.paths import expand
+        from volt.files.sizes import total_size
 
         job = Job(
             form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
             n_threads=speed.threads, max_line=parse_max_line(max_line),
         )  # fmt: skip
+        out = plain_path(out)
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
         encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
-    total = sum(map(os.path.getsize, paths)) if all(map(os.path.isfile, paths)) else None
+    total = total_size(paths)
     shown = Phases(quiet=quiet or is_conversation(paths, out))
     with shown.phase("encode", total=total, unit="B") as advance:
         _encode(encoder, paths, out, job=job, progress=advance, quiet=quiet)

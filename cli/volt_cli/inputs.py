@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError, VoltError, unreadable
+from volt.urls import plain_path, url_of
 
 
 def readable_texts(files: list[str] | None) -> list[str] | None:
@@ -89,9 +90,23 @@ def _check(path: str | Path | None, kind: type[VoltError]) -> Path | None:
     """The path. Raises an error of this kind if a regular file of this name is missing or cannot be read."""
     if path is None or str(path) == "-":
         return path if path is None else Path(path)
+    if url_of(path) is not None:
+        _check_url(path, kind)
+        return Path(path)
+    path = plain_path(str(path))
     try:
         if stat.S_ISREG(os.stat(path).st_mode):
             os.close(os.open(path, os.O_RDONLY))
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
     return Path(path)
+
+
+def _check_url(path: str | Path, kind: type[VoltError]) -> None:
+    """Raise an error of this kind if there is nothing at a URL, or nobody answers."""
+    from volt.files.remote import look
+
+    try:
+        look(url_of(path) or "")
+    except OSError as error:
+        raise unreadable(path, error, kind=kind) from None

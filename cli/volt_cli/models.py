@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volt.errors import ConfigError, VoltError
+from volt.urls import name_of, url_of
 from volt_cli.console import say
 from volt_cli.remedies import in_options
 
@@ -41,12 +42,12 @@ def _read(path: Path, pattern: str | None) -> Vocabulary:
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
     """Say on stderr what a foreign file did not tell, and what VOLT does differently, a line each."""
     for loss in vocabulary.provenance.get("lost", ()):
-        say(f"note: {path.name or path}: {in_options(loss)}")
+        say(f"note: {name_of(path) or path}: {in_options(loss)}")
 
 
 @contextmanager
 def read_once(path: Path) -> Iterator[Path]:
-    """The path; for stdin or a pipe, that of a copy, as what recognises a file reads it more than once.
+    """The path; for stdin, a pipe or a URL, that of a copy, as what recognises a file reads it more than once.
 
     Messages call a copy by the name of what was copied.
     """
@@ -56,6 +57,12 @@ def read_once(path: Path) -> Iterator[Path]:
     from volt.files.scratch import scratch_folder
     from volt.files.whole import is_pipe
 
+    if url_of(path) is not None:
+        from volt.formats.registry import model_at_hand
+
+        with model_at_hand(path) as copy:
+            yield copy
+        return
     is_stdin = str(path) == "-"
     if not is_stdin and not is_pipe(path):
         yield path

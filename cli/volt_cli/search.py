@@ -12,6 +12,7 @@ import typer
 
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError, VoltError, shown
+from volt.urls import name_of, url_of
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.extending import check_alone, extended_model, extending_learner
 from volt_cli.inputs import readable_sources
@@ -96,6 +97,7 @@ def search(
     from volt.choose.scaling import checked_model
     from volt.choose.search import search as run_search
     from volt.count.names import named_files
+    from volt.files.atomic import make_folder
     from volt.files.paths import expand
 
     named = named_files(corpus)
@@ -113,7 +115,7 @@ def search(
     _check_coverage(learning, counting)
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
     check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file], model=learning.extend)
-    for target in [first_to_make(out)] if naming.per_source and out and not out.exists() else targets.values():
+    for target in [first_to_make(out)] if naming.per_source and out and _is_to_make(out) else targets.values():
         check_place(target)
     replaced = {name: standing(target) for name, target in targets.items() if out is None and not force}
     if not quiet:
@@ -141,7 +143,7 @@ def search(
 
     results = {name: _in_options(_of_source(name, partial(found, counts))) for name, counts in corpora.items()}
     if naming.per_source and out:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     with phases.phase("save"):
         for name, result in results.items():
             save(result.vocabulary, targets[name])
@@ -245,13 +247,18 @@ def parse_sizes(text: str) -> range | None:
     return range(start, stop + 1, step)
 
 
+def _is_to_make(folder: Path) -> bool:
+    """Whether a folder is not there; behind a URL there is none to make."""
+    return url_of(folder) is None and not folder.exists()
+
+
 def default_output(corpus: list[str]) -> Path:
     """The corpus's name with .volt, in the current folder.
 
     >>> str(default_output(["data/train.en.gz"])), str(default_output(["-"]))
     ('train.en.volt', 'vocabulary.volt')
     """
-    name = Path(corpus[0]).name
+    name = name_of(corpus[0])
     for ending in (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv", ".jsonl", ".parquet"):
         name = name.removesuffix(ending)
     return Path(f"{name if name.strip('.-*?[]') else 'vocabulary'}.volt")
@@ -303,7 +310,7 @@ def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Ca
 
     merges = read_merges(asked.file or "")
     for note in merges.notes:
-        say(f"note: {Path(asked.candidates).name or asked.candidates}: {note}")
+        say(f"note: {name_of(asked.candidates) or asked.candidates}: {note}")
     _check_level(asked.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=asked.marker or merges.marker, report=advance)

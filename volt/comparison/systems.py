@@ -16,7 +16,6 @@ Without ":N" the size is that of the chosen VOLT vocabulary.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -37,6 +36,7 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.files.scratch import scratch_folder
+from volt.files.sizes import exists
 from volt.learn.candidates import Candidates
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.text.normalizer import Normalizer
@@ -122,9 +122,9 @@ def parse_spec(text: str) -> Spec:
         if kind == "bpe" and not size:
             raise ConfigError(f"system {text!r}: say how many tokens, such as bpe:8000")
         return Spec(kind, int(size) if size else None)
-    if os.path.exists(text):
+    if exists(text):
         return Spec("file", path=text)
-    if size and os.path.exists(kind):
+    if size and exists(kind):
         return Spec("file", path=kind, pattern=size)
     near = get_close_matches(kind, _KINDS, n=1)
     hint = f"did you mean {near[0]}? Write" if near else "write"

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import Any
 
 import polars as pl
 
 from volt.errors import CorpusError
 from volt.files.blocks import Block, read_blocks
+from volt.files.sizes import is_file
+from volt.files.whole import read_start
 from volt.text.normalizer import check_text
 
 _TEXT = pl.col("text")
@@ -49,7 +52,7 @@ def first_columns(path: str) -> list[str]:
     ...     first_columns(file.name)
     ['low', 'lower']
     """
-    if not os.path.isfile(path) or is_json_lines(path) or is_parquet(path):
+    if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return []
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
     lines = next((block.data.decode() for block in blocks), "").split("\n")
@@ -148,10 +151,11 @@ def is_parquet(path: str) -> bool:
     >>> is_parquet(__file__), is_parquet("-")
     (False, False)
     """
-    if not os.path.isfile(path) or not os.access(path, os.R_OK):
+    if not is_file(path):
         return False
-    with open(path, "rb") as file:
-        return file.read(4) == b"PAR1"
+    with suppress(CorpusError):  # told where it is read
+        return read_start(path, 4) == b"PAR1"
+    return False
 
 
 def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:

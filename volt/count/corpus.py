@@ -34,6 +34,8 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
 from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.paths import Sources, expand
+from volt.files.remote_copies import at_hand
+from volt.files.sizes import size_of
 from volt.files.threads import prefetch
 from volt.forks import about_to_use_polars
 from volt.text.markers import SPACE
@@ -192,14 +194,16 @@ class _Job:
 
 
 def _count_path(path: str, *, job: _Job) -> WordCounts:
-    parts = _count_parquet(path, job) if is_parquet(path) else _count_blocks(path, job)
-    return WordCounts(*summed(parts), job.normalizer, job.pretokenizer)
+    if not is_parquet(path):
+        return WordCounts(*summed(_count_blocks(path, job)), job.normalizer, job.pretokenizer)
+    with at_hand(path, kind=CorpusError) as copy:
+        return WordCounts(*summed(_count_parquet(str(copy), job, path)), job.normalizer, job.pretokenizer)
 
 
 def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
-    size = os.path.getsize(path) if os.path.isfile(path) else None
+    size = size_of(path)
     blocks = read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line)
     first = list(islice(blocks, 1))
     blocks = chain(first, blocks)
@@ -303,8 +307,9 @@ def _table_block(block: Block, job: _Job) -> pl.DataFrame:
     return rows.group_by("word").agg(_COUNT.sum())
 
 
-def _count_parquet(path: str, job: _Job) -> Iterator[CountedPart]:
-    size = os.path.getsize(path)
+def _count_parquet(path: str, job: _Job, source: str) -> Iterator[CountedPart]:
+    """The counts of a table. source: the path that progress is told of."""
+    size = size_of(path)
     try:
         texts = parquet_texts(path, job.column)
         for start in range(0, texts.select(pl.len()).collect().item(), _PARQUET_ROWS):
@@ -312,7 +317,7 @@ def _count_parquet(path: str, job: _Job) -> Iterator[CountedPart]:
     except pl.exceptions.PolarsError as error:
         raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
     if job.progress:
-        job.progress(path, size, size)
+        job.progress(source, size or 0, size)
 
 
 def _parquet_part(texts: pl.LazyFrame, job: _Job, *, place: str, start: int) -> CountedPart:

@@ -16,10 +16,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from volt.errors import ConfigError, shown
+from volt.urls import name_of
 
 ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
 
@@ -124,7 +124,7 @@ def _short_names(paths: Sequence[str]) -> list[str]:
 
 
 def _stem(path: str) -> str:
-    name = "stdin" if path == "-" else Path(path).name
+    name = "stdin" if path == "-" else name_of(path)
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return name

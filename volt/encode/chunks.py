@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.files.blocks import Block, Errors, is_compressed, read_blocks
 from volt.files.long_lines import MAX_LINE
+from volt.files.sizes import is_file
 from volt.files.spans import FileSpan, can_span, file_spans
 from volt.files.threads import available_cores, prefetch
 from volt.files.waiting import Wait
 from volt.text.normalizer import check_text
+from volt.urls import url_of
 
 CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
 _SHORTEST = 1 << 16  # bytes of a chunk that threads are started for
@@ -127,11 +129,10 @@ def file_chunks(
     if errors == "strict" and not numbered and can_span(path):
         yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size, max_line=max_line))
         return
-    is_file = os.path.isfile(path)
-    if wait and not is_file:
+    if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
     blocks = read_blocks(path, block_size=size, errors=errors, checked=errors != "strict", max_line=max_line, wait=wait)
-    for block in prefetch(blocks) if is_file and is_compressed(path) else blocks:
+    for block in prefetch(blocks) if url_of(path) or (os.path.isfile(path) and is_compressed(path)) else blocks:
         yield Chunk(block.data, first=first, strips_return=True, whole=block, awaited=block.awaited)
         first += block.n_lines - len(block.bad_lines) * block.dropped
 

@@ -39,6 +39,7 @@ from volt.encode.rendering import Kind, rendering_of
 from volt.errors import ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.long_lines import MAX_LINE
+from volt.files.sizes import size_of
 from volt.files.spans import can_span
 from volt.text.stand_ins import with_marks
 from volt.vocabulary import Vocabulary
@@ -184,7 +185,7 @@ class Encoder:
         """
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
-        n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
+        n_bytes = size_of(path) or 0
         size, n_threads = shares(n_bytes, checked.threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
         drops = Dropout.of(dropout, seed)
         chunks = file_chunks(path, errors=errors, numbered=drops is not None, size=size, max_line=max_line)

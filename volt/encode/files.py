@@ -37,13 +37,16 @@ from volt.encode import checked
 from volt.encode.batches import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, file_chunks
 from volt.encode.encoder import Encoder
-from volt.errors import ConfigError
+from volt.errors import ConfigError, OutputError
 from volt.files.atomic import make_folder, write_atomic
 from volt.files.blocks import Errors
 from volt.files.destination import follow
 from volt.files.distinct import check_distinct
 from volt.files.long_lines import MAX_LINE, checked_max_line
+from volt.files.sizes import is_file, mark_of
 from volt.files.waiting import Wait, is_ready
+from volt.files.whole import read_bytes
+from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
@@ -283,7 +286,7 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
     """
     outputs = dict[str, Path]()
     for path in paths:
-        name = Path(path).name
+        name = name_of(path)
         for packed in _COMPRESSED:
             name = name.removesuffix(packed)
         output = folder / f"{name}{ending}"
@@ -297,13 +300,11 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
 
 def _origin(encoder: Encoder, path: str, job: Job) -> dict[str, Any]:
     """What an output depends on."""
-    try:
-        found = os.stat(path)
-    except OSError:
+    if (mark := mark_of(path)) is None:
         return {}
     asked = {name: value for name, value in asdict(job).items() if name not in ("n_threads", "max_line")}
     return {
-        "source": os.path.abspath(path), "bytes": found.st_size, "modified": found.st_mtime_ns,
+        "source": bare(path) if url_of(path) else os.path.abspath(path), "bytes": mark[0], "modified": mark[1],
         "vocabulary": encoder.vocabulary.fingerprint, **asked,
     }  # fmt: skip
 
@@ -311,8 +312,8 @@ def _origin(encoder: Encoder, path: str, job: Job) -> dict[str, Any]:
 def _read_manifest(folder: Path) -> dict[str, Any]:
     """What each output of a folder was made from. Empty if that cannot be told."""
     try:
-        made = json.loads((folder / _MANIFEST).read_bytes())
-    except (OSError, ValueError):
+        made = json.loads(read_bytes(folder / _MANIFEST, kind=OutputError))
+    except (OutputError, ValueError):
         return {}
     return made if isinstance(made, dict) else {}
 
@@ -330,6 +331,5 @@ def _is_made(output: Path, made: dict[str, Any], origin: dict[str, Any], job: Jo
 def _marks(output: Path, job: Job) -> list[list[int]] | None:
     """Bytes and time of writing of an output and of what lies beside it; None if one is missing or no file."""
     files = _files_of(output, job)
-    if not all(file.is_file() for file in files):
-        return None
-    return [[found.st_size, found.st_mtime_ns] for found in (file.stat() for file in files)]
+    marks = [mark_of(file) if is_file(file) else None for file in files]
+    return None if None in marks else [list(mark) for mark in marks if mark]

@@ -20,9 +20,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from volt.errors import OutputError, reason
+from volt.errors import OutputError, reason, shown_path
 from volt.files.destination import Destination, follow
 from volt.files.parts import Part
+from volt.urls import plain_path, url_of
 
 UNCHANGED = "; nothing was changed. Choose another place"  # at the end of an error: what is there is as it was
 
@@ -35,6 +36,8 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     written straight through. A file that was there keeps its mode, and its owner if this process may give files away;
     nobody who may not read it may read the new one while it is written. Another file gets the mode that open() gives.
 
+    A URL is sent what was written when the block ends.
+
     Raises OutputError if the place cannot be written to or the disk is full, BrokenPipeError if the reader of a pipe
     has gone.
 
@@ -45,6 +48,10 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     volt.errors.OutputError: /nowhere/a.txt: cannot be written: no such file or directory; nothing was changed. Choose
     another place
     """
+    if (url := url_of(path)) is not None:
+        with _sent(url) as file:
+            yield file
+        return
     try:
         place = _followed(path)
     except (OSError, ValueError) as error:
@@ -56,6 +63,18 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         raise _refusal(path, error, changed=place.is_written_through) from None
+
+
+@contextmanager
+def _sent(url: str) -> Iterator[BinaryIO]:
+    """A file that is sent to a URL when the block ends well."""
+    from volt.files.remote_copies import put
+
+    try:
+        with put(url) as file:
+            yield file
+    except OSError as error:
+        raise _refusal(url, error) from None
 
 
 @contextmanager
@@ -102,6 +121,9 @@ def check_writable(path: str | Path) -> None:
     >>> check_writable("a.txt")
     """
     try:
+        if (url := url_of(path)) is not None:
+            _check_sendable(url)
+            return
         place = _followed(path)
         if place.is_written_through:
             _check_open(place)
@@ -109,6 +131,12 @@ def check_writable(path: str | Path) -> None:
             tempfile.TemporaryFile(dir=place.path.parent).close()
     except (OSError, ValueError) as error:
         raise _refusal(path, error) from None
+
+
+def _check_sendable(url: str) -> None:
+    from volt.files.remote_copies import check_can_put
+
+    check_can_put(url)
 
 
 def _check_open(place: Destination) -> None:
@@ -124,6 +152,8 @@ def _check_open(place: Destination) -> None:
 def make_folder(path: str | Path, *, parents: bool = True) -> None:
     """Make a folder, and those that it lies in, where there is none yet. Raises OutputError if that cannot be.
 
+    Behind a URL there is nothing to make: a folder is there with the first file in it.
+
     parents: False makes none of those that it lies in.
 
     >>> make_folder("/dev/null/plots")
@@ -131,8 +161,10 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
         ...
     volt.errors.OutputError: /dev/null/plots: cannot be made: not a directory; choose another place
     """
+    if url_of(path) is not None:
+        return
     try:
-        Path(path).mkdir(parents=parents, exist_ok=True)
+        Path(plain_path(os.fspath(path))).mkdir(parents=parents, exist_ok=True)
     except (OSError, ValueError) as error:
         raise OutputError(f"{path}: cannot be made: {reason(error)}; choose another place") from None
 
@@ -146,4 +178,4 @@ def _followed(path: str | Path) -> Destination:
 
 
 def _refusal(path: str | Path, error: OSError | ValueError, *, changed: bool = False) -> OutputError:
-    return OutputError(f"{path}: cannot be written: {reason(error)}{'' if changed else UNCHANGED}")
+    return OutputError(f"{shown_path(path)}: cannot be written: {reason(error)}{'' if changed else UNCHANGED}")

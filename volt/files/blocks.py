@@ -32,6 +32,7 @@ from volt.files.decompression import decompress, find_decoder
 from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE, LineLimit
 from volt.files.waiting import Wait, is_ready, pieces_as_they_come
 from volt.forks import about_to_use_polars
+from volt.urls import url_of
 
 Errors = Literal["strict", "replace", "skip"]
 
@@ -200,15 +201,22 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     if path == "-":  # raw, because a buffered stdin is locked while a thread waits for it
         yield _CountedFile("stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), wait)
         return
+    url = url_of(path)
     try:
-        file = open(path, "rb", buffering=0)  # noqa: SIM115
+        file: Any = open(path, "rb", buffering=0) if url is None else _remote(url)  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     try:
-        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()))
+        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url is None else None)
     finally:
         with suppress(OSError):  # what was read is read
             file.close()
+
+
+def _remote(url: str) -> Any:
+    from volt.files.remote_reading import RemoteFile
+
+    return RemoteFile(url)
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:

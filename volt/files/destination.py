@@ -15,6 +15,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from volt.urls import plain_path
+
 _MOST_LINKS = 40  # as many as Linux follows
 
 
@@ -44,7 +46,7 @@ def follow(path: str | os.PathLike[str]) -> Destination:
     >>> follow("/dev/stderr").descriptor
     2
     """
-    name = os.fspath(path)
+    name = plain_path(os.fspath(path))
     for _ in range(_MOST_LINKS):
         place = _in_real_folder(name)
         if _is_descriptor(place):

@@ -1,7 +1,8 @@
 """What a job writes must be none of what it reads, nor the same file twice: told before any work.
 
 Files are compared by device and number, so it makes no difference how they are spelled and through which links they are
-reached. What is not there yet is compared by its path behind all links. Pipes and terminals may be read and written.
+reached. What is not there yet is compared by its path behind all links, and URLs are by what their spellings share.
+Pipes and terminals may be read and written.
 
 >>> check_distinct(["/dev/null", "a.out"], ["/dev/null", "a.txt"])
 """
@@ -12,8 +13,9 @@ import os
 import stat
 from collections.abc import Hashable, Iterable
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, shown_path
 from volt.files.destination import follow
+from volt.urls import same, url_of
 
 STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
 _SHOWN = {STDIN: "stdin", STDOUT: "stdout", "-": "stdin"}
@@ -54,6 +56,8 @@ def identity(path: str | os.PathLike[str]) -> Hashable:
     >>> identity(__file__) == identity(os.path.realpath(__file__)), identity("/dev/null")
     (True, None)
     """
+    if (url := url_of(path)) is not None:
+        return same(url)
     try:
         place = follow(path)
     except (OSError, ValueError):  # told where it is read or written
@@ -67,4 +71,4 @@ def identity(path: str | os.PathLike[str]) -> Hashable:
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    return _SHOWN.get(os.fspath(path), os.fspath(path))
+    return _SHOWN.get(os.fspath(path), shown_path(os.fspath(path)))

@@ -1,4 +1,4 @@
-"""Names of files, globs, folders and "-" → the paths to read, in a stated order.
+"""Names of files, globs, folders, their URLs and "-" → the paths to read, in a stated order.
 
 >>> expand("-")
 ['-']
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
+from volt.urls import plain_path, url_of
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -23,13 +24,14 @@ def expand(sources: Sources) -> list[str]:
 
     Links to files are read, links to directories within a directory or a `**` are not followed, so that no circle is
     walked. Of what a directory or a glob holds, pipes, sockets and devices are left out, but not if they are named.
+    All of these may be URLs, such as s3://bucket/corpus/*.gz.
     Raises CorpusError if one is missing, matches nothing or is a directory without files.
 
     >>> expand("-")
     ['-']
     """
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
-    paths = [path for source in named for path in _expand_one(os.fspath(source))]
+    paths = [path for source in named for path in _expand_one(plain_path(os.fspath(source)))]
     if not paths:
         raise CorpusError("no corpus was given; name a file, a directory, a pattern or - for stdin")
     return paths
@@ -47,6 +49,8 @@ def expand_user(path: str) -> str:
         ...
     volt.errors.ConfigError: $NOWHERE/wmt.tsv: the variable NOWHERE is not set; set it, or write the path out
     """
+    if url_of(path) is not None:
+        return _VARIABLE.sub(lambda match: _value_of(match, path), path)
     home, slash, rest = path.partition("/") if path.startswith("~") else ("", "", path)
     if (found := os.path.expanduser(home)) == home and home:
         raise ConfigError(f"{shown_path(path)}: there is no home folder of {home[1:] or 'yours'}; write the path out")
@@ -61,7 +65,22 @@ def _value_of(variable: re.Match[str], path: str) -> str:
     return os.environ[name]
 
 
+def stands_for_several(path: str) -> bool:
+    """Whether a path, which leads to nothing itself, is a pattern.
+
+    >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
+    (True, False)
+    """
+    if (url := url_of(path)) is None:
+        return glob.has_magic(path) and not os.path.lexists(path)
+    from volt.files.remote_listing import has_magic
+
+    return has_magic(url)
+
+
 def _expand_one(source: str) -> list[str]:
+    if (url := url_of(source)) is not None:
+        return _files_of_url(url)
     exists = source == "-" or os.path.lexists(source)
     matches = [source] if exists else sorted(filter(_is_no_pipe, _matches(source)))
     paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
@@ -70,6 +89,19 @@ def _expand_one(source: str) -> list[str]:
         found = "the directory holds no files" if matches else missing
         raise CorpusError(f"{shown_path(source)}: {found}; check the path")
     return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]
+
+
+def _files_of_url(url: str) -> list[str]:
+    from volt.files.remote_listing import files_at, has_magic
+
+    try:
+        found = files_at(url)
+    except OSError as error:
+        raise unreadable(url, error, kind=CorpusError) from error
+    if not found:
+        what = "no file matches this pattern" if has_magic(url) else "the directory holds no files"
+        raise CorpusError(f"{shown_path(url)}: {what}; check the path")
+    return found
 
 
 def _matches(pattern: str) -> list[str]:

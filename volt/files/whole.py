@@ -15,8 +15,13 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from volt.errors import CorpusError, VoltError, shown_path, unreadable
+from volt.urls import plain_path, url_of
+
+if TYPE_CHECKING:
+    from volt.files.remote_reading import RemoteFile
 
 _REMEDY = "; convert or restore the file"
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # how packed files begin; to look closer takes an import
@@ -34,7 +39,7 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
     volt.errors.VoltError: /nowhere/codes: cannot be read: no such file or directory; check the path
     """
     try:
-        with open(path, "rb") as file:
+        with _opened(path) as file:
             data = file.read() if most is None else file.read(most + 1)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
@@ -65,7 +70,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     b'A small'
     """
     try:
-        with open(path, "rb") as file:
+        with _opened(path) as file:
             head = file.read(n_bytes)
             if not head.startswith(_PACKED):
                 return head
@@ -73,6 +78,19 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
     return b"".join(_unpacked(path, data, kind=kind, most=n_bytes))[:n_bytes]
+
+
+def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
+    """The first bytes of a file as they are. Raises an error of this kind if it cannot be read.
+
+    >>> read_start(__file__, 10)[3:]
+    b'A small'
+    """
+    try:
+        with _opened(path) as file:
+            return file.read(n_bytes)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=kind) from None
 
 
 def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
@@ -83,11 +101,7 @@ def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
     """
     from volt.files.decompression import find_decoder
 
-    try:
-        with open(path, "rb") as file:
-            return find_decoder(file.read(_LONGEST_MARK)) is not None
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error, kind=kind) from None
+    return find_decoder(read_start(path, _LONGEST_MARK, kind=kind)) is not None
 
 
 def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
@@ -115,6 +129,15 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise kind(f"{shown_path(path)}:{line}: not UTF-8 text{remedy}") from None
+
+
+def _opened(path: str | Path) -> BinaryIO | RemoteFile:
+    """A file of this machine, or of a URL, open for reading. Raises OSError or ValueError if it cannot be."""
+    if (url := url_of(path)) is None:
+        return open(plain_path(os.fspath(path)), "rb")
+    from volt.files.remote_reading import RemoteFile
+
+    return RemoteFile(url)
 
 
 def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> Iterator[bytes]:

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
 from volt.errors import ArgumentError, ConfigError, VocabularyError, VoltError, shown_path, unreadable
+from volt.files.remote_copies import at_hand
 from volt.files.whole import is_pipe, read_head
 from volt.formats.protocol import HEAD_SIZE
+from volt.urls import url_of
 
 if TYPE_CHECKING:
     from volt.formats.protocol import Format, LoadPeer
@@ -62,7 +65,7 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
     (PosixPath('/nowhere/corpus.volt'),)
     """
     path = _as_written(Path(path))
-    if not path.is_file() and not path.is_dir():  # a pipe can be read only once
+    if url_of(path) or not (path.is_file() or path.is_dir()):  # a pipe can be read only once
         return (path,)
     try:
         head = _head(path)
@@ -71,6 +74,16 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
         return (path, *_files(format_module(format or guess_format(path, head)), "files_read", path))
     except VocabularyError:  # told where it is read
         return (path,)
+
+
+@contextmanager
+def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
+    """The path itself; for a URL, that of a copy of the file or folder, with what its format keeps beside it.
+
+    Raises VocabularyError if it cannot be read.
+    """
+    with at_hand(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
+        yield place
 
 
 def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
@@ -116,7 +129,7 @@ def read_vocabulary(
 ) -> Vocabulary:
     """Read a VOLT file, or a foreign one, guessed by its content where no format is given. It may be packed by gzip.
 
-    path: of the file
+    path: of the file, or its URL
     format: the name of its format, one of `FORMATS`
     merges: a file that holds merges, for formats that list only tokens
     pattern: what cuts text into words, for formats that do not say it: the name of a published pattern, such as
@@ -137,21 +150,28 @@ def read_vocabulary(
     """
     from volt.formats.named import named
 
-    path = _as_written(_no_pipe(Path(arguments.path(path))))
-    made = _read(path, format, merges, pattern)
-    try:
-        return named(made, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
-    except ArgumentError:
-        raise
-    except VoltError as error:
-        raise type(error)(f"{shown_path(path)}: {error}") from None
+    with model_at_hand(arguments.path(path), format=format) as copy:
+        place = _as_written(_no_pipe(copy))
+        made = _read(place, format, merges, pattern)
+        try:
+            return named(made, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
+        except ArgumentError:
+            raise
+        except VoltError as error:
+            raise type(error)(f"{shown_path(place)}: {error}") from None
 
 
 def _read(path: Path, format: str | None, merges: str | Path | None, pattern: str | None) -> Vocabulary:
     """The vocabulary as its file has it."""
+    if merges is None:
+        return _of_file(path, format, None, pattern)
+    with at_hand(arguments.path(merges, "merges"), kind=VocabularyError) as found:
+        return _of_file(path, format, _no_pipe(found), pattern)
+
+
+def _of_file(path: Path, format: str | None, found: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
-    found = None if merges is None else _no_pipe(Path(arguments.path(merges, "merges")))
     if format is None:
         head = _head(path)
         if head.startswith(_OWN) and pattern is None:
@@ -182,7 +202,12 @@ def format_of(path: str | Path) -> str:
     ...     format_of(file.name)
     'subword-nmt'
     """
-    path = _as_written(_no_pipe(Path(arguments.path(path))))
+    with model_at_hand(arguments.path(path)) as place:
+        return _format_of(place)
+
+
+def _format_of(path: Path) -> str:
+    path = _as_written(_no_pipe(path))
     head = _head(path)
     if head.startswith(_OWN):
         raise VocabularyError(f"{path}: a VOLT vocabulary, which no other library wrote")
@@ -201,7 +226,12 @@ def listed_pieces(path: str | Path) -> list[str] | None:
     ...     listed_pieces(file.name)
     ['lo', 'w']
     """
-    path = _as_written(_no_pipe(Path(arguments.path(path))))
+    with model_at_hand(arguments.path(path)) as place:
+        return _listed_pieces(place)
+
+
+def _listed_pieces(path: Path) -> list[str] | None:
+    path = _as_written(_no_pipe(path))
     head = _head(path)
     if not head or head.startswith(_OWN):
         return None

@@ -15,6 +15,7 @@ import typer
 
 from volt.display import counted
 from volt.errors import ConfigError, StreamError, shown_path
+from volt.files.sizes import exists
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
 from volt_cli.ending import Ended
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers
@@ -215,7 +216,7 @@ def _restore(steps: Steps, states: BatchState) -> None:
     from volt.files.whole import read_bytes
 
     path = states.state
-    if path is None or not states.resume or not path.exists():
+    if path is None or not states.resume or not exists(path):
         return
     try:
         steps.restore(_parsed(read_bytes(path, kind=StreamError, most=_MOST_STATE)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
+from volt.files.sizes import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.ending import Ended
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
@@ -61,7 +62,7 @@ class StateOptions:
     def source(self) -> Path | None:
         """The state to go on from, if there is one."""
         return self.from_state or (
-            self.state if self.resume and self.state is not None and self.state.exists() else None
+            self.state if self.resume and self.state is not None and exists(self.state) else None
         )
 
 

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from volt import arguments
@@ -31,6 +30,7 @@ from volt.stream.reading.shares import Part
 from volt.stream.running.blocks import Traced, trace_block
 from volt.stream.running.chunks import Address, most_of, n_chunks
 from volt.stream.running.stream import Stream
+from volt.urls import name_of
 
 N_LINES = 20  # of each source
 _MOST_COMPARED = 1 << 20  # pairs of tokens; of longer lines, tokens are compared as sets
@@ -61,7 +61,7 @@ class DebugLine:
     text: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<DebugLine: line {self.line:,} of {arguments.shortened(Path(self.path).name)}>"
+        return f"<DebugLine: line {self.line:,} of {arguments.shortened(name_of(self.path))}>"
 
     @property
     def fate(self) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from volt import arguments
@@ -25,6 +24,7 @@ from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.opening import Kept
+from volt.urls import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Trace:
     text: str
 
     def __repr__(self) -> str:
-        place = f"line {self.line:,} of {arguments.shortened(Path(self.path).name)}"
+        place = f"line {self.line:,} of {arguments.shortened(name_of(self.path))}"
         return f"<Trace: line {self.n:,} is {place}, epoch {self.epoch:,}>"
 
     def to_json(self) -> dict[str, Any]:

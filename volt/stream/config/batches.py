@@ -12,7 +12,6 @@ refused there; `naming` gives such a fault its line.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from volt.errors import VoltError
+from volt.files.sizes import exists
 from volt.stream.config.problems import Notes, as_error
 from volt.stream.config.yaml import Document, Place
 from volt.stream.reading.source import Source
@@ -143,7 +143,7 @@ def _vocabulary(maker: Sources, name: str, told: str) -> str:
     """The path of a vocabulary, from here."""
     place = _held((*_SECTION, "fields", name, "vocabulary"), maker.notes.document)
     path = maker.file(told, place)
-    if maker.check_files and not any(map(os.path.exists, (path, f"{path}.model"))):
+    if maker.check_files and not any(map(exists, (path, f"{path}.model"))):
         maker.notes.add(place, f"{path}: no such file; check the path")
     return path
 

@@ -27,10 +27,12 @@ import yaml
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt.files.paths import expand_user
+from volt.files.sizes import exists
 from volt.stream.config.problems import Notes, Problem, as_error, near
 from volt.stream.config.templates import parse_template
 from volt.stream.config.yaml import Place
 from volt.stream.tasks.task import SIDES
+from volt.urls import url_of
 
 if TYPE_CHECKING:
     from volt.stream.config.dynamicdata_models import OldInput, OldOptions, OldTask
@@ -116,7 +118,7 @@ def imported(
 def _is_there(path: str) -> bool:
     """Whether a path leads to something, or may stand for several."""
     try:
-        return glob.has_magic(path) or os.path.exists(expand_user(path))
+        return glob.has_magic(path) or exists(expand_user(path))
     except ConfigError:
         return False
 
@@ -176,7 +178,7 @@ class _Reader:
 
     def _path(self, told: str) -> str:
         """A path that leads from the new file to where the old one led from here."""
-        if os.path.isabs(told) or told.startswith(("~", "$")) or self.folder == Path():
+        if url_of(told) or os.path.isabs(told) or told.startswith(("~", "$")) or self.folder == Path():
             return told
         return os.path.relpath(told, self.folder)
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volt.display import counted
 from volt.errors import ConfigError, shown
+from volt.urls import name_of
 
 if TYPE_CHECKING:
     from volt.stream.config.build import Configuration
@@ -121,7 +121,7 @@ def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Seque
 
 def _files(pipeline: Pipeline, paths: Sequence[str]) -> _Sources:
     """Sources of files: under the pipeline's names, or their own, with their folders where two are the same."""
-    names = list(pipeline.names) or [Path(path).name for path in paths]
+    names = list(pipeline.names) or list(map(name_of, paths))
     if len(set(names)) < len(names):
         names = list(paths)
     if len(set(names)) < len(names):

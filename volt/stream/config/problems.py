@@ -22,6 +22,7 @@ from volt import arguments
 from volt.errors import ConfigError, VoltError
 from volt.files.paths import expand_user
 from volt.stream.config.yaml import Document, Place
+from volt.urls import plain_path, url_of
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -91,7 +92,7 @@ class Notes:
         try:
             if not told.strip():
                 raise ConfigError("is empty; name a file or folder")
-            return arguments.path(str(folder / expand_user(told)))
+            return arguments.path(expand_user(told) if url_of(told) else str(folder / expand_user(plain_path(told))))
         except VoltError as error:
             self.add(place, error)
             return str(folder / told)

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from volt.display import counted
 from volt.errors import VoltError
-from volt.files.paths import expand
+from volt.files.paths import expand, stands_for_several
 from volt.stream.config.problems import Notes
 from volt.stream.config.steps import Steps
 from volt.stream.config.task_weights import schedule_of
@@ -129,7 +128,7 @@ class Sources:
         places = [(*place, index) if isinstance(told, list) else place for index in range(len(named))]
         paths = [self.file(path, at) for path, at in zip(named, places, strict=True)]
         for path, at in zip(paths, places, strict=True):
-            if glob.has_magic(path) and not Path(path).exists():
+            if stands_for_several(path):
                 self.notes.add(at, f"{path}: one file belongs to a field; name it, or use `each` for many")
             else:
                 self.look_for(path, at)

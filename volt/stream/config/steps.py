@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from volt.errors import VoltError
+from volt.files.sizes import is_file
 from volt.stream.config.problems import Notes, near
 from volt.stream.config.yaml import Place
 from volt.stream.transforms.opening import LoadedFiles, opened
@@ -147,7 +148,7 @@ class Steps:
         """A transform with its files found and loaded."""
         for option, path in _paths(made):
             found = Path(self.notes.file(self.folder, str(path), place))
-            if not found.is_file():
+            if not is_file(found):
                 self.notes.note(VoltError(f"{option}: {found}: no such file; check the path"), place)
                 return None
             made = replace(made, **{option: found})

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from volt import arguments
-from volt.errors import ConfigError, OutputError, StreamError
+from volt.errors import ConfigError, OutputError, StreamError, shown_path
+from volt.urls import url_of
 
 OnFault = Literal["raise", "skip", "quarantine"]
 MIN_READ = 1000  # lines; a share of fewer says nothing
@@ -103,6 +104,8 @@ def check_quarantine(path: str) -> None:
         ...
     volt.errors.OutputError: /nowhere/bad.jsonl: cannot be appended to: no such folder; make the folder, or name another
     """
+    if url_of(path):
+        raise OutputError(f"{shown_path(path)}: cannot be appended to: it is no file of this machine; name one")
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path):
         raise OutputError(f"{path}: cannot be appended to: it is a folder; name a file")

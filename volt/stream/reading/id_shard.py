@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from volt.errors import CorpusError, StreamError, shown_path
 from volt.files.long_lines import MAX_LINE, long_line_error
 from volt.files.mmididx import BIN, HEAD, IDX, IndexedIds, dtype_of, open_ids, prefix_of
+from volt.files.remote_copies import at_hand
+from volt.files.sizes import exists
 from volt.stream.reading.file_shard import Facts, FileShard, as_stream_errors
 from volt.stream.reading.pieces import Pieces, noted
 from volt.stream.reading.shard import check_is_file, identity_of
@@ -120,7 +122,7 @@ def open_id_shard(
     data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
     with as_stream_errors(data):
         check_is_file(data)
-        if not os.path.lexists(index):
+        if not exists(index):
             remedy = "restore it, or write both with `volt binarize`"
             raise StreamError(f"{shown_path(data)}: no {shown_path(index)} says where its sentences are; {remedy}")
         check_is_file(index)
@@ -142,14 +144,16 @@ def open_id_shard(
 
 
 def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None) -> IdShard:
-    """One pass over both files."""
-    found = open_ids(data)
-    found.check()
-    look = _Look(found, data, max_line)
-    firsts = range(0, len(found), split_lines or max(1, len(found)))
-    spans = [(first, min(first + firsts.step, len(found))) for first in firsts]
-    pieces = noted(data, "plain", look.at(spans))
-    return IdShard(pieces, look.facts(), (), noted(index, "plain", _sizes(index, found, spans)), found.dtype)
+    """One pass over both files, which are mapped: of URLs, copies are."""
+    with at_hand(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
+        found = open_ids(copy)
+        found.check()
+        look = _Look(found, data, max_line)
+        firsts = range(0, len(found), split_lines or max(1, len(found)))
+        spans = [(first, min(first + firsts.step, len(found))) for first in firsts]
+        pieces = noted(data, "plain", look.at(spans))
+        sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, found, spans))
+        return IdShard(pieces, look.facts(), (), sizes, found.dtype)
 
 
 def _sizes(index: str, found: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:

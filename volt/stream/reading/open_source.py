@@ -40,6 +40,7 @@ from volt.stream.transforms.transform import (
     special_tokens,
 )
 from volt.stream.transforms.transform import files as files_of
+from volt.urls import bare
 
 CHUNK_LINES = 1 << 10  # that are handed to Python code at a time, which costs as much as a hundred light calls
 
@@ -195,7 +196,7 @@ class OpenSource:
         piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, number = self.piece_place(piece)
         before = int(self.line_starts[piece - number])
-        return shard.path, origin - before + 1
+        return bare(shard.path), origin - before + 1
 
     def lines_of(self, part: Slice) -> Batch:
         """The lines of a slice. A piece of which it is a part is kept, since the next block may read the rest."""
@@ -233,7 +234,7 @@ def open_source(
         except StreamError as error:
             if policy is None or policy.on_fault == "raise":
                 raise StreamError(f"source {source.name!r}: {error}{remedy_of(paths[0], error)}") from error
-            faults.append(Fault(paths[0], 0, f"unreadable shard: {error}"))
+            faults.append(Fault(bare(paths[0]), 0, f"unreadable shard: {error}"))
     filled = tuple(shard for shard in shards if shard.n_lines)
     if not filled:
         why = f"; {faults[0].reason}" if faults else ""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from volt.errors import StreamError, quoted, shown_path
+from volt.files.whole import read_start
 from volt.stream.reading.arrow_columns import column_of
 
 if TYPE_CHECKING:
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file starts as Parquet files do. Raises OSError if it cannot be read.
+    """Whether a file starts as Parquet files do. Raises StreamError if it cannot be read.
 
     >>> is_parquet(__file__)
     False
     """
-    with open(path, "rb") as file:
-        return file.read(4) == b"PAR1"
+    return read_start(path, 4, kind=StreamError) == b"PAR1"
 
 
 def parquet_rows(

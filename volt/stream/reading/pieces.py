@@ -1,8 +1,8 @@
 """A file → its pieces: the byte offsets at which they end, how many lines they hold, and a checksum of each.
 
-A plain file is read where it lies. Of a compressed file, or of a table, the pieces are copied, each an LZ4 frame, to
-one file in the cache folder: LZ4 takes half as much disk again as zstd, and a third of its time to read. A compressed
-file that is not to be cut is one piece, read anew each time.
+A plain file is read where it lies, also behind a URL, if its server knows ranges. Of a compressed file, or of a table,
+the pieces are copied, each an LZ4 frame, to one file in the cache folder: LZ4 takes half as much disk again as zstd,
+and a third of its time to read. A compressed file that is not to be cut is one piece, read anew each time.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
@@ -24,7 +24,9 @@ from typing import Any, Literal
 from volt.errors import CorpusError, StreamError, shown_path, unreadable
 from volt.files.atomic import write_atomic
 from volt.files.blocks import read_raw
+from volt.files.remote import read_range
 from volt.stream.reading.shard import Stamp, stamp_of
+from volt.urls import bare, url_of
 
 Packing = Literal["plain", "frames", "whole"]
 
@@ -70,7 +72,7 @@ class Pieces:
 
     def record(self) -> dict[str, Any]:
         """What an index holds of it, JSON-able."""
-        return asdict(self)
+        return {**asdict(self), "path": bare(self.path), "data_path": bare(self.data_path)}
 
     @classmethod
     def of_record(cls, record: dict[str, Any], path: str) -> Pieces | None:
@@ -91,6 +93,8 @@ class Pieces:
         """The bytes of a piece as they are on disk, or of the whole file decompressed."""
         start = self.ends[piece - 1] if piece else 0
         try:
+            if url := url_of(self.data_path):
+                return self._far(url, start, self.ends[piece] - start)
             with open(self.data_path, "rb", buffering=0) as file:
                 if stamp_of(file.fileno()) != self.stamp:
                     raise self.changed()
@@ -102,6 +106,14 @@ class Pieces:
             raise unreadable(self.data_path, error, kind=StreamError, remedy=remedy) from error
         except CorpusError as error:
             raise StreamError(str(error)) from error
+
+    def _far(self, url: str, start: int, size: int) -> bytes:
+        self.check_unchanged()
+        if self.packing == "whole":
+            return b"".join(read_raw(url, max_line=None))
+        if len(data := read_range(url, start, size)) < size:
+            raise self.changed()
+        return data
 
     def _exactly(self, handle: int, start: int, size: int) -> bytes:
         data = os.pread(handle, size, start)

@@ -20,13 +20,16 @@ import os
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError, shown_path, unreadable
+from volt.files.remote import look
 from volt.stream.transforms.column import Column
+from volt.urls import bare, is_web, same, url_of
 
 Stamp = tuple[int, int]  # size, time of change
 Identity = tuple[str, int, int, int]  # path, size, and two times of change, of which one cannot be set back
@@ -135,6 +138,8 @@ def _breaks(column: Column) -> Iterator[tuple[int, int]]:
 def stamp_of(path: str | int) -> Stamp:
     """Size and time of change of a file. Raises StreamError if it is not there."""
     try:
+        if isinstance(path, str) and (url := url_of(path)):
+            return look(url).stamp
         status = os.stat(path)
     except OSError as error:
         raise unreadable(path, error, kind=StreamError) from error
@@ -144,9 +149,16 @@ def stamp_of(path: str | int) -> Stamp:
 def identity_of(path: str) -> Identity:
     """What an index of a file belongs to. Raises OSError if the file is not there.
 
+    Of a URL, it holds no secret: the query of one of http, which may be a signature, is told by a digest.
+
     >>> len(identity_of(__file__))
     4
     """
+    if url := url_of(path):
+        size, version = look(url).stamp
+        query = same(url).partition("?")[2] if is_web(url) else ""
+        digest = int.from_bytes(blake2b(query.encode(), digest_size=7).digest()) if query else 0
+        return bare(same(url)), size, version, digest
     status = os.stat(path)
     return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
@@ -159,7 +171,10 @@ def check_is_file(path: str) -> None:
     if path == "-" and not os.path.lexists(path):
         raise StreamError(f"-: is standard input, {_AGAIN}")
     try:
-        mode = os.stat(path).st_mode
+        if url := url_of(path):
+            mode = stat.S_IFDIR if look(url).is_folder else stat.S_IFREG
+        else:
+            mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=StreamError) from error
     if stat.S_ISDIR(mode):

@@ -1,8 +1,8 @@
 """The cache folder: for each indexed file an index of JSON, and perhaps a copy of its pieces that the index leads to.
 
-An entry belongs to one path, size and times of change. Index and copy are made in one pass, and appear whole or not at
-all. One process makes them, and others that want the same wait. An index holds a checksum of itself: one that is
-damaged, or does not fit its file, is made again.
+An entry belongs to one path, size and times of change; behind a URL, to one version. Index and copy are made in one
+pass, and appear whole or not at all. One process makes them, and others that want the same wait. An index holds a
+checksum of itself: one that is damaged, or does not fit its file, is made again.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from volt.files.atomic import write_atomic
 from volt.files.parts import sweep
 from volt.stream.reading.shard import Identity, identity_of
+from volt.urls import url_of
 
 VERSION = 7
 _INDEX, _COPY, _OLD_COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lines.zst", ".lock")  # zstd: up to version 3
@@ -180,6 +181,11 @@ def _files(cache: Path, stem: str) -> list[Path]:
     return [cache / f"{stem}{suffix}" for suffix in _SUFFIXES]
 
 
+def _is_as_it_was(source: list[Any]) -> bool:
+    """Whether a file is what it was; of a URL, nobody is asked."""
+    return url_of(source[0]) is not None or list(identity_of(source[0])) == source
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -192,7 +198,7 @@ def _is_wanted(cache: Path, stem: str, days: float) -> bool:
     index, copy, *_ = _files(cache, stem)
     stored = _stored(index)
     try:
-        if stored is None or list(identity_of(stored["source"][0])) != stored["source"]:
+        if stored is None or not _is_as_it_was(stored["source"]):
             return False
         used = max(index.stat().st_mtime, copy.stat().st_atime if copy.exists() else 0.0)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

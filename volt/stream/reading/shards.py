@@ -13,6 +13,7 @@ from pathlib import Path
 
 from volt.errors import CorpusError, StreamError, shown_path
 from volt.files.long_lines import MAX_LINE, LongLineError
+from volt.files.whole import read_start
 from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.pair_shard import open_one, open_pair
 from volt.stream.reading.shard import Shard, Stamp, check_is_file, stamp_of
@@ -42,9 +43,8 @@ def open_shard(
 
         return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
     check_is_file(path)
-    with open(path, "rb") as file:
-        if file.read(4) == b"PAR1":
-            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
+    if read_start(path, 4, kind=StreamError) == b"PAR1":
+        raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
     return open_one(path, split_lines=split_lines, cache=cache, max_line=max_line)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -26,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError
+from volt.errors import ConfigError, CorpusError
 from volt.files.long_lines import MAX_LINE, long_line_error
+from volt.files.remote_copies import at_hand
 from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index
 from volt.stream.reading.json_rows import json_rows
 from volt.stream.reading.parquet_rows import is_parquet, parquet_rows
@@ -80,9 +82,10 @@ def open_table(
 
         def make() -> Indexed:
             rows = parquet_rows if is_parquet(path) else json_rows
-            look = _Look(path, max_line)
-            cut = look.at(rows(path, tuple(told.values()), n=split_lines, max_line=max_line))
-            return noted(path, "frames", cut, copy=entry.copy), look.facts()
+            with at_hand(path, kind=CorpusError) if rows is parquet_rows else nullcontext(path) as place:
+                look = _Look(path, max_line)
+                cut = look.at(rows(str(place), tuple(told.values()), n=split_lines, max_line=max_line))
+                return noted(path, "frames", cut, copy=entry.copy), look.facts()
 
         return TableShard(*kept_index(entry, path, max_line=max_line, make=make), fields=tuple(told))
 

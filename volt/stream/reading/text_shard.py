@@ -24,12 +24,14 @@ import numpy as np
 
 from volt.files.blocks import is_compressed, read_raw
 from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
+from volt.files.remote import has_ranges
 from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index
 from volt.stream.reading.pieces import Packing, noted
 from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
 from volt.stream.reading.shard_cache import Entry, default_cache
 from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.column import Column, line_ends_of
+from volt.urls import url_of
 
 SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
 _READ_SIZE = 1 << 20
@@ -109,9 +111,14 @@ def open_text(
 
 
 def _packing(job: _Job) -> Packing:
-    if not is_compressed(job.path):
+    if not is_compressed(job.path) and _can_be_cut(job.path):
         return "plain"
     return "frames" if job.split_lines else "whole"
+
+
+def _can_be_cut(path: str) -> bool:
+    """Whether parts of a plain file can be read on their own; a server of http may know whole files only."""
+    return (url := url_of(path)) is None or has_ranges(url)
 
 
 def _indexed(job: _Job, packing: Packing, copy: Path | None) -> Indexed:

@@ -18,6 +18,7 @@ from typing import Any
 from volt import arguments
 from volt.errors import StreamError, shown_path
 from volt.files.atomic import write_atomic
+from volt.files.sizes import is_file
 from volt.files.whole import read_bytes
 from volt.stream.running.state import State
 
@@ -80,7 +81,7 @@ def check_own(path: str | Path, rank: int, world: int) -> None:
     ...     save_state(State(0, {}, {"rank": 1, "world": 2}).to_json(), file.name)
     ...     check_own(file.name, 1, 2)
     """
-    if world == 1 or not Path(path).is_file():
+    if world == 1 or not is_file(path):
         return
     try:
         found = load_state(path)["configuration"]

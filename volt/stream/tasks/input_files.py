@@ -14,7 +14,6 @@ is no part of the line when the shard is read; a last line without an end gets o
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
@@ -27,13 +26,14 @@ from volt.display import counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.blocks import read_raw
 from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
-from volt.files.paths import expand
+from volt.files.paths import expand, stands_for_several
 from volt.files.threads import prefetch
 from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
 from volt.stream.reading.utf8 import is_utf8
 from volt.stream.tasks.task import Input, Task
 from volt.stream.transforms.column import line_ends_of
+from volt.urls import url_of
 
 _BLOCK, _ALL_BLOCKS = 1 << 20, 64 << 20  # bytes that are read at a time, of one file and of all that are open
 _NO_ENDS = np.zeros(0, np.int64)
@@ -106,8 +106,8 @@ def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 
 def _files_at(path: str) -> list[str]:
-    stands_for_others = os.path.isdir(path) or (glob.has_magic(path) and not os.path.lexists(path))
-    return expand(path) if stands_for_others else [path]
+    stands_for_others = os.path.isdir(path) or stands_for_several(path)
+    return expand(path) if stands_for_others or url_of(path) else [path]
 
 
 def look_at(

@@ -51,6 +51,7 @@ from volt.stream.tasks.shard_folder import (
     stored_manifest,
 )  # fmt: skip
 from volt.stream.tasks.shard_words import store_table
+from volt.urls import url_of
 
 _LOCK, _PLAN = ".lock", "plan.json"
 _SHARD = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?|words\.(src|tgt|mono)\.tsv")
@@ -243,7 +244,7 @@ def _locked(folder: Path) -> Iterator[None]:
 def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
     """Raise ConfigError if a file that is read lies in the folder, however it is spelled."""
     place = os.path.join(os.path.realpath(folder), "")
-    for path in read:
+    for path in (path for path in read if not url_of(path)):
         in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
             found = f"{shown_path(path)}: is read, and lies in {shown_path(folder)}, which is written"

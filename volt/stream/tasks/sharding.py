@@ -32,7 +32,7 @@ from typing import Any, get_args
 
 from volt import arguments
 from volt.count.word_counts import CountedPart, summed
-from volt.errors import ConfigError, VoltError, quoted
+from volt.errors import ConfigError, VoltError, quoted, shown_path
 from volt.files.atomic import write_atomic
 from volt.files.long_lines import MAX_LINE, LongLineError, checked_max_line
 from volt.files.threads import MOST_WORKERS, available_cores, in_order
@@ -59,6 +59,7 @@ from volt.stream.tasks.shard_folder import (
 from volt.stream.tasks.shard_words import write_words
 from volt.stream.tasks.shard_work import Planned, Work, held
 from volt.stream.tasks.task import Task
+from volt.urls import url_of
 
 LINES = 100_000  # of a shard
 CHUNK_BYTES = 8 << 20  # of text that is packed by itself
@@ -105,6 +106,8 @@ def shard(
     arguments.choice(compress, "compress", get_args(Compression))
     n_threads = available_cores() if workers is None else arguments.whole(workers, "workers", low=1, high=MOST_WORKERS)
     most, place = checked_max_line(max_line), Path(arguments.path(folder, "folder", remedy="name a folder"))
+    if url_of(place):
+        raise ConfigError(f"{shown_path(place)}: shards are written to a folder of this machine; name one")
     with ExitStack() as stack:
         files = {task.name: [expanded(paths_by_side(task, given)) for given in task.inputs] for task in chosen}
         read = [path for inputs in files.values() for sides in inputs for side in sides for path in side]

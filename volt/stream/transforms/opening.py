@@ -11,13 +11,13 @@ with nothing loaded, and loads for itself what it needs.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
 
+from volt.files.sizes import mark_of
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.transform import (
@@ -80,19 +80,10 @@ class LoadedFiles:
 
     def load(self, path: Path, read: Callable[[Path], T]) -> T:
         """What `read` makes of a file. Whatever `read` raises is passed on, and nothing is kept."""
-        return self._kept.get((read, str(path), _stamp(path)), lambda: read(path))
+        return self._kept.get((read, str(path), mark_of(path)), lambda: read(path))
 
     def __reduce__(self) -> tuple[type[LoadedFiles], tuple[()]]:
         return LoadedFiles, ()
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Size and time of change of a file; None if there is none, which `read` will say in its own words."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,194 @@
+"""Laws of URLs: what a local path gives, the URL of the same bytes gives; what is written is whole or not there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import volt
+from volt.encode.files import Job, encode_each, encode_one
+from volt.errors import ConfigError, CorpusError, MissingLibraryError, OutputError, VocabularyError
+from volt.files import remote
+from volt.files.atomic import check_writable, write_atomic
+from volt.files.blocks import read_blocks
+from volt.files.distinct import check_distinct
+from volt.files.paths import expand
+from volt.files.remote import look
+from volt.files.remote_reading import RemoteFile
+from volt.files.whole import read_bytes, read_head
+from volt.formats.registry import format_of, read_vocabulary, write_vocabulary
+
+fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+
+TEXT = "low lower newest widest\nnew low größer\n" * 300
+FILES = {"b.txt.gz": "low lowest\n" * 50, "a.txt": TEXT, "c/d.txt": "wide\n", "c/.hidden.txt": "x\n", ".e/f.txt": "y\n"}
+PATTERNS = ["", "/", "*", "*.txt", "?.txt", "[ab]*", "**", "**/*.txt", "c", "c/*", "*/*.txt", "**/d*", "a.txt"]
+
+
+@pytest.fixture
+def both(tmp_path: Path):
+    """A folder of files and the URL of the same, empty at the start of each test."""
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    memory.pseudo_dirs[:] = [""]
+    for name, text in FILES.items():
+        data = gzip.compress(text.encode(), mtime=0) if name.endswith(".gz") else text.encode()
+        place = tmp_path / "corpus" / name
+        place.parent.mkdir(exist_ok=True, parents=True)
+        place.write_bytes(data)
+        memory.pipe_file(f"/corpus/{name}", data)
+    yield f"{tmp_path}/corpus", "memory://corpus"
+    memory.store.clear()
+
+
+@pytest.fixture
+def encoder():
+    counts = volt.WordCounts.from_pairs({"low": 9, "lower": 5, "newest": 6, "widest": 3})
+    return volt.Encoder(volt.search(volt.learn_bpe(counts, n_merges=9), sizes=[12, 14]).vocabulary)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_folders_and_patterns_give_the_same_files(both, pattern):
+    """Globs and folders of URLs give what those of paths give, in the same order."""
+    local, far = both
+    found = expand(f"{local}/{pattern}")
+    assert expand(f"{far}/{pattern}") == [path.replace(local, far).replace("corpus//", "corpus/") for path in found]
+
+
+@pytest.mark.parametrize(
+    ("path", "what"), [("x.txt", "no such file"), ("*.zst", "no file matches"), ("c/x*", "no file")]
+)
+def test_what_is_not_there_is_told_by_its_url(both, path, what):
+    """A missing file, and a pattern of none, are told as those of paths are."""
+    for place in both:
+        with pytest.raises(CorpusError, match=what) as told:
+            [*read_blocks(expand(f"{place}/{path}")[0])]
+        assert str(told.value).startswith(f"{place}/{path}: ")
+
+
+def test_counts_are_the_same(both):
+    """Plain and compressed files are counted as local ones are."""
+    local, far = both
+    assert volt.count_words(far).table.rows() == volt.count_words(local).table.rows()
+    assert volt.count_words(f"{far}/c").table.rows() == [("wide", 1)]
+
+
+def test_errors_name_the_url_and_the_line(both):
+    """file:line of what is damaged."""
+    fsspec.filesystem("memory").pipe_file("/corpus/bad.txt", b"low\n\xff\n")
+    with pytest.raises(CorpusError, match=r"^memory://corpus/bad.txt:2: invalid UTF-8"):
+        volt.count_words(f"{both[1]}/bad.txt")
+    fsspec.filesystem("memory").pipe_file("/corpus/bad.gz", gzip.compress(b"low\n" * 900)[:-9])
+    with pytest.raises(CorpusError, match=r"^memory://corpus/bad.gz: truncated after line"):
+        volt.count_words(f"{both[1]}/bad.gz")
+
+
+def test_a_vocabulary_is_saved_and_loaded(both, encoder):
+    """Its bytes are those of a file, and reading gives the same vocabulary, whether the format is told or not."""
+    local, far = both
+    for place in both:
+        encoder.vocabulary.save(f"{place}/v.volt")
+    assert read_bytes(f"{far}/v.volt", kind=VocabularyError) == Path(local, "v.volt").read_bytes()
+    assert volt.Vocabulary.load(f"{far}/v.volt") == read_vocabulary(f"{far}/v.volt") == encoder.vocabulary
+    assert read_head(f"{far}/v.volt", 7, kind=VocabularyError) == b'{"volt"'
+
+
+@pytest.mark.parametrize("to", ["subword-nmt", "huggingface"])
+def test_a_foreign_vocabulary_is_read_with_what_lies_beside_it(both, encoder, to):
+    """A format of two files is read from two URLs, and one of one from one."""
+    for place in both:
+        write_vocabulary(encoder.vocabulary.closed(), f"{place}/codes", to=to)
+    local, far = (f"{place}/codes" for place in both)
+    assert format_of(far) == to
+    assert read_vocabulary(far).tokens == read_vocabulary(local).tokens
+    with pytest.raises(VocabularyError, match=r"^memory://corpus/a.txt:1: neither"):
+        read_vocabulary("memory://corpus/a.txt")
+
+
+def test_encoded_output_is_the_same(both, encoder, tmp_path):
+    """Files encoded from a URL, and to one, hold the same bytes; what is there already is not made again."""
+    local, far = both
+    paths = [f"{far}/a.txt", f"{far}/b.txt.gz"]
+    encode_one(encoder, [f"{local}/a.txt", f"{local}/b.txt.gz"], tmp_path / "one", job=Job("npy"))
+    encode_one(encoder, paths, Path("memory://out/one"), job=Job("npy"))
+    assert read_bytes("memory://out/one", kind=CorpusError) == Path(tmp_path, "one").read_bytes()
+    for n_lines in (600, None):
+        made = list(encode_each(encoder, paths, Path("memory://out"), job=Job("ids")))
+        assert [outcome.n_lines for outcome in made] == [n_lines, n_lines and 50]
+    manifest = json.loads(read_bytes("memory://out/.volt-encoded.json", kind=CorpusError))
+    assert manifest["a.txt.ids"]["source"] == "memory://corpus/a.txt"
+
+
+def test_what_fails_leaves_nothing(both):
+    """A write that fails leaves what was there; nobody sees half of it."""
+    with write_atomic(f"{both[1]}/new") as file:
+        file.write(b"whole")
+        with pytest.raises(FileNotFoundError):
+            look("memory://corpus/new")
+    with suppress(ZeroDivisionError), write_atomic(f"{both[1]}/new") as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert read_bytes(f"{both[1]}/new", kind=CorpusError) == b"whole"
+
+
+@pytest.mark.parametrize("place", ["https://host/v.volt", "memory://corpus/"])
+def test_what_cannot_be_written_is_told_before(place):
+    """A server of http takes no files, and a folder is none."""
+    with pytest.raises(OutputError, match="nothing was changed"):
+        check_writable(place)
+
+
+def test_an_output_that_is_read_is_refused(both):
+    """However it is spelled, and for file:// too."""
+    with pytest.raises(ConfigError, match="would be written over"):
+        check_distinct(["memory:///corpus/./a.txt"], [f"{both[1]}/a.txt"])
+    with pytest.raises(ConfigError, match="would be written over"):
+        check_distinct([f"file://{both[0]}/a.txt"], [f"{both[0]}/a.txt"])
+    check_distinct([f"{both[1]}/new"], [f"{both[1]}/a.txt"])
+
+
+def test_a_file_url_is_the_file(both, encoder):
+    """file:// reads and writes what the path does."""
+    local = f"file://{both[0]}"
+    assert expand(f"{local}/*.txt") == expand(f"{both[0]}/*.txt")
+    assert volt.count_words(local).table.rows() == volt.count_words(both[0]).table.rows()
+    encoder.vocabulary.save(f"{local}/v.volt")
+    assert volt.Vocabulary.load(f"{both[0]}/v.volt") == read_vocabulary(f"{local}/v.volt")
+
+
+def test_a_change_while_it_is_read_is_told(monkeypatch):
+    """Two versions are never mixed."""
+    monkeypatch.setattr("volt.files.remote_reading.HEAD", 4)
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/changing.txt", b"low\n" * 9)
+    with RemoteFile("memory://changing.txt") as file:
+        assert file.read(4) == b"low\n"
+        memory.pipe_file("/changing.txt", b"new\n" * 9)
+        with pytest.raises(remote.ChangedError):
+            file.read()
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_missing_library_is_named(scheme, monkeypatch):
+    """What a scheme needs is told with the command that installs it."""
+    from fsspec.registry import _registry
+
+    library = {"s3": "s3fs", "gs": "gcsfs"}[scheme]
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(_registry, scheme, raising=False)  # where another test has used it
+    monkeypatch.setattr(remote, "_systems", {})
+    with pytest.raises(MissingLibraryError, match=rf"{scheme}:// needs {library}.*pip install 'volt-vocab\[remote\]'"):
+        expand(f"{scheme}://bucket/a.txt")
+
+
+def test_fsspec_itself_may_be_missing(monkeypatch):
+    """The same for the library that all schemes need."""
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    monkeypatch.setattr(remote, "_systems", {})
+    with pytest.raises(MissingLibraryError, match="memory:// needs fsspec"):
+        expand("memory://corpus/a.txt")

@@ -1,0 +1,168 @@
+"""Laws of s3:// against a real server of that protocol on this machine: commands, streams, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from commands import status_of
+
+from volt.count import count_words
+from volt.errors import CorpusError, OutputError, StreamError
+from volt.files import remote
+from volt.files.atomic import write_atomic
+from volt.files.paths import expand
+from volt.files.whole import read_bytes
+from volt.stream import Source, Stream
+
+pytest.importorskip("s3fs", reason="s3fs is not installed")
+moto = pytest.importorskip("moto.server", reason="moto's server is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+TEXT = "".join(f"low lower newest {number % 97} widest\n" for number in range(4_000))
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a plain and a packed file."""
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "a.txt").write_text(TEXT)
+    (folder / "b.txt.gz").write_bytes(gzip.compress(TEXT[:9_000].encode()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bucket(local: Path) -> Iterator[str]:
+    """The URL of the same files on a server of this process."""
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "hunter2")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setattr(remote, "_systems", {})
+        patch.setattr(remote, "PAUSE", 0.001)
+        system, _ = remote.system_of("s3://corpus")
+        system.mkdir("corpus")
+        for path in local.iterdir():
+            system.put_file(str(path), f"corpus/data/{path.name}")
+        yield "s3://corpus/data"
+    server.stop()
+
+
+def test_search_encode_and_a_folder_of_outputs(bucket, local, tmp_path):
+    """Commands from and to a bucket write the bytes that they write from and to files."""
+    for source, target in ((str(local), f"{tmp_path}/"), (f"{bucket}/*", "s3://corpus/made/")):
+        model = f"{target}v.volt"
+        assert status_of(["search", source, "-o", model, "-q", "--candidates", 30]) == 0
+        assert status_of(["encode", "-m", model, *expand(source), "-o", f"{target}", "-q", "--form", "ids"]) == 0
+    for name in ("v.volt", "a.txt.ids", "b.txt.ids"):
+        assert read_bytes(f"s3://corpus/made/{name}", kind=CorpusError) == (tmp_path / name).read_bytes()
+
+
+def test_an_output_that_is_read_is_refused(bucket, capsys):
+    """However it is spelled; and the object stays."""
+    model = "s3://corpus/made/v.volt"
+    assert status_of(["search", bucket, "-o", model, "-q", "--candidates", 30]) == 0
+    capsys.readouterr()
+    assert status_of(["encode", "-m", model, f"{bucket}/a.txt", "-o", "s3a://corpus//data/./a.txt", "-q"]) == 2
+    assert "would be written over s3://corpus/data/a.txt" in capsys.readouterr().err
+    assert read_bytes(f"{bucket}/a.txt", kind=CorpusError) == TEXT.encode()
+
+
+def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
+    """Lines and states are those of local files, also from the index in the cache."""
+    monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
+    found = []
+    for folder in (str(local), bucket, bucket):
+        paths = (f"{folder}/a.txt", f"{folder}/b.txt.gz")
+        with Stream([Source("a", paths, split_lines=500)], seed=5, cache=tmp_path / "cache") as stream:
+            found.append((list(islice(stream, 2_000)), stream.state()))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("url", ["s3://corpus/none.txt", "s3://no-such-bucket/a.txt"])
+def test_what_is_not_there_is_told(bucket, url):
+    """An object or a bucket, to be read or written."""
+    with pytest.raises(CorpusError, match=f"^{url}: cannot be read: no such file"):
+        expand(url)
+    if "bucket" in url:
+        with pytest.raises(OutputError, match=f"^{url}: cannot be written: no such file"), write_atomic(url) as file:
+            file.write(b"low")
+
+
+def test_who_has_no_credentials_is_told(bucket, monkeypatch):
+    """Before anything is asked."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", os.devnull)
+    monkeypatch.setattr(remote, "_systems", {})
+    remote_class = type(remote.system_of("s3://corpus")[0])
+    remote_class.clear_instance_cache()
+    monkeypatch.setattr(remote, "_systems", {})
+    with pytest.raises(CorpusError, match="cannot be read: access denied; check the credentials"):
+        expand(f"{bucket}/a.txt")
+
+
+def test_a_server_that_is_gone_is_told(local, tmp_path, monkeypatch):
+    """A count fails with one error, and so does a stream, which goes on from its state when the server is back."""
+    monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
+    monkeypatch.setattr(remote, "_systems", {})
+    monkeypatch.setattr(remote, "PAUSE", 0.001)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "hunter2")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    type(remote.system_of("s3://second")[0]).clear_instance_cache()
+    monkeypatch.setattr(remote, "_systems", {})
+    system, _ = remote.system_of("s3://second")
+    system.mkdir("second")
+    system.put_file(str(local / "a.txt"), "second/a.txt")
+    source = Source("a", ("s3://second/a.txt",), block_lines=500, split_lines=500)
+    try:
+        with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
+            expected = list(islice(stream, 3_000))
+        with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
+            lines, state = list(islice(stream, 700)), stream.state()
+            server.stop()
+            with pytest.raises(StreamError, match=r"s3://second/a.txt: cannot be read: 5 tries failed"):
+                list(stream)
+        with pytest.raises(CorpusError, match=r"s3://second/a.txt: cannot be read: 5 tries failed.*run it again when"):
+            count_words("s3://second/a.txt")
+        server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+        server.start()
+        with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
+            stream.restore(state)
+            assert lines + list(islice(stream, 2_300)) == expected
+    finally:
+        server.stop()
+
+
+def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch):
+    """Nobody asks more often than is told, so that it does not take for ever."""
+    for name, value in (("_SILENT", 0.05), ("TRIES", 2), ("PAUSE", 0.001), ("_systems", {})):
+        monkeypatch.setattr(remote, name, value)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "hunter2")
+    told = pytest.raises(CorpusError, match=r"^s3://third/a.txt: cannot be read: 2 tries failed")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with told:
+            expand("s3://third/a.txt")
+        silent.settimeout(0)
+        n_asked = 0
+        with suppress(BlockingIOError):
+            while silent.accept():
+                n_asked += 1
+    assert n_asked == 2

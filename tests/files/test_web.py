@@ -1,0 +1,169 @@
+"""Laws of reading by http: with ranges and without, from servers that fail, and without telling secrets."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import socket
+from collections.abc import Iterator
+
+import pytest
+from web_servers import Web, web_server
+
+import volt
+from volt.errors import CorpusError, OutputError, VoltError
+from volt.files import remote, remote_reading
+from volt.files.atomic import write_atomic
+from volt.files.blocks import read_blocks, read_raw
+from volt.files.paths import expand
+from volt.files.remote_reading import RemoteFile
+from volt.files.sizes import exists, size_of
+from volt.files.whole import read_bytes
+
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+
+DATA = b"".join(b"low newest %d\n" % number for number in range(9_000))
+READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """A server of some files, read by small ranges and asked again without a pause."""
+    monkeypatch.setattr(remote, "PAUSE", 0.001)
+    monkeypatch.setattr(remote_reading, "HEAD", 1_000)
+    monkeypatch.setattr(remote_reading, "STEP", 20_000)
+    files = {"/a.txt": DATA, "/c/b.txt.gz": gzip.compress(DATA), "/c/d/e.txt": b"low\n", "/empty.txt": b""}
+    with web_server(files=files) as server:
+        yield server
+
+
+@READERS
+def test_a_server_gives_the_bytes_of_the_file(web, ranges):
+    """Whatever it knows of ranges, and however the file is packed; an empty one is empty."""
+    web.ranges = ranges
+    assert b"".join(read_raw(f"{web.url}/a.txt")) == DATA
+    assert b"".join(read_raw(f"{web.url}/c/b.txt.gz")) == DATA
+    assert read_bytes(f"{web.url}/c/b.txt.gz", kind=CorpusError) == DATA
+    assert list(read_raw(f"{web.url}/empty.txt")) == []
+    assert size_of(f"{web.url}/a.txt") == len(DATA)
+
+
+@READERS
+def test_reads_of_any_size_give_the_bytes_in_order(web, ranges):
+    """A read gives as many bytes as were asked for, or fewer, and none only at the end."""
+    web.ranges = ranges
+    draw = random.Random(5)
+    with RemoteFile(f"{web.url}/a.txt") as file:
+        found = list(iter(lambda: file.read(draw.randint(1, 30_000)), b""))
+    assert b"".join(found) == DATA
+
+
+def test_ranges_are_asked_for_and_only_those_that_are_read(web):
+    """The first bytes of a large file cost no more than these."""
+    assert remote.read_range(f"{web.url}/a.txt", 5_000, 7) == DATA[5_000:5_007]
+    assert web.asked == ["GET /a.txt bytes=5000-5006"]
+    with RemoteFile(f"{web.url}/a.txt") as file:
+        assert file.read(8) == DATA[:8]
+    assert [asked for asked in web.asked[1:] if asked.startswith("GET")] == ["GET /a.txt bytes=0-999"]
+    assert remote.has_ranges(f"{web.url}/a.txt")
+    web.ranges = False
+    assert not remote.has_ranges(f"{web.url}/a.txt")
+
+
+def test_links_of_a_page_are_a_folder(web):
+    """A URL that ends in a slash is a folder; patterns take names from its page."""
+    assert expand(f"{web.url}/") == [f"{web.url}{name}" for name in sorted(web.files)]
+    assert expand(f"{web.url}/*.txt") == [f"{web.url}/a.txt", f"{web.url}/empty.txt"]
+    assert expand(f"{web.url}/c/**/*.txt") == [f"{web.url}/c/d/e.txt"]
+    assert volt.count_words(f"{web.url}/c/").table.rows() == volt.count_words(expand(f"{web.url}/c/")).table.rows()
+
+
+@READERS
+@pytest.mark.parametrize("fault", ["cuts", "refusals"])
+def test_a_server_that_fails_a_few_times_is_asked_again(web, ranges, fault):
+    """Answers that break off in the middle and passing errors change nothing of what is read."""
+    web.ranges = ranges
+    setattr(web, fault, remote.TRIES - 2)
+    assert b"".join(read_raw(f"{web.url}/a.txt")) == DATA
+    assert not getattr(web, fault)
+
+
+@READERS
+@pytest.mark.parametrize("fault", ["cuts", "refusals"])
+def test_a_server_that_always_fails_is_told_after_some_tries(web, ranges, fault):
+    """In the middle or at the start: one error that says how often it was asked."""
+    web.ranges = ranges
+    with RemoteFile(f"{web.url}/a.txt") as file:
+        assert file.read(500) == DATA[:500]
+        setattr(web, fault, 10_000)
+        with pytest.raises(remote.ServerError, match="5 tries failed, the last with: "):
+            file.read()
+    assert 10_000 - getattr(web, fault) < 60
+    with pytest.raises(CorpusError, match=r"^http://[\d.:]+/a.txt: cannot be read: 5 tries failed.*run it again"):
+        list(read_blocks(f"{web.url}/a.txt"))
+
+
+def test_nobody_who_listens_is_told():
+    """A server that is not there."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/a.txt"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "PAUSE", 0.001)
+        with pytest.raises(CorpusError, match="5 tries failed, the last with: cannot connect"):
+            expand(url)
+
+
+def test_a_server_that_is_silent_is_told(monkeypatch):
+    """Nothing hangs: who accepts and never answers is left."""
+    monkeypatch.setattr(remote, "PAUSE", 0.001)
+    monkeypatch.setattr(remote, "TRIES", 2)
+    monkeypatch.setattr(remote, "_SILENT", 0.05)
+    monkeypatch.setattr(remote, "_systems", {})
+    told = pytest.raises(CorpusError, match=r"2 tries failed, the last with: .*timeout")
+    with socket.create_server(("127.0.0.1", 0)) as silent, told:
+        expand(f"http://127.0.0.1:{silent.getsockname()[1]}/a.txt")
+
+
+def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
+    """Or a run that is to go on would begin anew, and write over the state."""
+    assert exists(f"{web.url}/a.txt")
+    assert not exists(f"{web.url}/b.txt")
+    web.refusals = 1_000
+    with pytest.raises(VoltError, match="5 tries failed"):
+        exists(f"{web.url}/a.txt")
+
+
+@pytest.mark.parametrize(
+    ("status", "what"), [(403, "access denied; check the credentials"), (404, "no such file"), (400, "400")]
+)
+def test_a_refusal_is_final(web, status, what):
+    """What asking again would not mend is told at once."""
+    web.refusals, web.status = 1_000, status
+    with pytest.raises(CorpusError, match=what):
+        expand(f"{web.url}/a.txt")
+    assert len(web.asked) == 2  # by HEAD, which some servers do not know, and by GET
+
+
+def test_a_file_that_changes_is_told(web):
+    """Its ETag differs at the end, or in the middle its length does."""
+    with RemoteFile(f"{web.url}/a.txt") as file:
+        file.read(10)
+        web.files["/a.txt"] = DATA[:5_000]
+        with pytest.raises(remote.ChangedError):
+            file.read()
+
+
+def test_no_secret_is_told(web):
+    """A user, a password and a signature are sent, and shown nowhere."""
+    url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
+    assert next(read_blocks(url)).place(3) == f"{web.url}/a.txt:4"
+    assert any("Signature=hunter2" in asked for asked in web.asked)
+    web.files["/a.txt"] = b"low\n\xff\n"
+    with pytest.raises(CorpusError) as told:
+        volt.count_words(url)
+    assert str(told.value).startswith(f"{web.url}/a.txt:2: ")
+    with pytest.raises(OutputError) as told, write_atomic(url):
+        pass
+    assert "hunter2" not in str(told.value)

@@ -1,0 +1,155 @@
+"""Laws of streams from URLs: the lines and states are those of local files, read by ranges, and changes are told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from indexed_ids import packed
+from streams import deadline
+from web_servers import web_server
+
+from volt.errors import StreamError
+from volt.files import remote
+from volt.stream import Source, Stream
+from volt.stream.reading.open_source import open_source
+from volt.stream.reading.shard_cache import prune
+
+fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+
+LINES = [f"{number} zeile\t{number} line" for number in range(1, 2_001)]
+TEXT = "".join(f"{line}\n" for line in LINES).encode()
+
+
+@pytest.fixture
+def both(tmp_path: Path):
+    """A folder of shards and the URL of the same."""
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    files = {
+        "a.tsv": TEXT,
+        "b.tsv.gz": gzip.compress(TEXT[:9_000], mtime=0),
+        "c.jsonl": b'{"de": "eins", "en": "one"}\n{"de": "zwei", "en": "two"}\n' * 300,
+        "d.de": b"eins\nzwei\n" * 300,
+        "d.en": b"one\ntwo\n" * 300,
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        memory.pipe_file(f"/shards/{name}", data)
+    yield str(tmp_path), "memory://shards"
+    memory.store.clear()
+
+
+def run(place: str, cache: Path, n: int = 1_500, state: dict | None = None, **options):
+    """Lines of a stream of what lies at a place, and its state behind them."""
+    texts = (f"{place}/a.tsv", f"{place}/b.tsv.gz")
+    sources = (
+        Source("text", texts, block_lines=300, split_lines=70),
+        Source("pair", (f"{place}/d.de", f"{place}/d.en"), names=("src", "tgt")),
+        Source("table", (f"{place}/c.jsonl",), 0.5, names=("src", "tgt"), keys=("de", "en")),
+    )
+    with deadline(30), Stream(sources, seed=5, cache=cache, **options) as stream:
+        if state:
+            stream.restore(state)
+        lines = list(islice(stream, n))
+        return lines, stream.state()
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["cached", "not cached"])
+def test_lines_and_states_are_those_of_local_files(both, tmp_path, monkeypatch, small):
+    """Plain, packed, paired and tabular files; the second time from the cache; and from one into the other."""
+    monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", small)
+    local, far = both
+    lines, state = run(local, tmp_path / "here")
+    for _ in range(2):
+        assert run(far, tmp_path / "there") == (lines, state)
+    first, half = run(far, tmp_path / "there", n=700)
+    assert run(local, tmp_path / "here", n=800, state=half) == (lines[700:], state)
+    assert first == lines[:700]
+
+
+def test_threads_give_the_same_lines(both, tmp_path):
+    """Blocks that threads read from a URL are the same."""
+    assert run(both[1], tmp_path / "there", n_workers=2)[0] == run(both[0], tmp_path / "here")[0]
+
+
+def test_indexed_ids_are_the_same(tmp_path):
+    """Two files of ids, of which each piece is read by its range."""
+    for ending, data in zip((".bin", ".idx"), packed([[5, 6], [7], [], [8, 9, 10]], "u16"), strict=True):
+        Path(f"{tmp_path}/ids{ending}").write_bytes(data)
+        fsspec.filesystem("memory").pipe_file(f"/ids{ending}", data)
+    found = [
+        open_source(Source("ids", (path,), split_lines=3), seed=1, cache=tmp_path / "cache")
+        for path in (f"{tmp_path}/ids.bin", "memory://ids.bin", "memory://ids.idx")
+    ]
+    assert len({json.dumps(source.signature) for source in found}) == 1
+    pieces = [[shard.read(piece)[0].strings() for shard in source.shards for piece in (0, 1)] for source in found]
+    assert pieces[0] == pieces[1] == pieces[2]
+
+
+def test_a_change_is_told(both, tmp_path):
+    """An object that is replaced while the stream runs ends it; a stream that starts anew reads what is there then."""
+    source = open_source(Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache")
+    source.shards[0].read(3)
+    fsspec.filesystem("memory").pipe_file("/shards/a.tsv", TEXT.replace(b"zeile", b"reihe"))
+    with pytest.raises(StreamError, match=r"^memory://shards/a.tsv: changed while the stream was running"):
+        source.shards[0].read(3)
+    again = open_source(Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache")
+    assert again.signature["lines"] != source.signature["lines"]
+
+
+def test_a_cache_of_urls_is_kept_though_nobody_is_asked(both, tmp_path, monkeypatch):
+    """Pruning asks no server: an entry of a URL goes when it is old."""
+    cache = tmp_path / "cache"
+    open_source(Source("b", (f"{both[1]}/b.tsv.gz",), split_lines=100), seed=1, cache=cache)
+    monkeypatch.setattr(remote, "ask", None)
+    assert prune(cache) == 0
+    assert prune(cache, days=0) > 0
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole"])
+def test_a_web_server_gives_the_same_lines(both, tmp_path, monkeypatch, ranges):
+    """Where there are ranges, a piece is a range; else the file is split in the cache. No secret is in the cache."""
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
+    cache = tmp_path / "cache"
+    expected = open_source(Source("a", (f"{both[0]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "here")
+    with web_server(files={"/a.tsv": TEXT}, ranges=ranges) as web:
+        path = f"{web.url.replace('://', '://me:hunter2@')}/a.tsv?Signature=hunter2"
+        source = open_source(Source("a", (path,), split_lines=100), seed=1, cache=cache)
+        assert source.signature == expected.signature
+        web.asked.clear()
+        assert source.shards[0].read(7)[0].strings() == expected.shards[0].read(7)[0].strings()
+        asked = [question for question in web.asked if question.startswith("GET")]
+        assert len(asked) == ranges
+        assert source.place_of(705) == (f"{web.url}/a.tsv", 706)
+    kept = b"".join(file.read_bytes() for file in cache.iterdir())
+    assert kept
+    assert b"hunter2" not in kept
+
+
+def test_a_server_that_dies_is_told_and_the_stream_goes_on_from_its_state(both, tmp_path, monkeypatch):
+    """One clear error after some tries; a stream made anew, with the server back, continues where it ended."""
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
+    monkeypatch.setattr(remote, "PAUSE", 0.001)
+    with web_server(files={"/a.tsv": TEXT}) as web, deadline(30):
+        source = Source("a", (f"{web.url}/a.tsv",), block_lines=300, split_lines=100)
+        with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
+            expected = list(islice(stream, 1_500))
+        with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
+            lines, state = [], stream.state()
+            for line in islice(stream, 400):
+                lines.append(line)
+                state = stream.state()
+            web.refusals = 10_000
+            with pytest.raises(StreamError, match=r"/a.tsv: cannot be read: 5 tries failed"):
+                list(stream)
+        web.refusals = 0
+        with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
+            stream.restore(state)
+            lines += list(islice(stream, 1_500 - len(lines)))
+    assert lines == expected

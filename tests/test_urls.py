@@ -1,0 +1,70 @@
+"""Laws of URLs as paths: how they are told from files, and that no secret in one is ever shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from volt.errors import CorpusError, shown_path, unreadable
+from volt.urls import bare, name_of, plain_path, same, url_of, without_secrets
+
+SECRET = "https://me:hunter2@host:8080/corpus/a.txt?X-Amz-Signature=hunter2&X-Amz-Credential=hunter2/x"
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a b/ü.txt", "https://host/a.txt?key=5", "hf://datasets/x/y/a.txt"])
+def test_a_url_survives_pathlib(url):
+    """What a Path makes of a URL, the option of a command say, is that URL."""
+    assert url_of(Path(url)) == url == url_of(url)
+
+
+@pytest.mark.parametrize(
+    "path", ["-", "a.txt", "./s3:/bucket", "en=s3://bucket/a", "/s3://x", "C:/a", "s3:", "s3://", ""]
+)
+def test_other_paths_are_none(path):
+    """Only what begins with a scheme that is known, and leads somewhere, is a URL."""
+    assert url_of(path) is None
+    assert bare(path) == plain_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "path", ["file:///a/b.txt", "file:/a/b.txt", "FILE://localhost/a/b.txt", Path("file:///a/b.txt")]
+)
+def test_a_file_url_is_that_file(path):
+    """file:// says no more than the path behind it."""
+    assert plain_path(str(path)) == "/a/b.txt"
+
+
+@pytest.mark.parametrize("path", [SECRET, Path(SECRET)])
+def test_no_secret_is_shown(path):
+    """Names, users, passwords and queries stay out of what is shown, wherever a URL stands in it."""
+    for told in (
+        shown_path(path),
+        bare(str(path)),
+        name_of(path),
+        str(CorpusError(f"{path}:17: not UTF-8; see '{path}', or {path}.")),
+        str(unreadable("a.txt", OSError(5, f"cannot connect to {path}"), kind=CorpusError)),
+    ):
+        assert "hunter2" not in told
+        assert "me@" not in told
+    assert str(CorpusError(f"{path}:17: low")) == "https://host:8080/corpus/a.txt:17: low"
+
+
+def test_a_text_without_secrets_stays_as_it_is():
+    """Messages of other kinds are left alone."""
+    for text in ("a.txt:17: low?", "give s3://bucket/*.gz or https://host/a.txt", "a:/b:c@d", "key: value, x@y"):
+        assert without_secrets(text).replace("a:/d", "a:/b:c@d") == text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://bucket/a//b", "s3a://bucket/./a/b"),
+        ("gs://bucket/a", "gcs:/bucket/a"),
+        ("memory:///a", "memory://a"),
+        ("http://HOST:80/a", "http://me:secret@host/a"),
+    ],
+)
+def test_spellings_of_one_url_are_the_same(one, other):
+    """So that nothing is written over what is read."""
+    assert same(one) == same(other) != same(f"{other}.txt")

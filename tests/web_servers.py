@@ -1,0 +1,105 @@
+"""A small web server for tests: it knows ranges or not, and fails when it is told to."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Web:
+    """What a server holds and how it behaves; both may be changed while it runs.
+
+    url: of its root
+    files: path → content
+    ranges: whether it knows them
+    cuts: so many of the next answers break off after half of their bytes
+    refusals: so many of the next requests are answered by `status`
+    asked: what it was asked for, such as "GET /a.txt bytes=0-99"
+    """
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    ranges: bool = True
+    cuts: int = 0
+    refusals: int = 0
+    status: int = 503
+    asked: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def web_server(**options: object) -> Iterator[Web]:
+    """A server on this machine for the length of a block."""
+    web = Web(**options)  # type: ignore[arg-type]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(web))
+    server.daemon_threads = True
+    web.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield web
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.0"
+
+        def do_HEAD(self) -> None:
+            self._answer(body=False)
+
+        def do_GET(self) -> None:
+            self._answer(body=True)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def _answer(self, *, body: bool) -> None:
+            path, asked = self.path.partition("?")[0], self.headers.get("Range", "")
+            web.asked.append(f"{self.command} {self.path} {asked}".strip())
+            if web.refusals:
+                web.refusals -= 1
+                self.send_error(web.status)
+            elif path.endswith("/"):
+                self._page(path)
+            elif path not in web.files:
+                self.send_error(404)
+            else:
+                with suppress(ConnectionError):
+                    self._file(web.files[path], asked if web.ranges else "", body=body)
+
+        def _page(self, folder: str) -> None:
+            rest = {name.removeprefix(folder) for name in web.files if name.startswith(folder)}
+            links = {name.partition("/")[0] + "/" * ("/" in name) for name in rest}
+            page = "".join(f'<a href="{link}">{link}</a>\n' for link in sorted(links)).encode()
+            self._send(200, page, {"Content-Type": "text/html"}, body=True)
+
+        def _file(self, data: bytes, asked: str, *, body: bool) -> None:
+            head = {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'}
+            if found := re.fullmatch(r"bytes=(\d+)-(\d+)", asked):
+                first, last = int(found[1]), min(int(found[2]), len(data) - 1)
+                head["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+                self._send(206, data[first : last + 1], head, body=body)
+            else:
+                self._send(200, data, head, body=body)
+
+        def _send(self, status: int, data: bytes, head: dict[str, str], *, body: bool) -> None:
+            self.send_response(status)
+            for name, value in {**head, "Content-Length": str(len(data))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if body and web.cuts and len(data) > 1:
+                web.cuts -= 1
+                data = data[: len(data) // 2]
+            if body:
+                self.wfile.write(data)
+
+    return Handler

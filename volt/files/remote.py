@@ -1,0 +1,209 @@
+"""What lies behind a URL, asked of fsspec: what is there, a range of its bytes. All failures are OSErrors.
+
+A server that fails is asked again, `TRIES` times in all and each time after a longer pause; what is not there or not
+allowed is told at once. No question waits for ever. fsspec and its libraries are imported when a URL is first met.
+
+>>> import fsspec
+>>> fsspec.filesystem("memory").pipe_file("/remote.txt", b"low newest")
+>>> look("memory://remote.txt").size, read_range("memory://remote.txt", 4, 3)
+(10, b'new')
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from hashlib import blake2b
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
+
+from volt.errors import MissingLibraryError, missing
+from volt.urls import bare, is_web
+
+TRIES, PAUSE = 5, 0.2  # seconds before the second try; each pause is twice the one before it
+_CONNECT, _SILENT = 15, 20  # seconds that a server may take to answer, and to send anything more
+_LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
+_VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "created", "mtime")
+_TEMPORARY = (408, 425, 429)  # of the answers 400 to 499, which else say that asking again is of no use
+_systems: dict[tuple[int, str], Any] = {}
+_memory = Lock()  # a file of memory:// has one position for all who read it
+T = TypeVar("T")
+
+
+class Found(NamedTuple):
+    """What a URL leads to.
+
+    size: bytes; None where the server does not tell
+    version: a number that changes with the content, of its ETag or time of change; 0 where the server tells neither
+    """
+
+    size: int | None
+    version: int
+    is_folder: bool
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Size and version."""
+        return self.size or 0, self.version
+
+
+class NoRangesError(OSError):
+    """The server gives files as a whole only."""
+
+
+class ChangedError(OSError):
+    """What is there is no longer what it was when it was opened."""
+
+    remedy = "run it again"
+
+
+class ServerError(OSError):
+    """A server failed, however often it was asked, or refused the question."""
+
+    remedy = "run it again when the server answers"
+
+
+class RefusedError(PermissionError):
+    """Whoever asks may not have what is there."""
+
+    remedy = "check the credentials"
+
+
+def look(url: str) -> Found:
+    """What a URL leads to, asked anew each time. Raises OSError if it is not there or cannot be asked."""
+    if is_web(url) and bare(url).endswith("/"):
+        return Found(None, 0, is_folder=True)
+    details = ask(url, lambda system, path: system.info(path))
+    version = next((str(details[name]) for name in _VERSIONS if details.get(name)), "")
+    number = int.from_bytes(blake2b(version.encode(), digest_size=7).digest()) if version else 0
+    return Found(details.get("size"), number, details.get("type") == "directory")
+
+
+def read_range(url: str, start: int, size: int) -> bytes:
+    """So many bytes from a place, or fewer at the end. Raises NoRangesError if the server knows no ranges."""
+    return ask(url, lambda system, path: _range(system, path, start, start + size)) if size else b""
+
+
+def has_ranges(url: str) -> bool:
+    """Whether parts of a file can be read on their own."""
+    try:
+        return len(read_range(url, 1, 1)) <= 1
+    except NoRangesError:
+        return False
+
+
+def ask(url: str, question: Callable[[Any, str], T]) -> T:
+    """What a file system answers. question: takes it, and the path there; it may be put several times.
+
+    Raises OSError: FileNotFoundError, PermissionError, or one that says what the last of all tries ended with.
+    """
+    system, path = system_of(url)
+    for number in range(TRIES):
+        if number:
+            time.sleep(PAUSE * 2 ** (number - 1))
+        try:
+            return question(system, path)
+        except (NoRangesError, MissingLibraryError):
+            raise
+        except Exception as error:
+            last = _cause(error)
+            if (final := failure(error)) is not None:
+                raise final from error
+    raise ServerError(errno.ETIMEDOUT, f"{TRIES} tries failed, the last with: {told(last)}") from last
+
+
+def failure(error: Exception) -> OSError | None:
+    """What to raise for an error that another try would not mend; None if it might.
+
+    >>> failure(PermissionError("Forbidden")), failure(TimeoutError())
+    (RefusedError(13, 'access denied'), None)
+    """
+    cause = _cause(error)
+    status = _status(cause)
+    if status in (401, 403) or isinstance(cause, PermissionError) or type(cause).__name__ == "NoCredentialsError":
+        return RefusedError(errno.EACCES, "access denied")
+    if status in (404, 410) or isinstance(cause, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, "no such file or directory")
+    if isinstance(cause, IsADirectoryError):
+        return IsADirectoryError(errno.EISDIR, "is a folder")
+    is_final = isinstance(cause, NotImplementedError) or (400 <= status < 500 and status not in _TEMPORARY)
+    return ServerError(errno.EIO, told(cause)) if is_final else None
+
+
+def system_of(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a URL, one for each process, and the path there.
+
+    Raises MissingLibraryError if what it needs is not installed.
+    """
+    scheme = url.partition(":")[0]
+    key = os.getpid(), scheme
+    if key not in _systems:
+        try:
+            import fsspec
+
+            system = fsspec.filesystem(scheme, **_options(scheme))
+            if _LIBRARIES.get(scheme) == "s3fs":
+                system.retries = 1  # `ask` tries again, and nobody else
+            _systems[key] = system
+        except ImportError as error:
+            library = "fsspec" if error.name == "fsspec" else _LIBRARIES.get(scheme, "aiohttp")
+            raise missing(f"{scheme}:// needs {library}, which", extra="remote") from None
+    return _systems[key], _systems[key]._strip_protocol(url)
+
+
+def _options(scheme: str) -> dict[str, Any]:
+    """What a file system is made with, beside what fsspec's own configuration says: see its documentation."""
+    from fsspec.config import conf
+
+    own = conf.get(scheme, {})
+    if scheme in ("http", "https", "gs", "gcs"):
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENT)
+        if scheme in ("gs", "gcs"):
+            return {"use_listings_cache": False, "requests_timeout": timeout}
+        client = {"timeout": timeout, "trust_env": True, **own.get("client_kwargs", {})}
+        return {"client_kwargs": client, "headers": {"Accept-Encoding": "identity", **own.get("headers", {})}}
+    if _LIBRARIES.get(scheme) == "s3fs":
+        waits = {"connect_timeout": _CONNECT, "read_timeout": _SILENT, "retries": {"total_max_attempts": 1}}
+        return {"use_listings_cache": False, "config_kwargs": {**waits, **own.get("config_kwargs", {})}}
+    return {"use_listings_cache": False}
+
+
+def _range(system: Any, path: str, start: int, end: int) -> bytes:
+    if is_web(path):
+        return _web_range(system, path, start, end)
+    if system.protocol == "memory":
+        with _memory:
+            return bytes(system.cat_file(path, start=start, end=end))
+    return bytes(system.cat_file(path, start=start, end=end))
+
+
+def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
+    """A range, never the whole file in its place, as `cat_file` gives of a server that knows no ranges."""
+    with system.open(url, block_size=1, cache_type="none", size=end) as file:
+        try:
+            return bytes(file._fetch_range(start, end))
+        except ValueError as error:  # so fsspec says it
+            raise NoRangesError(errno.ESPIPE, "the server gives files as a whole only") from error
+
+
+def _cause(error: Exception) -> Exception:
+    """What went wrong: fsspec calls all that it meets in the web a missing file."""
+    found = error.__cause__ if isinstance(error, FileNotFoundError) else None
+    return found if isinstance(found, Exception) else error
+
+
+def _status(error: Exception) -> int:
+    """The number of an HTTP answer that an error tells; 0 if it tells none."""
+    response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
+    head = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+    found = getattr(error, "status", None) or head.get("HTTPStatusCode") or getattr(response, "status_code", 0)
+    return found if isinstance(found, int) else 0
+
+
+def told(error: Exception) -> str:
+    """What an error says, or else its name."""
+    return str(error) or type(error).__name__

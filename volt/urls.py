@@ -1,0 +1,96 @@
+"""Paths that are URLs: how they are told from files, shown without secrets, and compared. Nothing is fetched here.
+
+A `pathlib.Path` makes one slash of two, so `s3:/bucket/a.txt` is the URL `s3://bucket/a.txt` as well.
+
+>>> url_of("s3://bucket/a.txt"), url_of("s3:/bucket/a.txt"), url_of("corpus/a.txt")
+('s3://bucket/a.txt', 's3://bucket/a.txt', None)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_URL = re.compile(r"(s3a?|gs|gcs|hf|https?|memory):/+(?=[^/])", re.IGNORECASE)
+_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
+_USER = re.compile(r"(?<=:)(/{1,2})[^\s/@'\"]+@")
+_QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # up to the stops of the sentence it stands in
+_IN_TEXT = re.compile(rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE)
+_SAME = {"s3a": "s3", "gcs": "gs"}
+_WEB = ("http://", "https://")
+
+
+def url_of(path: str | os.PathLike[str]) -> str | None:
+    """The URL that a path is; None for a file of this machine.
+
+    >>> url_of("S3:/bucket/a"), url_of("file:///tmp/a"), url_of("en=s3://bucket/a")
+    ('s3://bucket/a', None, None)
+    """
+    text = os.fspath(path)
+    found = _URL.match(text)
+    return f"{found[1].lower()}://{text[found.end() :]}" if found else None
+
+
+def plain_path(path: str) -> str:
+    """The path that a `file://` URL stands for; any other path as it is.
+
+    >>> plain_path("file:///tmp/a.txt"), plain_path("file:/tmp/a.txt"), plain_path("a.txt")
+    ('/tmp/a.txt', '/tmp/a.txt', 'a.txt')
+    """
+    return _FILE.sub("", path, count=1) if path[:5].lower() == "file:" else path
+
+
+def is_web(url: str) -> bool:
+    """Whether a URL is one of http or https, where "?" begins a query, and nothing can be written.
+
+    >>> is_web("https://host/a?key=5"), is_web("s3://bucket/a")
+    (True, False)
+    """
+    return url.startswith(_WEB)
+
+
+def bare(path: str) -> str:
+    """A URL without user, password and query, as it may be shown and kept; any other path as it is.
+
+    >>> bare("https://me:secret@host/a.txt?X-Signature=5"), bare("s3:/bucket/a?.txt"), bare("a?.txt")
+    ('https://host/a.txt', 's3://bucket/a?.txt', 'a?.txt')
+    """
+    if (url := url_of(path)) is None:
+        return path
+    return re.split("[?#]", _USER.sub(r"\1", url), maxsplit=1)[0] if is_web(url) else url
+
+
+def without_secrets(text: str) -> str:
+    """A text whose URLs have lost users, passwords and queries, which may hold keys and signatures.
+
+    >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
+    'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'
+    """
+    return _IN_TEXT.sub(lambda found: _bare_in_text(found[1]), text) if ":/" in text else text
+
+
+def _bare_in_text(found: str) -> str:
+    return _USER.sub(r"\1", url_of(found) or found)
+
+
+def same(url: str) -> str:
+    """What the spellings of one URL share.
+
+    >>> same("s3a://bucket//a/./b.txt"), same("memory:///a"), same("https://HOST:443/a?b")
+    ('s3://bucket/a/b.txt', 'memory://a', 'https://host/a?b')
+    """
+    scheme, _, rest = _USER.sub(r"\1", url_of(url) or url).partition("://")
+    path, mark, query = rest.partition("?") if is_web(url) else (rest, "", "")
+    host, *parts = [part for part in path.split("/") if part not in ("", ".")]
+    if is_web(url):
+        host = host.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])
+    return f"{_SAME.get(scheme, scheme)}://{'/'.join([host, *parts])}{mark}{query}"
+
+
+def name_of(path: str | os.PathLike[str]) -> str:
+    """The last part of a path, or of a URL without its query.
+
+    >>> name_of("https://host/a.txt?key=5"), name_of("corpus/b.txt"), name_of("s3://bucket/x/")
+    ('a.txt', 'b.txt', 'x')
+    """
+    return os.path.basename(bare(os.fspath(path)).rstrip("/"))
