@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from volt.formats import huggingface, tiktoken
 from volt.formats.huggingface.oniguruma import spelled
 from volt.text.patterns import Split, Splitter
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -88,3 +90,12 @@ def test_what_cannot_be_carried_is_refused_by_name(tmp_path):
     with pytest.raises(VocabularyError, match=r"cuts the bytes of text by one pattern, not by 'bytes\+splits:"):
         tiktoken.write(from_end, tmp_path / "m.tiktoken")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["metaspace-runs", "metaspace-line"])
+def test_runs_and_lines_come_back(tmp_path, name):
+    """A vocabulary of runs of spaces, or of whole lines, is read back from the folder as it was."""
+    made = replace(learn(LINES, "none", name), special=SpecialTokens(user=("<url>",)), byte_fallback=True)
+    huggingface.write(made.closed(), tmp_path / "m")
+    found = huggingface.read(tmp_path / "m")
+    assert (found.pretokenizer, found.ids) == (made.pretokenizer, made.closed().ids)

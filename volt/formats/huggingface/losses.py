@@ -74,9 +74,6 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """How a foreign pipeline treats rare text."""
     section = json.dumps(data.get("pre_tokenizer"))
-    is_space_lost = vocabulary.byte_fallback and " " not in data["model"]["vocab"]
-    if is_space_lost and vocabulary.pretokenizer.has_own_pattern:
-        yield "A space inside a word is the token <0x20> there, and the three bytes of '▁' here."
     if '"Digits"' in section:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:

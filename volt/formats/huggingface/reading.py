@@ -43,7 +43,7 @@ from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
-_NAMES = ("whitespace", "metaspace", "unicode", "gpt2", "bytes")
+_NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 _FORMS = ("none", "nfc", "nfkc")
 _THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma reads these otherwise
 _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")

@@ -30,6 +30,11 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
             "byte_fallback and ByteLevel, whose letters are not all tokens: the bytes of the letter are spelled there, "
             "not the byte that it stands for, which VOLT cannot; train one with all 256 letters"
         )
+    if falls_back and _keeps_spaces(scheme) and " " not in model["vocab"]:
+        raise VocabularyError(
+            "byte_fallback, and words that hold spaces, which are no token: a space is the token <0x20> there, and the "
+            "bytes of '▁' here; train one with a space in the alphabet"
+        )
     if is_line and scheme.marker == "suffix":
         raise VocabularyError(
             "end_of_word_suffix, and a line that is not split: it ends once there, and at each word here; train one "
@@ -45,6 +50,12 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
             f"ignore_merges, and words that are marked ({scheme.marker}): words are looked up without their mark "
             "there, which VOLT cannot; set it to false if no word is a token that its merges do not make"
         )
+
+
+def _keeps_spaces(scheme: Scheme) -> bool:
+    """Whether words may hold spaces that do not become "▁" there."""
+    marks = ("metaspace", "bytes", "regex:", "matches:")  # or drop what stands between words
+    return scheme.pretokenizer != "whitespace" and not scheme.pretokenizer.startswith(marks)
 
 
 def _splits(data: Json) -> bool:

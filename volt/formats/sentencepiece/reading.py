@@ -147,8 +147,8 @@ def _words(model: Any, texts: Sequence[str]) -> Words:
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
-        said = [END_UNKNOWN.format(such(inside, "ends"))] if (inside := _inside_words(model)) else []
-        return Words("suffix", _separated(spec.name, table), tuple(said))
+        told = [END_UNKNOWN.format(such(inside, "ends"))] if (inside := _inside_words(model)) else []
+        return Words("suffix", _separated(spec.name, table), tuple(told))
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:

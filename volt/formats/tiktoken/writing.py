@@ -166,8 +166,11 @@ def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
     shown = f'r"{pattern}"' if '"' not in pattern and not pattern.endswith("\\") else repr(pattern)
     return (
         "The special tokens and the pattern that cuts text are not in the file; give them when you load it:\n"
-        "    from tiktoken import Encoding, load\n"
-        f"    ranks = load.load_tiktoken_bpe({str(path)!r})\n"
+        "    from base64 import b64decode  # tiktoken's own loader keeps the file that it read first by this name\n"
+        "    from pathlib import Path\n"
+        "    from tiktoken import Encoding\n"
+        f"    rows = map(bytes.split, Path({str(path)!r}).read_bytes().splitlines())\n"
+        "    ranks = {b64decode(token): int(rank) for token, rank in rows}\n"
         f"    Encoding({path.stem!r}, pat_str={shown}, mergeable_ranks=ranks, "
         f"special_tokens={special!r})"
     )
