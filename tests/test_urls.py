@@ -68,3 +68,18 @@ def test_a_text_without_secrets_stays_as_it_is():
 def test_spellings_of_one_url_are_the_same(one, other):
     """So that nothing is written over what is read."""
     assert same(one) == same(other) != same(f"{other}.txt")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://u:p@ss@h/x", "http://h/x"),
+        ("http://joe:pa'S#?ECW@h/none.txt", "http://h/none.txt"),
+        ("s3://KEY:SECRET@bucket/none.txt", "s3://bucket/none.txt"),
+        ("s3://bucket/a@b", "s3://bucket/a@b"),
+    ],
+)
+def test_awkward_secrets_are_left_out(url: str, shown: str) -> None:
+    """Whatever a password holds, but for a slash, it is shown nowhere."""
+    assert bare(url) == shown
+    assert without_secrets(f"error {url}: cannot be read") == f"error {shown}: cannot be read"

@@ -13,9 +13,9 @@ import re
 
 _URL = re.compile(r"(s3a?|gs|gcs|hf|https?|memory):/+(?=[^/])", re.IGNORECASE)
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
-_USER = re.compile(r"(?<=:)(/{1,2})[^\s/@'\"]+@")
+_USER = re.compile(r"(?<=:)(/{1,2})[^\s/]*@")
 _QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # up to the stops of the sentence it stands in
-_IN_TEXT = re.compile(rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE)
+_IN_TEXT = re.compile(rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)(?:[^\s/]*@)?[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE)
 _SAME = {"s3a": "s3", "gcs": "gs"}
 _WEB = ("http://", "https://")
 
@@ -57,7 +57,8 @@ def bare(path: str) -> str:
     """
     if (url := url_of(path)) is None:
         return path
-    return re.split("[?#]", _USER.sub(r"\1", url), maxsplit=1)[0] if is_web(url) else url
+    shown = _USER.sub(r"\1", url)
+    return re.split("[?#]", shown, maxsplit=1)[0] if is_web(url) else shown
 
 
 def without_secrets(text: str) -> str:

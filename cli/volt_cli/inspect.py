@@ -59,10 +59,11 @@ def inspect(
 def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
     """All that is shown, as JSON values."""
     from volt.choose.report import vocabulary_data
+    from volt.urls import bare
 
     counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
     return {
-        "file": str(model),
+        "file": bare(str(model)),
         "fingerprint": vocabulary.fingerprint,
         **vocabulary_data(vocabulary),
         "provenance": dict(vocabulary.provenance),

@@ -204,7 +204,7 @@ def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = size_of(path)
-    blocks = read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line)
+    blocks = prefetch(read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line))
     first = list(islice(blocks, 1))
     blocks = chain(first, blocks)
     if first and len(first[0].data) >= _LARGE and (cutter := job.unit_cutter):
@@ -221,7 +221,7 @@ def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
 def _count_units(path: str, blocks: Iterator[Block], job: _Job, cutter: UnitCutter) -> Iterator[CountedPart]:
     """The counts of a text that is large."""
     counter, size = UnitCounter(cutter), os.path.getsize(path) if os.path.isfile(path) else None
-    for block in prefetch(blocks):
+    for block in blocks:
         yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
         tables = [job.counted(_texts(block, job))] if cutter.cuts_apart(block.data) else counter.add(block)
         yield from (CountedPart(table, 0, 0, 0) for table in tables)

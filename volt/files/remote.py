@@ -137,6 +137,8 @@ def system_of(url: str) -> tuple[Any, str]:
 
     Raises MissingLibraryError if what it needs is not installed.
     """
+    if url.startswith(("s3://", "gs://")) and "@" in url.split("/")[2]:
+        raise RefusedError(errno.EACCES, "keys in the URL are not taken; give them as the library of this scheme does")
     scheme = url.partition(":")[0]
     key = os.getpid(), scheme
     if key not in _systems:

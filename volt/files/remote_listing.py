@@ -76,7 +76,10 @@ def _linked(folder: str, depth: int | None) -> Iterator[str]:
 def _matching(pattern: str) -> Iterator[str]:
     """The files that a pattern matches, and those in folders that it matches."""
     parts = pattern.rstrip("/").split("/")
-    fixed = next(number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}"))
+    magic = (number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}"))
+    fixed = next(magic, None)
+    if fixed is None:  # brackets in the host, as of IPv6
+        return iter([pattern])
     wanted = re.compile("".join(map(_expression, parts[fixed:])) + "(?:/.*)?", re.DOTALL)
     base = "/".join(parts[:fixed])
     depth = len(parts) - fixed if is_web(pattern) and "**" not in parts else None
