@@ -220,7 +220,7 @@ def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
 
 def _count_units(path: str, blocks: Iterator[Block], job: _Job, cutter: UnitCutter) -> Iterator[CountedPart]:
     """The counts of a text that is large."""
-    counter, size = UnitCounter(cutter), os.path.getsize(path) if os.path.isfile(path) else None
+    counter, size = UnitCounter(cutter), size_of(path)
     for block in blocks:
         yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
         tables = [job.counted(_texts(block, job))] if cutter.cuts_apart(block.data) else counter.add(block)
