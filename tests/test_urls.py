@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import CorpusError, shown_path, unreadable
+from volt.files.paths import expand
 from volt.urls import bare, name_of, plain_path, same, url_of, without_secrets
 
 SECRET = "https://me:hunter2@host:8080/corpus/a.txt?X-Amz-Signature=hunter2&X-Amz-Credential=hunter2/x"
@@ -83,3 +84,10 @@ def test_awkward_secrets_are_left_out(url: str, shown: str) -> None:
     """Whatever a password holds, but for a slash, it is shown nowhere."""
     assert bare(url) == shown
     assert without_secrets(f"error {url}: cannot be read") == f"error {shown}: cannot be read"
+
+
+@pytest.mark.parametrize("url", ["ftp://host/a.txt", "gopher://host/*.txt"])
+def test_schemes_that_are_not_read_are_told(url: str) -> None:
+    """Not as a file that is missing."""
+    with pytest.raises(CorpusError, match=r"(ftp|gopher):// is not read; copy it, or give one of s3, gs, hf"):
+        expand(url)

@@ -16,6 +16,8 @@ _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
 _USER = re.compile(r"(?<=:)(/{1,2})[^\s/]*@")
 _QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # up to the stops of the sentence it stands in
 _IN_TEXT = re.compile(rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)(?:[^\s/]*@)?[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE)
+_FOREIGN = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+SCHEMES = "s3, gs, hf, https, http, memory and file"
 _SAME = {"s3a": "s3", "gcs": "gs"}
 _WEB = ("http://", "https://")
 
@@ -38,6 +40,16 @@ def plain_path(path: str) -> str:
     ('/tmp/a.txt', '/tmp/a.txt', 'a.txt')
     """
     return _FILE.sub("", path, count=1) if path[:5].lower() == "file:" else path
+
+
+def foreign_scheme(path: str) -> str | None:
+    """The scheme of a URL that none of those read here is; None of what is no URL, or is read.
+
+    >>> foreign_scheme("ftp://host/a.txt"), foreign_scheme("s3://bucket/a"), foreign_scheme("a.txt")
+    ('ftp', None, None)
+    """
+    found = _FOREIGN.match(path)
+    return found[1].lower() if found and url_of(path) is None and plain_path(path) == path else None
 
 
 def is_web(url: str) -> bool:

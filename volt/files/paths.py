@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
-from volt.urls import plain_path, url_of
+from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -86,6 +86,8 @@ def _expand_one(source: str) -> list[str]:
     paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
     if not paths:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
+        if (scheme := foreign_scheme(source)) is not None:
+            raise CorpusError(f"{shown_path(source)}: {scheme}:// is not read; copy it, or give one of {SCHEMES}")
         found = "the directory holds no files" if matches else missing
         raise CorpusError(f"{shown_path(source)}: {found}; check the path")
     return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]
