@@ -209,9 +209,9 @@ def count_volt(task: Task) -> Any:
 
 def count_polars(task: Task) -> Any:
     """The same as VOLT counts small texts."""
-    from volt.count import corpus
+    from volt.count import counting
 
-    corpus._LARGE = sys.maxsize
+    counting._LARGE = sys.maxsize
     return count_volt(task)
 
 

@@ -15,7 +15,7 @@ from drawn import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from volt.count import corpus
+from volt.count import counting
 from volt.count.by_units import UnitCounter
 from volt.count.corpus import count_words
 from volt.count.unit_table import UnitEnds, UnitTable, WordTable
@@ -184,7 +184,7 @@ def test_large_texts_are_counted_as_small_ones(
     (tmp_path / "empty").write_bytes(b"")
     found = []
     for large in (0, 1 << 40):
-        monkeypatch.setattr(corpus, "_LARGE", large)
+        monkeypatch.setattr(counting, "_LARGE", large)
         for errors in ("replace", "skip"):
             found.append(count_words(tmp_path, pretokenizer=name, block_size=block_size, errors=errors, min_count=2))
     for one, other in zip(found[:2], found[2:], strict=True):
@@ -199,7 +199,7 @@ def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_bytes(b"low lower\n" * 20 + b"lo\xffw\n")
     told, messages = list[tuple[object, ...]](), list[str]()
     for large in (0, 1 << 40):
-        monkeypatch.setattr(corpus, "_LARGE", large)
+        monkeypatch.setattr(counting, "_LARGE", large)
         for options in ({}, {"max_line": 8}):
             with pytest.raises(CorpusError) as caught:
                 count_words(path, pretokenizer="bytes", block_size=64, **options)  # type: ignore[arg-type]
@@ -216,7 +216,7 @@ def test_user_tokens_and_normal_forms_are_respected(tmp_path: Path, monkeypatch:
     (tmp_path / "a.txt").write_text("See <url>, SEE<url> ﬁn\n" * 3)
     found = []
     for large in (0, 1 << 40):
-        monkeypatch.setattr(corpus, "_LARGE", large)
+        monkeypatch.setattr(counting, "_LARGE", large)
         found += [
             pairs(count_words(tmp_path, pretokenizer="bytes", special=SpecialTokens(user=("<url>",)))),
             pairs(count_words(tmp_path, pretokenizer="gpt2", normalizer="nfkc+lowercase")),

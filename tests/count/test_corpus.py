@@ -18,7 +18,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.count import corpus, word_counts
+from volt.count import counting, summing
 from volt.count.corpus import count_words
 from volt.errors import VoltError
 from volt.text.normalizer import Normalizer
@@ -113,16 +113,16 @@ def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
     path = write("a", "x x y\n")
     assert count_words(path, min_count=2) == count_words(path).min_count(2)
     assert count_words(path, min_count=2).words == ["x"]
-    told("none of 2 distinct words occurs 3 times; lower min_count", path, min_count=3)
+    told("no word occurs 3 times, of 3 in all; lower min_count", path, min_count=3)
 
 
 def test_many_parts_are_compacted(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Summing partial tables early or late gives the same counts."""
     path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
     expected = count_words(path)
-    monkeypatch.setattr(word_counts, "_COMPACT_ROWS", 10)
+    monkeypatch.setattr(summing, "_COMPACT_ROWS", 10)
     assert count_words(path, block_size=1) == expected
-    monkeypatch.setattr(word_counts, "_COMPACT_PARTS", 3)
+    monkeypatch.setattr(summing, "_COMPACT_PARTS", 3)
     assert count_words(path, block_size=1) == expected
 
 
@@ -253,7 +253,7 @@ def test_parquet_nulls_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "a.parquet"
     pl.DataFrame({"text": ["a", "b", None, "a"]}).write_parquet(path)
     for rows in (1, 100):
-        monkeypatch.setattr(corpus, "_PARQUET_ROWS", rows)
+        monkeypatch.setattr(counting, "_PARQUET_ROWS", rows)
         told(f"{path}: row 3 is null", path, column="text")
         counts = count_words(path, column="text", errors="skip")
         assert (pairs(counts), counts.n_lines, counts.n_bad_lines) == ({"a": 2, "b": 1}, 4, 1)
@@ -331,7 +331,7 @@ def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, mos
     path = tmp_path_factory.getbasetemp() / "blanks.txt"
     path.write_text(text := "\n".join(["low", *lines]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("volt.count.corpus._MOST_LINES", most)
+        patch.setattr("volt.count.counting._MOST_LINES", most)
         for pretokenizer in ("whitespace", "metaspace"):
             counts = count_words(path, pretokenizer=pretokenizer)
             marker = "▁" * (pretokenizer == "metaspace")

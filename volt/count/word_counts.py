@@ -16,11 +16,12 @@ from hashlib import blake2b
 from math import fsum
 from numbers import Integral
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from volt import arguments
+from volt.count.summing import EMPTY, MAX_TOTAL, CountedPart, check_total, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.forks import about_to_use_polars
@@ -31,24 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_MAX_TOTAL = 2**63 - 1
-_COMPACT_ROWS, _COMPACT_PARTS = 1 << 22, 256  # partial tables are summed when there are more
 _NORMALIZER, _PRETOKENIZER = Normalizer(), PreTokenizer()
-EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
 _COUNT = pl.col("count")
-
-
-class CountedPart(NamedTuple):
-    """The count of a part of a corpus.
-
-    table: columns word and count, in any order of the rows, no word twice
-    n_lines, n_bytes, n_bad_lines: as in `WordCounts`
-    """
-
-    table: pl.DataFrame
-    n_lines: int
-    n_bytes: int
-    n_bad_lines: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +46,8 @@ class WordCounts:
     n_bad_lines: how many of the lines were not UTF-8, or null
     normalizer, pretokenizer: what made the words; adding counts made differently raises CorpusError
     sources, temperature: what `mix` made them of; equal counts are equal whatever they are of
+    bound: how much a count may be too low at most, where counting was approximate; else 0
+    n_left_out: occurrences that were counted, and are of words that are not in the table
 
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
     >>> counts.words, counts.counts, counts.n_words, counts.total
@@ -77,6 +64,8 @@ class WordCounts:
     pretokenizer: PreTokenizer = _PRETOKENIZER
     sources: tuple[str, ...] = ()
     temperature: float = 1.0
+    bound: int = 0
+    n_left_out: int = 0
 
     def __post_init__(self) -> None:
         arguments.instance(
@@ -154,8 +143,9 @@ class WordCounts:
         return digest.hexdigest()
 
     @property
-    def _provenance(self) -> tuple[int, int, int, Normalizer, PreTokenizer]:
-        return self.n_lines, self.n_bytes, self.n_bad_lines, self.normalizer, self.pretokenizer
+    def _provenance(self) -> tuple[int, int, int, int, int, Normalizer, PreTokenizer]:
+        left_out = self.bound, self.n_left_out
+        return *left_out, self.n_lines, self.n_bytes, self.n_bad_lines, self.normalizer, self.pretokenizer
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
@@ -170,19 +160,23 @@ class WordCounts:
         for left, right in ((self, other), (other, self)):
             if not (left.n_words or left.n_lines):
                 return right
-        if self._provenance[3:] != other._provenance[3:]:
+        if self._provenance[-2:] != other._provenance[-2:]:
             made_with = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
             raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
-        return WordCounts(*summed([self.part, other.part]), self.normalizer, self.pretokenizer)
+        return WordCounts(
+            *summed([self.part, other.part]), self.normalizer, self.pretokenizer, bound=self.bound + other.bound,
+            n_left_out=self.n_left_out + other.n_left_out,
+        )  # fmt: skip
 
     @property
     def origin(self) -> str:
-        """The sources and the temperature of a mixture, as a part of a signature; empty for other counts.
+        """The sources and the temperature of a mixture, and the bound of approximate counts, for a signature.
 
         >>> mix({"sw": {"na": 1}, "de": {"und": 100}}, temperature=2).origin
         '|sources:de,sw|temperature:2'
         """
-        return f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}" if self.sources else ""
+        mixed = f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}" if self.sources else ""
+        return mixed + (f"|bound:{self.bound}" if self.bound else "")
 
     @property
     def part(self) -> CountedPart:
@@ -198,7 +192,8 @@ class WordCounts:
         ['a']
         """
         about_to_use_polars()
-        return replace(self, table=self.table.filter(pl.col("count") >= min(arguments.whole(n, "n"), _MAX_TOTAL)))
+        table = self.table.filter(pl.col("count") >= min(arguments.whole(n, "n"), MAX_TOTAL))
+        return replace(self, table=table, n_left_out=self.n_left_out + self.total - int(table["count"].sum()))
 
     def rescale(self, total: int) -> WordCounts:
         """Every count times total / self.total, rounded up, so that no word vanishes.
@@ -215,7 +210,11 @@ class WordCounts:
         new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
         scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
         check_total(int(scaled["count"].sum()))
-        return replace(self, table=scaled.cast({"count": pl.Int64}))
+        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=self._rescaled(self.bound, total))
+
+    def _rescaled(self, number: int, total: int) -> int:
+        """A number of occurrences times total / self.total, rounded up."""
+        return -(-number * total // max(1, self.total))
 
 
 def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: float = 1.0) -> WordCounts:
@@ -292,48 +291,5 @@ def _scaled(counts: WordCounts, total: int) -> WordCounts:
     rounded = pl.max_horizontal((_COUNT.cast(pl.Int128) * new + old // 2) // old, least)
     scaled = counts.table.with_columns(rounded.alias("count"))
     check_total(int(scaled["count"].sum()))
-    return replace(counts, table=scaled.cast({"count": pl.Int64}))
-
-
-def summed(parts: Iterable[CountedPart]) -> CountedPart:
-    """Add up parts as they come, and sort the words in the end. Little more than the distinct words is held at once.
-
-    Raises CorpusError if the counts add up to more than 64 bits hold.
-
-    >>> summed(WordCounts.from_pairs({word: 2}).part for word in ("b", "a", "b")).table.rows()
-    [('a', 2), ('b', 4)]
-    """
-    about_to_use_polars()
-    pending: list[CountedPart] = []
-    n_rows = 0
-    for part in parts:
-        pending.append(part)
-        n_rows += part.table.height
-        if n_rows > max(_COMPACT_ROWS, 2 * pending[0].table.height) or len(pending) > _COMPACT_PARTS:
-            pending = [_added(pending)]
-            n_rows = pending[0].table.height
-    whole = _added(pending or [CountedPart(EMPTY, 0, 0, 0)])
-    return whole._replace(table=whole.table.sort("word"))
-
-
-def _added(parts: list[CountedPart]) -> CountedPart:
-    if len(parts) == 1:
-        return parts[0]
-    check_total(sum(int(part.table["count"].sum()) for part in parts))
-    tables = [part.table for part in parts if part.table.height] or [EMPTY]
-    rows = pl.concat(tables).lazy().group_by("word").agg(_COUNT.sum())
-    table = rows.collect(engine="streaming") if len(tables) > 1 else tables[0]
-    n_lines, n_bytes, n_bad_lines = (sum(numbers) for numbers in zip(*(part[1:] for part in parts), strict=True))
-    return CountedPart(table, n_lines, n_bytes, n_bad_lines)
-
-
-def check_total(total: int) -> None:
-    """Raise CorpusError if the sum of all counts is more than 64 bits hold.
-
-    >>> check_total(2**63)
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: the counts add up to 9223372036854775808, more than 64 bits hold; scale them down
-    """
-    if total > _MAX_TOTAL:
-        raise CorpusError(f"the counts add up to {total}, more than 64 bits hold; scale them down")
+    bound = counts._rescaled(counts.bound, total) + 1 if counts.bound else 0
+    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from volt.errors import ConfigError, CorpusError, quoted, shown_path
+from volt.errors import ConfigError, CorpusError, shown_path
+from volt.files.byte_sizes import parse_bytes
 
 MAX_LINE = 64 << 20  # bytes
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
-_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def parse_max_line(text: str) -> int | None:
@@ -27,14 +27,9 @@ def parse_max_line(text: str) -> int | None:
     >>> parse_max_line("64M") == MAX_LINE, parse_max_line("none")
     (True, None)
     """
-    number, suffix = text.strip().upper().removesuffix("B"), ""
-    if number[-1:] in _SUFFIXES:
-        number, suffix = number[:-1], number[-1:]
     if text.strip().lower() == "none":
         return None
-    if not (number.isascii() and number.isdecimal() and len(number) < 16):
-        raise ConfigError(f"max_line={quoted(text)}: give bytes, such as 1000, 64M or 1G, or none for no limit")
-    return checked_max_line(int(number) * _SUFFIXES[suffix])
+    return checked_max_line(parse_bytes(text, "max_line", also=", or none for no limit"))
 
 
 def checked_max_line(most: int | None) -> int | None:

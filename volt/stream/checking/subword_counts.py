@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from volt import arguments
-from volt.count.word_counts import CountedPart, summed
+from volt.count.summing import CountedPart, summed
 from volt.display import counted
 from volt.forks import about_to_use_polars
 from volt.stream.running.stream import Stream

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.count.corpus import count_block
-from volt.count.word_counts import CountedPart
+from volt.count.counting import count_block
+from volt.count.summing import CountedPart
 from volt.files.blocks import Block, checked_block
 from volt.files.long_lines import BYTE_ORDER_MARK
 from volt.stream.tasks.apportioning import Longs, in_a_row, mixed_chunks, mixed_order

@@ -3,7 +3,7 @@
     word, tab, count        as `volt.count_words(…, word_counts=True)` reads it
 
 >>> import tempfile
->>> from volt.count.word_counts import WordCounts
+>>> from volt.count.summing import WordCounts
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = [Path(folder, name) for name in "ab"]
 ...     for note in notes:
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import polars as pl
 
-from volt.count.word_counts import CountedPart, summed
+from volt.count.summing import CountedPart, summed
 from volt.files.atomic import write_atomic
 from volt.stream.tasks.shard_folder import WrittenFile
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from volt.count.word_counts import CountedPart
+from volt.count.summing import CountedPart
 from volt.errors import ConfigError, OutputError, StreamError, quoted, reason, shown_path
 from volt.files.atomic import UNCHANGED, make_folder
 from volt.files.parts import sweep

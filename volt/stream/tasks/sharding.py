@@ -31,7 +31,7 @@ from threading import Lock
 from typing import Any, get_args
 
 from volt import arguments
-from volt.count.word_counts import CountedPart, summed
+from volt.count.summing import CountedPart, summed
 from volt.errors import ConfigError, VoltError, quoted, shown_path
 from volt.files.atomic import write_atomic
 from volt.files.long_lines import MAX_LINE, LongLineError, checked_max_line

@@ -1,0 +1,119 @@
+"""Counted parts → their sum within a budget: words beyond it are on the disk, or the rarest of them are dropped.
+
+    exact         tables that are too large are written as sorted runs, and all runs merged in the end
+    approximate   lossy counting: of more words than there is room for, those that occurred least are forgotten
+
+A word that is forgotten may come again, and its count starts anew. So with each word goes how often it may have come
+before, which is the bound at that time: the most that a forgotten word can have come. Those words are forgotten whose
+count, and what it may lack, are together the least, and the greatest of these sums is the bound from then on. Hence a
+count is too low by the bound at most, and a word that is absent came as often at most. (After Manku and Motwani 2002,
+with room for a number of words in place of an error that is set beforehand, as in Metwally et al. 2005.)
+
+>>> parts = [CountedPart(pl.DataFrame({"word": ["a", *text], "count": [3, 1, 1]}), 1, 9, 0) for text in ("bc", "cd")]
+>>> bounded_sum(parts, Budget.of("1G"), min_count=2).part.table.rows()
+[('a', 6), ('c', 2)]
+>>> found = approximate_sum(parts, n_words=2)
+>>> found.part.table.rows(), found.bound, found.n_left_out
+([('a', 6)], 2, 4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import polars as pl
+
+from volt.count.budget import Budget, Tally, table_bytes
+from volt.count.sorted_runs import SortedRuns
+from volt.count.summing import EMPTY, CountedPart, added, check_total
+from volt.files.scratch import scratch_folder
+
+_COUNT, _MISSED = pl.col("count"), pl.col("missed")
+
+
+class BoundedSum(NamedTuple):
+    """The sum of parts.
+
+    part: the sum, sorted by word
+    bound: how much a count is too low at most, and how often a word that is absent occurs at most, were it counted
+    n_left_out: occurrences of the words that are absent
+    """
+
+    part: CountedPart
+    bound: int
+    n_left_out: int
+
+
+def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
+    """The exact sum, but for words that occur less often than min_count.
+
+    Raises CorpusError if the words that are left take more than the budget, or the disk is full.
+    """
+    with ExitStack() as stack:
+        runs: SortedRuns | None = None
+        pending, n_bytes, whole = list[CountedPart](), 0, CountedPart(EMPTY, 0, 0, 0)
+        for part in parts:
+            whole = _numbers(whole, part)
+            pending.append(part)
+            n_bytes += table_bytes(part.table)
+            if n_bytes <= budget.pending:
+                continue
+            pending = [added(pending)]
+            n_bytes = table_bytes(pending[0].table)
+            if n_bytes > budget.pending // 2:
+                runs = runs or SortedRuns(stack.enter_context(scratch_folder()))
+                runs.write(pending[0].table.sort("word"))
+                pending, n_bytes = [], 0
+        rest = added(pending).table.sort("word") if pending else EMPTY
+        if runs:
+            runs.write(rest)
+            return _kept(runs.merged(), whole, budget, min_count)
+        return _kept(iter([rest]), whole, budget, min_count)
+
+
+def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
+    """The words that occur often enough, of tables that follow each other."""
+    kept, n_bytes, tally, total, n_kept = [EMPTY], 0, Tally(min_count), 0, 0
+    for table in tables:
+        total += _total(table)
+        table = table.filter(min_count <= _COUNT)
+        n_kept += _total(table)
+        tally.add(table)
+        n_bytes += table_bytes(table)
+        kept = [*kept, table] if n_bytes <= budget.table else []
+    check_total(total)
+    if n_bytes > budget.table:
+        raise tally.refusal(budget)
+    return BoundedSum(whole._replace(table=pl.concat(kept)), 0, total - n_kept)
+
+
+def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum:
+    """The sum with about so many words, those that occur most.
+
+    parts: the same parts in the same order give the same sum
+    n_words: how many words are remembered; at the end of a part, there may be as many more as it has
+    """
+    known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
+    whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
+    for part in parts:
+        whole, total = _numbers(whole, part), total + _total(part.table)
+        new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
+        known = pl.concat([known, new]).group_by("word").agg(_COUNT.sum(), _MISSED.min())
+        if known.height > n_words:
+            most = _COUNT + _MISSED
+            bound = known.select(most.top_k(n_words + 1).min()).item()
+            known = known.filter(most > bound)
+    check_total(total)
+    table = known.select("word", "count").sort("word")
+    return BoundedSum(whole._replace(table=table), bound, total - _total(table))
+
+
+def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
+    """How much text two parts are of, with the table of the first."""
+    return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
+
+
+def _total(table: pl.DataFrame) -> int:
+    return int(table["count"].cast(pl.Int128).sum())

@@ -1,0 +1,134 @@
+"""How many bytes counting may take, and what each of its parts may take of them.
+
+>>> budget = Budget.of("1G")
+>>> budget.n_bytes, budget.pending < budget.table < budget.n_bytes
+(1073741824, True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from volt.count.unit_table import MOST
+from volt.display import counted
+from volt.errors import ConfigError, CorpusError
+from volt.files.byte_sizes import parse_bytes, shown_bytes
+from volt.files.threads import available_cores
+
+_LEAST, _BASE = 512 << 20, 288 << 20  # what Python and the libraries take themselves
+_ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
+_THRESHOLDS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 10**4, 10**6, 2**62])
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bytes that a process may take while it counts.
+
+    n_bytes: all of them, what Python and the libraries take included
+    """
+
+    n_bytes: int
+
+    @classmethod
+    def of(cls, value: int | str) -> Budget:
+        """A number of bytes, or a text such as 2G. Raises ConfigError if it is less than 512 MB, or none.
+
+        >>> Budget.of("64M")
+        Traceback (most recent call last):
+            ...
+        volt.errors.ConfigError: memory='64M': give 512M or more; Python and the libraries take half of that
+        """
+        n_bytes = parse_bytes(value, "memory")
+        if n_bytes < _LEAST:
+            raise ConfigError(f"memory={value!r}: give 512M or more; Python and the libraries take half of that")
+        return cls(n_bytes)
+
+    @property
+    def for_words(self) -> int:
+        """Bytes of all that counting and learning hold."""
+        return self.n_bytes - _BASE
+
+    @property
+    def pending(self) -> int:
+        """Bytes of tables that have not been added up yet."""
+        return self.for_words // 8
+
+    @property
+    def table(self) -> int:
+        """Bytes of the table of all words that are kept."""
+        return self.for_words // 3
+
+    @property
+    def n_units(self) -> int:
+        """Units, and words of units, that all threads hold together."""
+        return self.for_words // 6 // _UNIT
+
+    @property
+    def n_words(self) -> int:
+        """Words that are held if rarer ones are dropped; so many can be learned from as well."""
+        return self.for_words // 512
+
+
+class Room(NamedTuple):
+    """What a counter of units may hold.
+
+    n_units: units of a thread
+    n_words: words of all threads
+    by_block: whether it gives what it has after each block, so that parts do not depend on threads
+    """
+
+    n_units: int = MOST
+    n_words: int = 4 * MOST
+    by_block: bool = False
+
+    @classmethod
+    def of(cls, budget: Budget | None, *, approximate: bool) -> Room:
+        """Half of what a budget leaves for the units of all threads, half for their words."""
+        if budget is None:
+            return cls()
+        half, least = budget.n_units // 2, 1 << 12
+        n_units = min(MOST, max(least, half // available_cores()))
+        return cls(n_units, min(4 * MOST, max(least, half)), by_block=approximate)
+
+
+def table_bytes(table: pl.DataFrame) -> int:
+    """About how much memory a table of words takes."""
+    return int(table["word"].str.len_bytes().sum()) + _ROW * table.height
+
+
+def learning_bytes(n_words: int, n_characters: int) -> int:
+    """About how much memory learning from so many distinct words takes."""
+    return _SYMBOL * (n_words + n_characters)
+
+
+class Tally:
+    """How many words occur how often, for the least number of occurrences at which they fit into the memory.
+
+    min_count: the least number that is asked for
+    """
+
+    def __init__(self, min_count: int) -> None:
+        self._least = np.union1d(_THRESHOLDS, [min_count])
+        self._least = self._least[self._least >= min_count]
+        self._words, self._bytes = (np.zeros(len(self._least), np.int64) for _ in range(2))
+
+    def add(self, table: pl.DataFrame) -> None:
+        """Add words, all of which occur so often."""
+        places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
+        lengths = table["word"].str.len_bytes().to_numpy()
+        self._words += np.bincount(places, minlength=len(self._words))
+        self._bytes += np.bincount(places, lengths, minlength=len(self._bytes)).astype(np.int64)
+
+    def refusal(self, budget: Budget) -> CorpusError:
+        """What to raise if these words are too many."""
+        n_words, n_bytes = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._bytes))
+        rows = zip(self._least.tolist(), n_words, n_bytes, strict=True)
+        least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
+        return CorpusError(
+            f"{counted(n_words[0], 'distinct word')} are too many for {shown_bytes(budget.n_bytes)}; give "
+            f"min_count={least}, which leaves {left:,}, or more memory, or approximate=True"
+        )
