@@ -11,6 +11,9 @@ import re
 # What the library says → what the command line says, in this order.
 REMEDIES = {
     r"\berrors='replace' or 'skip'": "--encoding-errors replace or skip",
+    r"\bapproximate=True\b": "--approximate",
+    r"\bmin_count=(?=\S)": "--min-count ",
+    r"\bmemory=(?=\S)": "--memory ",
     r"\bmax_line=(N)\b": r"--max-line \1",
     r"\bmax_line=None\b": "--max-line none",
     r"\bmax_line='([^']*)'": r"--max-line '\1'",

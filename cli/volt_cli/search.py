@@ -13,6 +13,7 @@ import typer
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError, VoltError, shown
 from volt.urls import name_of, url_of
+from volt_cli.bounds import Bounds
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.extending import check_alone, extended_model, extending_learner
 from volt_cli.inputs import readable_sources
@@ -67,6 +68,7 @@ def search(
     sizing: SizeOptions,
     modelling: ModelOptions,
     counting: CountOptions,
+    bounds: Bounds,
     naming: SourceOptions,
     learning: CandidateOptions,
     special: SpecialOptions,
@@ -96,10 +98,12 @@ def search(
     from volt.choose.rules import parse_rule
     from volt.choose.scaling import checked_model
     from volt.choose.search import search as run_search
+    from volt.count.counting import is_large
     from volt.count.names import named_files
     from volt.files.atomic import make_folder
     from volt.files.paths import expand
 
+    bounds.budget()
     named = named_files(corpus)
     if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
         raise ConfigError("stdin, -, can be read only once; write its lines to a file, and name columns of that")
@@ -121,9 +125,13 @@ def search(
     if not quiet:
         naming.warn({name: files[name] for name in files if not (counting.is_table or _column(named, name))})
     phases = Phases(quiet=quiet)
+    if not counting.is_table and any(map(is_large, chain.from_iterable(files.values()))):
+        prepare_kernels(phases, "count")
     prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
-    sources = {name: _count(files[name], _column(named, name), counting, old, tokens, phases) for name in files}
+    sources = {name: _count(files[name], _column(named, name), counting, bounds, old, tokens, phases) for name in files}
     corpora = sources if naming.per_source else {"": _joined(sources, naming) if named else sources[""]}
+    for counts in corpora.values():
+        bounds.check(counts)
     for name, other in replaced.items():
         if other:
             other.refuse_other(corpora[name])
@@ -265,8 +273,8 @@ def default_output(corpus: list[str]) -> Path:
 
 
 def _count(
-    files: list[str], column: int | None, asked: CountOptions, old: Vocabulary | None, special: SpecialTokens,
-    phases: Phases,
+    files: list[str], column: int | None, asked: CountOptions, bounds: Bounds, old: Vocabulary | None,
+    special: SpecialTokens, phases: Phases,
 ) -> WordCounts:  # fmt: skip
     """The words of files, or of one column of them. old: a vocabulary that makes words as it does"""
     from volt.count.corpus import count_words
@@ -278,7 +286,7 @@ def _count(
             pretokenizer=old.pretokenizer if old else asked.cut(),
             fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
-            max_line=parse_max_line(asked.max_line),
+            max_line=parse_max_line(asked.max_line), memory=bounds.memory or None, approximate=bounds.approximate,
             progress=lambda path, done, total: advance(done, total),
         )  # fmt: skip
 

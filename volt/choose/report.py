@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from volt.choose.search import SearchResult
     from volt.choose.size_steps import SizeStep
     from volt.count.coverage import Coverage
+    from volt.count.word_counts import WordCounts
     from volt.vocabulary import Vocabulary
 
 Seconds = Mapping[str, float]
@@ -44,6 +45,7 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "pick": asdict(result.pick),
         "range": list(result.range),
         "support": result.support,
+        "counts": _count_data(result.candidates.counts),
         "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
         "steps": [_step_data(step, cost) for step, cost in zip(result.steps, costs, strict=True)],
         "vocabulary": vocabulary_data(result.vocabulary),
@@ -51,6 +53,17 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "coverage": asdict(coverage) if coverage else None,
         "cuts": dict(sample_cuts(result.candidates, result.vocabulary)),
         "seconds": dict(seconds or {}),
+    }
+
+
+def _count_data(counts: WordCounts) -> dict[str, int]:
+    return {
+        "words": counts.n_words,
+        "occurrences": counts.total,
+        "left_out": counts.n_left_out,
+        "bound": counts.bound,
+        "lines": counts.n_lines,
+        "bytes": counts.n_bytes,
     }
 
 

@@ -54,6 +54,13 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
             f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
         )
+    if bound := candidates.counts.bound:
+        left_out = candidates.counts.n_left_out
+        share = 100 * left_out / (left_out + candidates.counts.total)
+        yield (
+            f"counts are approximate: none is too low by more than {bound:,}, and no word that was forgotten came more "
+            f"often; {share:.3g} % of all words are left out"
+        )
     if candidates.counts.n_bad_lines:
         yield f"{candidates.counts.n_bad_lines:,} lines were not UTF-8 and were repaired or skipped"
 

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,8 +21,9 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.byte_sizes import parse_bytes, shown_bytes
 from volt.files.threads import available_cores
 
-_LEAST, _BASE = 512 << 20, 288 << 20  # what Python and the libraries take themselves
+_LEAST, _BASE = 512 << 20, 320 << 20  # what Python and the libraries take themselves
 _ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
+_MMAP_THRESHOLD = -3  # the name of this setting of mallopt
 _THRESHOLDS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 10**4, 10**6, 2**62])
 
 
@@ -47,6 +50,13 @@ class Budget:
             raise ConfigError(f"memory={value!r}: give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
 
+    def check_learning(self, table: pl.DataFrame) -> None:
+        """Raise CorpusError if learning from these words would take more."""
+        if learning_bytes(table.height, int(table["word"].str.len_bytes().sum())) > self.for_words:
+            tally = Tally(1)
+            tally.add(table)
+            raise tally.refusal(self)
+
     @property
     def for_words(self) -> int:
         """Bytes of all that counting and learning hold."""
@@ -55,12 +65,22 @@ class Budget:
     @property
     def pending(self) -> int:
         """Bytes of tables that have not been added up yet."""
-        return self.for_words // 8
+        return self.for_words // 10
 
     @property
     def table(self) -> int:
         """Bytes of the table of all words that are kept."""
         return self.for_words // 3
+
+    @property
+    def block(self) -> int:
+        """Bytes of text that are read at a time, of which several are held."""
+        return self.for_words // 64
+
+    @property
+    def rows(self) -> int:
+        """Rows of each run on the disk that are in memory at once."""
+        return max(1, min(1 << 16, self.for_words >> 15))
 
     @property
     def n_units(self) -> int:
@@ -70,7 +90,16 @@ class Budget:
     @property
     def n_words(self) -> int:
         """Words that are held if rarer ones are dropped; so many can be learned from as well."""
-        return self.for_words // 512
+        return self.for_words // 640
+
+
+def return_freed_memory() -> None:
+    """Let the system have each large array back as soon as it is freed, for the rest of this process.
+
+    The C library of GNU keeps what threads free, by the hundred megabytes; others know no such call.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)
 
 
 class Room(NamedTuple):

@@ -24,7 +24,7 @@ from typing import Any, get_args
 
 from volt import arguments
 from volt.count.bounded import BoundedSum, approximate_sum, bounded_sum
-from volt.count.budget import Budget, Room
+from volt.count.budget import Budget, Room, return_freed_memory
 from volt.count.counting import Job, Progress, count_parts, count_path
 from volt.count.summing import CountedPart, summed
 from volt.count.word_counts import WordCounts
@@ -92,10 +92,12 @@ def count_words(
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=map is builtins.map)
+    block_size = min(block_size, budget.block) if budget else block_size
     room = Room.of(budget, approximate=approximate)
     job = Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special, most, room)
     paths = expand(sources)
     if budget:
+        return_freed_memory()
         parts = chain.from_iterable(count_parts(path, job) for path in paths)
         found = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
         counts = WordCounts(*found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out)
@@ -110,7 +112,7 @@ def count_words(
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
     """What counting may take; None for no bound. in_order: whether files are counted one after the other."""
     if memory is None and approximate:
-        raise ConfigError("approximate=True forgets words that do not fit into the memory; give memory=, such as '2G'")
+        raise ConfigError("approximate=True forgets words that do not fit into the memory; give memory='2G', say")
     if memory is not None and not in_order:
         raise ConfigError("memory= bounds one process, and map= counts in several; leave out one")
     return None if memory is None else Budget.of(memory)

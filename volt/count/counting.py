@@ -118,6 +118,11 @@ class Job:
         return pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
 
 
+def is_large(path: str) -> bool:
+    """Whether a file is counted by units, if its words can be, which takes loops that are compiled."""
+    return (size_of(path) or 0) >= _LARGE
+
+
 def count_path(path: str, *, job: Job) -> WordCounts:
     """The counts of a file."""
     return WordCounts(*summed(count_parts(path, job)), job.normalizer, job.pretokenizer)

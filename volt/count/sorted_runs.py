@@ -86,7 +86,7 @@ def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
     schema = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
     options = ipc.IpcWriteOptions(compression="lz4")
     try:
-        with pa.OSFile(str(path), "wb") as file, ipc.new_stream(file, schema, options=options) as writer:
+        with path.open("wb") as file, ipc.new_stream(file, schema, options=options) as writer:
             for table in tables:
                 for part in table.iter_slices(rows):
                     writer.write_table(part.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
@@ -101,7 +101,7 @@ def _read(path: Path) -> Iterator[pl.DataFrame]:
     import pyarrow as pa
     from pyarrow import ipc
 
-    with pa.OSFile(str(path), "rb") as file, ipc.open_stream(file) as reader:
+    with path.open("rb") as file, ipc.open_stream(file) as reader:
         for batch in reader:
             if batch.num_rows:
                 yield pl.DataFrame(pl.from_arrow(pa.Table.from_batches([batch])))

@@ -1,0 +1,49 @@
+"""How much memory counting and learning may take, as options of a command.
+
+>>> Bounds().budget() is None, Bounds(memory="1G").budget().n_bytes
+(True, 1073741824)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from volt.count.budget import Budget
+    from volt.count.word_counts import WordCounts
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What holds counting within a memory."""
+
+    PANEL = "Reading and counting"
+
+    memory: Annotated[
+        str,
+        typer.Option(
+            metavar="BYTES",
+            help="About what counting and learning may take, such as 2G; words beyond it go to the disk. Default: any.",
+            show_default=False,
+        ),
+    ] = ""
+    approximate: Annotated[
+        bool,
+        typer.Option(
+            "--approximate", help="With --memory: forget the rarest words, and tell by how much counts are off."
+        ),
+    ] = False
+
+    def budget(self) -> Budget | None:
+        """The bytes; None for any number. Raises ConfigError if they are none, or too few."""
+        from volt.count.budget import Budget
+
+        return Budget.of(self.memory) if self.memory else None
+
+    def check(self, counts: WordCounts) -> None:
+        """Raise CorpusError if learning from so many words would take more."""
+        if budget := self.budget():
+            budget.check_learning(counts.table)

@@ -1,0 +1,237 @@
+"""Laws of counting within a memory: spilled counts are the counts, and forgotten words came as often as is said."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from commands import Run
+from hypothesis import given
+from hypothesis import strategies as st
+
+import volt
+from volt.count import bounded, budget, by_units, counting, sorted_runs
+from volt.count.bounded import approximate_sum, bounded_sum
+from volt.count.budget import Budget, Tally, learning_bytes
+from volt.count.sorted_runs import SortedRuns
+from volt.count.summing import CountedPart, summed
+from volt.errors import ConfigError, CorpusError
+from volt.files.scratch import scratch_folder
+
+WORDS = st.dictionaries(st.text("abcö😀\x00", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30)
+SMALL = Budget(budget._BASE + 2000)  # 200 bytes of pending words: four or five of them
+
+
+def part_of(counts: dict[str, int]) -> CountedPart:
+    table = pl.DataFrame([*counts.items()], schema={"word": pl.String, "count": pl.Int64}, orient="row")
+    return CountedPart(table, len(counts), sum(counts.values()), 1)
+
+
+@given(st.lists(WORDS, max_size=12), st.integers(1, 5))
+def test_spilled_counts_are_the_counts(parts: list[dict[str, int]], min_count: int) -> None:
+    """However little is held, and whatever is dropped in the end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Budget, "table", 10**9)
+        found = bounded_sum(map(part_of, parts), SMALL, min_count=min_count)
+    whole = summed(map(part_of, parts))
+    kept = whole.table.filter(pl.col("count") >= min_count)
+    assert found.part.table.rows() == kept.rows()
+    assert found.part[1:] == whole[1:]
+    assert found.n_left_out == whole.table["count"].sum() - kept["count"].sum()
+    assert found.bound == 0
+
+
+@given(st.lists(WORDS, max_size=40), st.integers(2, 4), st.integers(1, 5))
+def test_runs_of_runs_add_up(tables: list[dict[str, int]], most: int, rows: int) -> None:
+    """Levels of merged runs, read a few rows at a time, with the same words at their edges."""
+    expected: Counter[str] = Counter()
+    with scratch_folder() as folder:
+        runs = SortedRuns(folder, most=most, rows=rows)
+        for counts in tables:
+            expected.update(counts)
+            runs.write(part_of(counts).table.sort("word"))
+        merged = [row for table in runs.merged() for row in table.rows()]
+        assert len([*folder.iterdir()]) <= most * 6
+    assert merged == sorted(expected.items(), key=lambda row: row[0].encode())
+
+
+@given(st.lists(WORDS, max_size=20), st.integers(1, 20))
+def test_forgotten_words_are_within_the_bound(parts: list[dict[str, int]], n_words: int) -> None:
+    """No count is too low by more, no absent word came more often, and no count is too high."""
+    expected: Counter[str] = Counter()
+    for counts in parts:
+        expected.update(counts)
+    found = approximate_sum(map(part_of, parts), n_words=n_words)
+    shown = dict(found.part.table.rows())
+    assert len(shown) <= n_words
+    assert all(count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items())
+    assert found.n_left_out == expected.total() - sum(shown.values())
+    assert shown.keys() <= expected.keys()
+    if len(expected) <= n_words:
+        assert found.bound == 0
+        assert shown == expected
+
+
+def test_the_commonest_words_are_exact() -> None:
+    """A word that was always among those remembered has the count that it has."""
+    parts = [part_of({"the": 100, "of": 50, f"rare{n}": 1, f"seldom{n}": 2}) for n in range(50)]
+    found = approximate_sum(parts, n_words=4)
+    shown = dict(found.part.table.rows())
+    assert (shown["the"], shown["of"]) == (5000, 2500)
+    assert 0 < found.bound < 200
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """A counter that spills after a few hundred words. Gives the runs that are written."""
+    written = list[Path]()
+    write = sorted_runs._write
+
+    def noted(path: Path, *given: object, **options: object) -> None:
+        written.append(path)
+        write(path, *given, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sorted_runs, "_write", noted)
+    monkeypatch.setattr(Budget, "pending", 10_000)
+    monkeypatch.setattr(Budget, "block", 5_000)
+    monkeypatch.setattr(Budget, "rows", 100)
+    monkeypatch.setattr(counting, "_LARGE", 1_000)
+    yield written
+    assert not any(path.parent.exists() for path in written)
+
+
+def text_of(n_lines: int) -> str:
+    return "".join(f"line {n} of {n % 97} words, {n * n % 1013} and Wörter {n % 7}\n" for n in range(n_lines))
+
+
+@pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes", "gpt2", "unicode", "metaspace-line"])
+@pytest.mark.parametrize("min_count", [1, 3])
+def test_files_are_counted_alike(small_pieces: list[Path], tmp_path: Path, pretokenizer: str, min_count: int) -> None:
+    """By units and by Polars; the words that are left out are told alike."""
+    path, options = tmp_path / "a.txt", {"pretokenizer": pretokenizer, "min_count": min_count}
+    path.write_text(text_of(3_000) + text_of(500), encoding="utf-8")
+    found = volt.count_words([path, path], memory="1G", **options)  # type: ignore[arg-type]
+    assert small_pieces
+    assert found == volt.count_words([path, path], **options)  # type: ignore[arg-type]
+
+
+def test_tables_and_columns_are_counted_alike(small_pieces: list[Path], tmp_path: Path) -> None:
+    """Of word counts, JSON lines and Parquet."""
+    lines = text_of(2_000).splitlines()
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps({'text': line})}\n" for line in lines), encoding="utf-8")
+    pl.DataFrame({"text": lines}).write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.tsv").write_text("".join(f"{word}\t{10**12}\n" for word in set(" ".join(lines).split())), "utf-8")
+    for name, options in (
+        ("a.jsonl", {"column": "text"}), ("a.parquet", {"column": "text"}), ("a.tsv", {"word_counts": True})
+    ):  # fmt: skip
+        path = tmp_path / name
+        assert volt.count_words(path, memory="1G", **options) == volt.count_words(path, **options), name  # type: ignore[arg-type]
+    assert small_pieces
+
+
+@pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes", "unicode"])
+def test_approximate_counts_do_not_depend_on_threads(
+    small_pieces: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretokenizer: str
+) -> None:
+    """Words are forgotten after blocks, whichever thread counted them."""
+    monkeypatch.setattr(Budget, "n_words", 300)
+    path = tmp_path / "a.txt"
+    path.write_text(text_of(3_000), encoding="utf-8")
+    exact = dict(volt.count_words(path, pretokenizer=pretokenizer).table.rows())
+    found = []
+    for n_threads in (1, 4):
+        monkeypatch.setattr(by_units, "available_cores", lambda n=n_threads: n)
+        found.append(volt.count_words(path, pretokenizer=pretokenizer, memory="1G", approximate=True))
+    assert found[0] == found[1]
+    shown = dict(found[0].table.rows())
+    assert found[0].bound > 0
+    assert all(count - found[0].bound <= shown.get(word, 0) <= count for word, count in exact.items())
+
+
+def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Path], tmp_path: Path) -> None:
+    """The number of occurrences that leaves few enough."""
+    path = tmp_path / "a.txt"
+    path.write_text(text_of(3_000), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Budget, "table", 1_000)
+        patch.setattr(Budget, "for_words", 60_000)
+        with pytest.raises(
+            CorpusError, match=r"distinct words are too many for 1 GB; give min_count=\d+, which"
+        ) as told:
+            volt.count_words(path, memory="1G")
+        least = int(str(told.value).partition("min_count=")[2].partition(",")[0])
+    counts = volt.count_words(path)
+    for n, fits in ((least, True), (1, False)):
+        words = counts.min_count(n).words
+        assert (learning_bytes(len(words), len("".join(words).encode())) <= 60_000) == fits
+
+
+def test_a_tally_starts_at_the_least_number_asked() -> None:
+    """What is rarer is not in it."""
+    tally = Tally(7)
+    tally.add(part_of({"abc": 7, "de": 9}).table)
+    assert "2 distinct words are too many for 512 MB; give min_count=7, which leaves 2" in str(
+        tally.refusal(Budget.of("512M"))
+    )
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as a traceback."""
+    with pytest.raises(CorpusError, match="cannot be written there: no such file or directory; set TMPDIR to"):
+        SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)
+
+    def no_folder() -> Iterator[Path]:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(bounded, "scratch_folder", no_folder)
+    with pytest.raises(CorpusError, match=r"words beyond the memory cannot be written: .*; set TMPDIR"):
+        bounded_sum([part_of({f"word{n}": 1 for n in range(20)})], SMALL, min_count=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory": "511M"}, "give 512M or more"),
+        ({"memory": 512 << 20, "map": lambda count, paths: map(count, paths)}, "memory= bounds one process"),
+        ({"approximate": True}, "give memory='2G'"),
+        ({"memory": "a lot"}, "give bytes, such as 1000, 64M or 1G"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    """Before anything is read."""
+    with pytest.raises(ConfigError, match=message):
+        volt.count_words(tmp_path / "nowhere", **options)  # type: ignore[arg-type]
+
+
+def test_a_bound_goes_with_the_counts() -> None:
+    """Through sums, scaling and the signature."""
+    one = volt.WordCounts(volt.WordCounts.from_pairs({"abc": 10, "abd": 30}).table, bound=3, n_left_out=5)
+    both = one + volt.WordCounts.from_pairs({"c": 2})
+    assert (both.bound, both.n_left_out, both.origin) == (3, 5, "|bound:3")
+    assert one.rescale(80).bound == 6
+    assert one.rescale(4).bound == 1
+    assert one.min_count(20).n_left_out == 15
+    assert one != volt.WordCounts(one.table)
+    assert volt.mix({"x": one, "y": volt.WordCounts.from_pairs({"a": 10})}, temperature=2).bound >= 3
+    signature = volt.search(volt.learn_bpe(one, 5), select=5).signature
+    assert "|bound:3|" in signature
+
+
+def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
+    """And what its options are called."""
+    path = tmp_path / "a.txt"
+    path.write_text(text_of(100), encoding="utf-8")
+    done = run("search", path, "--memory", "1G", "--approximate", "--json", "-q", "-o", tmp_path / "a.volt")
+    told = json.loads(done.stdout)["counts"]
+    assert told.pop("words") == len(set(text_of(100).split()))
+    assert told == {"occurrences": 900, "left_out": 0, "bound": 0, "lines": 100, "bytes": path.stat().st_size}
+    for options, message in (
+        (["--memory", "5M"], "--memory '5M': give 512M or more"),
+        (["--approximate"], "--approximate forgets words that do not fit into the memory; give --memory '2G', say"),
+    ):
+        done = run("search", path, *options, "-o", tmp_path / "b.volt", status=2)
+        assert message in done.stderr.decode()
