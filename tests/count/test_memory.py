@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import volt
 from volt.count import bounded, budget, by_units, counting, sorted_runs
 from volt.count.bounded import approximate_sum, bounded_sum
-from volt.count.budget import Budget, Tally, learning_bytes
+from volt.count.budget import Budget, Room, Tally, learning_bytes
 from volt.count.sorted_runs import SortedRuns
 from volt.count.summing import CountedPart, summed
 from volt.errors import ConfigError, CorpusError
@@ -85,6 +85,14 @@ def test_the_commonest_words_are_exact() -> None:
     assert 0 < found.bound < 200
 
 
+def test_a_word_that_was_remembered_all_along_lacks_nothing() -> None:
+    """What it may lack is what it might have lacked when it first came."""
+    parts = [{"a": 3, "b": 1, "c": 1}, {"a": 1, "d": 1, "e": 3}, {"f": 9, "g": 9}]
+    found = [approximate_sum(map(part_of, parts[:n]), n_words=2) for n in (1, 2, 3)]
+    assert [dict(one.part.table.rows()) for one in found] == [{"a": 3}, {"a": 4, "e": 3}, {"f": 9, "g": 9}]
+    assert [one.bound for one in found] == [1, 2, 4]
+
+
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """A counter that spills after a few hundred words. Gives the runs that are written."""
@@ -139,6 +147,7 @@ def test_approximate_counts_do_not_depend_on_threads(
 ) -> None:
     """Words are forgotten after blocks, whichever thread counted them."""
     monkeypatch.setattr(Budget, "n_words", 300)
+    monkeypatch.setattr(Room, "of", lambda budget, *, approximate: Room(50, 100, by_block=approximate))
     path = tmp_path / "a.txt"
     path.write_text(text_of(3_000), encoding="utf-8")
     exact = dict(volt.count_words(path, pretokenizer=pretokenizer).table.rows())
