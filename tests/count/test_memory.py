@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -147,6 +148,7 @@ def test_approximate_counts_do_not_depend_on_threads(
 ) -> None:
     """Words are forgotten after blocks, whichever thread counted them."""
     monkeypatch.setattr(Budget, "n_words", 300)
+    monkeypatch.setattr(counting, "UnitCounter", partial(by_units.UnitCounter, piece=500))
     monkeypatch.setattr(Room, "of", lambda budget, *, approximate: Room(50, 100, by_block=approximate))
     path = tmp_path / "a.txt"
     path.write_text(text_of(3_000), encoding="utf-8")
