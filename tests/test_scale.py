@@ -6,6 +6,7 @@ import doctest
 from importlib import import_module
 from math import log2
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,15 +113,27 @@ def test_trouble_costs_time_and_the_same_seed_gives_the_same():
     assert len({run(Trouble(0.3, 0), seed) for seed in range(5)}) == 5
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_one_machine_counts_all_in_one_life(seed):
+    """Alone, a machine is done when a life is first long enough for every shard; the lives before it are lost."""
+    random = np.random.default_rng(seed)
+    random.normal(0, 0, 1)
+    expected = 0.0
+    while (life := random.exponential(3600 / 60)) < 50:
+        expected += life + 120
+    found = simulate(Trouble(0, 60), seed=seed, n_machines=1, n_cores=1, n_shards=5, shard_seconds=10, levels=[])
+    assert found == pytest.approx(expected + 50)
+
+
 def test_a_sample_is_whole_lines_and_counts_what_count_words_counts(tmp_path):
     """Samples end where lines do, never hold more than asked unless a line is longer, and their words are the text's."""
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("".join(f"wörd{number} and number {number % 97}\n" for number in range(4000)), encoding="utf-8")
+    corpus.write_text("".join(f"wörd{number} and {number % 97}\n" for number in range(4000)), encoding="utf-8")
     size = cut(corpus, tmp_path / "part.txt", 5000)
     assert 4900 < size <= 5000
     assert corpus.read_bytes().startswith(part := (tmp_path / "part.txt").read_bytes())
     assert part.endswith(b"\n")
-    assert cut(corpus, tmp_path / "line.txt", 3) == len("wörd0 and number 0\n".encode())
+    assert cut(corpus, tmp_path / "line.txt", 3) == len("wörd0 and 0\n".encode())
     with pytest.raises(CorpusError, match="give a longer corpus"):
         cut(corpus, tmp_path / "no.txt", corpus.stat().st_size + 1)
     (point,) = measured(corpus, tmp_path, sizes=[5000], n_merges=50, min_count=2, level="characters")
@@ -129,6 +142,7 @@ def test_a_sample_is_whole_lines_and_counts_what_count_words_counts(tmp_path):
     assert 0 < point.start <= point.counted <= point.learned
 
 
+@pytest.mark.slow
 def test_the_commands_write_their_tables(tmp_path):
     """Both, on a tiny corpus, as a user calls them."""
     corpus = tmp_path / "corpus.txt"
