@@ -126,7 +126,7 @@ def test_one_machine_counts_all_in_one_life(seed):
 
 
 def test_a_sample_is_whole_lines_and_counts_what_count_words_counts(tmp_path):
-    """Samples end where lines do, never hold more than asked unless a line is longer, and their words are the text's."""
+    """Samples end where lines do, hold no more than asked unless a line is longer, and their words are the text's."""
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"wörd{number} and {number % 97}\n" for number in range(4000)), encoding="utf-8")
     size = cut(corpus, tmp_path / "part.txt", 5000)
