@@ -17,9 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice
-from numbers import Number
 from typing import Any, get_args
 
 import numpy as np
@@ -27,13 +25,22 @@ import polars as pl
 
 from volt import arguments
 from volt.count.by_units import UnitCounter
-from volt.count.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
+from volt.count.columns import (
+    column_numbers,
+    field_texts,
+    is_json_lines,
+    is_parquet,
+    json_columns,
+    json_texts,
+    parquet_texts,
+)
 from volt.count.unit_words import UnitCutter
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, check_total, summed
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
+from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, smaller_blocks
 from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.paths import Sources, expand
+from volt.files.ranges import FileRange, numbered, read_range
 from volt.files.remote_copies import at_hand
 from volt.files.sizes import size_of
 from volt.files.threads import prefetch
@@ -45,10 +52,11 @@ from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE, ascii_bytes
 
 Progress = Callable[[str, int, int | None], object]
-Map = Callable[[Callable[[str], "WordCounts"], Iterable[str]], Iterable["WordCounts"]]
+Shard = str | FileRange
+Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCounts]]
 
 _PARQUET_ROWS = 1 << 22  # per step
-_MOST_LINES = 1 << 22  # of a block
+_MOST_LINES = 1 << 22  # of a block: more would take too much memory
 _LARGE = 1 << 20  # bytes from which on a text is counted by units: loading these loops takes as long as less text
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
@@ -83,7 +91,7 @@ def count_words(
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip".
     min_count: words that occur less often are left out.
     special: user tokens, which are never cut.
-    map: applied to the paths, such as a process pool's.
+    map: applied to the paths, such as a process pool's; `volt.count.shards.in_ranges` makes one that cuts large files.
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
     block_size: how many bytes are read at a time.
     max_line: the most bytes of a line; None for no limit.
@@ -101,9 +109,9 @@ def count_words(
     min_count, block_size = arguments.whole(min_count, "min_count"), arguments.whole(block_size, "block_size", low=1)
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
-    job = _Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special, most)
+    job = _Job(*made_with, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most)
     paths = expand(sources)
-    part = summed(counts.part for counts in map(partial(_count_path, job=job), paths))
+    part = summed(counts.part for counts in map(ShardCounter(job), paths))
     counts = WordCounts(*part, *made_with)
     kept = counts.min_count(min_count)
     if not kept.n_words:
@@ -120,7 +128,8 @@ def count_block(block: Block) -> CountedPart:
     about_to_use_polars()
     job = _Job(as_normalizer("none"), as_pretokenizer("whitespace"), (), None, False, "strict", None, 1, None, None)
     return summed(
-        CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0) for part in _parts(block)
+        CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0)
+        for part in smaller_blocks(block, _MOST_LINES)
     )
 
 
@@ -193,24 +202,60 @@ class _Job:
         return pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
 
 
-def _count_path(path: str, *, job: _Job) -> WordCounts:
-    if not is_parquet(path):
-        return WordCounts(*summed(_count_blocks(path, job)), job.normalizer, job.pretokenizer)
-    with at_hand(path, kind=CorpusError) as copy:
-        return WordCounts(*summed(_count_parquet(str(copy), job, path)), job.normalizer, job.pretokenizer)
+@dataclass(frozen=True, slots=True)
+class ShardCounter:
+    """What `count_words` has its map apply to each path: it counts that, or a range of it; picklable, if `progress` is.
+
+    >>> job = _Job(as_normalizer("none"), as_pretokenizer("whitespace"), (), None, False, "strict", None, 1, None, None)
+    >>> ShardCounter(job)(__file__) == count_words(__file__)
+    True
+    """
+
+    job: _Job
+
+    @property
+    def progress(self) -> Progress | None:
+        """What is told how far counting has come."""
+        return self.job.progress
+
+    def silent(self) -> ShardCounter:
+        """The same, which tells nobody."""
+        return ShardCounter(replace(self.job, progress=None))
+
+    def __call__(self, shard: Shard) -> WordCounts:
+        if isinstance(shard, FileRange):
+            part = numbered(
+                shard, lambda first_line: self._counted(shard.path, _blocks_of(shard, self.job, first_line))
+            )
+        elif is_parquet(shard):
+            with at_hand(shard, kind=CorpusError) as copy:
+                part = summed(_count_parquet(str(copy), self.job, shard))
+        else:
+            part = self._counted(shard, _blocks_of(shard, self.job))
+        return WordCounts(*part, self.job.normalizer, self.job.pretokenizer)
+
+    def _counted(self, path: str, blocks: Iterator[Block]) -> CountedPart:
+        return summed(_count_blocks(path, blocks, self.job))
 
 
-def _count_blocks(path: str, job: _Job) -> Iterator[CountedPart]:
+def _blocks_of(shard: Shard, job: _Job, first_line: int = 1) -> Iterator[Block]:
+    options: dict[str, Any] = {"block_size": job.block_size, "errors": job.errors, "max_line": job.max_line}
+    if isinstance(shard, FileRange):
+        return read_range(shard, first_line=first_line, **options)
+    return read_blocks(shard, **options)
+
+
+def _count_blocks(path: str, blocks: Iterator[Block], job: _Job) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = size_of(path)
-    blocks = prefetch(read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line))
+    blocks = prefetch(blocks)
     first = list(islice(blocks, 1))
     blocks = chain(first, blocks)
     if first and len(first[0].data) >= _LARGE and (cutter := job.unit_cutter):
         yield from _count_units(path, blocks, job, cutter)
         return
-    parts = chain.from_iterable(map(_parts, blocks))
+    parts = chain.from_iterable(smaller_blocks(block, _MOST_LINES) for block in blocks)
     for block, texts in prefetch((block, _texts(block, job)) for block in parts):
         table = _table_block(block, job) if job.word_counts else job.counted(texts)
         yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
@@ -237,21 +282,6 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
 
 
-def _fields(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    parts = value.split(",") if isinstance(value, str) else _listed(value)
-    fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
-    if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
-        found = arguments.shortened(repr(value))
-        raise ConfigError(f"fields={found}: give distinct column numbers, counted from 1, such as 2 or 1,2")
-    return fields
-
-
-def _listed(value: int | Iterable[int]) -> list[Any]:
-    return [value] if isinstance(value, Number) else arguments.several(value, "fields")
-
-
 def _texts(block: Block, job: _Job) -> pl.LazyFrame:
     """The texts of a block, one per row, in column text."""
     if job.fields:
@@ -276,19 +306,6 @@ def _without_blanks(data: bytes) -> bytes:
     kept = codes != ord("\n")
     kept[1:] |= kept[:-1]  # a line end behind something else
     return bytes(codes[kept])
-
-
-def _parts(block: Block) -> Iterator[Block]:
-    """The block, cut into smaller ones where it has so many lines that they would take too much memory."""
-    data, start, first_line = block.data, 0, block.first_line
-    if block.n_lines <= _MOST_LINES or block.bad_lines:
-        yield block
-        return
-    while start < len(data):
-        end = data.rfind(b"\n", start, start + _MOST_LINES) + 1 or data.find(b"\n", start) + 1 or len(data)
-        n_lines = data.count(b"\n", start, end) + (data[end - 1 : end] != b"\n")
-        yield replace(block, first_line=first_line, n_lines=n_lines, data=data[start:end])
-        start, first_line = end, first_line + n_lines
 
 
 def _table_block(block: Block, job: _Job) -> pl.DataFrame:
