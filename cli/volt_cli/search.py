@@ -14,6 +14,7 @@ from volt.display import counted
 from volt.errors import CandidateError, ConfigError, VoltError, shown
 from volt.urls import name_of, url_of
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
+from volt_cli.engines import EngineOptions
 from volt_cli.extending import check_alone, extended_model, extending_learner
 from volt_cli.inputs import readable_sources
 from volt_cli.options import (
@@ -71,6 +72,7 @@ def search(
     learning: CandidateOptions,
     special: SpecialOptions,
     transport: TransportOptions,
+    engine: EngineOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -106,6 +108,7 @@ def search(
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
+    engine.check(chain.from_iterable(files.values()))
     targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
     old = extended_model(learning.extend, [*corpus, *(file.path for file in named.values())])
     tokens = old.special if old else special.tokens()
@@ -122,7 +125,10 @@ def search(
         naming.warn({name: files[name] for name in files if not (counting.is_table or _column(named, name))})
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
-    sources = {name: _count(files[name], _column(named, name), counting, old, tokens, phases) for name in files}
+    with engine.running():
+        sources = {
+            name: _count(files[name], _column(named, name), counting, old, tokens, phases, engine) for name in files
+        }
     corpora = sources if naming.per_source else {"": _joined(sources, naming) if named else sources[""]}
     for name, other in replaced.items():
         if other:
@@ -266,7 +272,7 @@ def default_output(corpus: list[str]) -> Path:
 
 def _count(
     files: list[str], column: int | None, asked: CountOptions, old: Vocabulary | None, special: SpecialTokens,
-    phases: Phases,
+    phases: Phases, engine: EngineOptions,
 ) -> WordCounts:  # fmt: skip
     """The words of files, or of one column of them. old: a vocabulary that makes words as it does"""
     from volt.count.corpus import count_words
@@ -279,7 +285,7 @@ def _count(
             fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
             max_line=parse_max_line(asked.max_line),
-            progress=lambda path, done, total: advance(done, total),
+            progress=lambda path, done, total: advance(done, total), map=engine.shard_map(),
         )  # fmt: skip
 
 

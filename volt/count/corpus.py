@@ -204,11 +204,9 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """What `count_words` has its map apply to each path: it counts that, or a range of it; picklable, if `progress` is.
+    """What `count_words` has its map apply to each path: it counts that, or a range of it.
 
-    >>> job = _Job(as_normalizer("none"), as_pretokenizer("whitespace"), (), None, False, "strict", None, 1, None, None)
-    >>> ShardCounter(job)(__file__) == count_words(__file__)
-    True
+    It can be pickled if `progress` can be.
     """
 
     job: _Job
@@ -217,6 +215,11 @@ class ShardCounter:
     def progress(self) -> Progress | None:
         """What is told how far counting has come."""
         return self.job.progress
+
+    @property
+    def is_by_units(self) -> bool:
+        """Whether large texts are counted by units, in compiled loops."""
+        return self.job.unit_cutter is not None
 
     def silent(self) -> ShardCounter:
         """The same, which tells nobody."""
