@@ -12,9 +12,11 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from volt.errors import ConfigError, missing, reason, shown
+from volt.ext.ray_watch import watched
 from volt.files.scratch import scratch_folder
 from volt.files.threads import available_cores
 
@@ -27,7 +29,6 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of what is to come
-    "RAY_gcs_server_request_timeout_seconds": "10",  # seconds that helpers of a killed cluster look for it
 }
 _PATIENCE = 10  # seconds
 _CANNOT_START = (
@@ -57,11 +58,12 @@ def _started() -> Iterator[None]:
     try:
         with scratch_folder() as folder:
             options = {"num_cpus": available_cores(), "include_dashboard": False, "_temp_dir": str(folder)}
-            _init("local", options)
-            try:
-                yield
-            finally:
-                ray.shutdown()
+            with watched(str(folder)), _exits_kept():
+                try:
+                    _init("local", options)
+                    yield
+                finally:
+                    ray.shutdown()
     except _StartError as error:
         raise ConfigError(_CANNOT_START.format(error)) from error
 
@@ -76,7 +78,8 @@ def _joined(address: str) -> Iterator[None]:
         remedy = "start one with `ray start --head`, or leave the address out"
         raise ConfigError(f"no cluster of Ray at address {shown(address)}: {error}; {remedy}") from error
     try:
-        yield
+        with _exits_kept():
+            yield
     finally:
         ray.shutdown()
 
@@ -94,6 +97,37 @@ def _look_for(address: str) -> None:
 
 class _StartError(Exception):
     """What Ray says when there is no cluster."""
+
+
+@contextmanager
+def _exits_kept() -> Iterator[None]:
+    """What handlers of signals raise to end the process goes on as it is: Ray makes SystemExit(1) of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    raised = list[BaseException]()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            handlers[signal.Signals(number)](number, frame)  # type: ignore[operator, misc]
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    for number, handler in handlers.items():
+        if callable(handler):
+            signal.signal(number, handle)
+    try:
+        yield
+    except SystemExit:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is handle:
+                signal.signal(number, handler)
 
 
 def _init(address: str, options: dict[str, Any]) -> None:
