@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test torch s3 campaigns coverage mutants audit faults faults-load bench report notebooks paper trimming clean
+.PHONY: check lint format demo test torch ray s3 campaigns coverage mutants audit faults faults-load bench report notebooks paper trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -55,6 +55,9 @@ trimming: $(READY)  ## which merges are worth keeping: the transport and its riv
 
 torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of experiments/nmt, which are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' 'torchdata>=0.11'
+
+ray: $(READY)  ## Ray, for the tests of volt.ext.ray, which are skipped without it
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
 
 s3: $(READY)  ## a server of S3 and what reads it, for tests of URLs that are skipped without them
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[s3-tests]'

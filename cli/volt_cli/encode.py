@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from volt.errors import ConfigError
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
+from volt_cli.engines import EngineOptions
 from volt_cli.lines import is_conversation, waiting_beside, write_each
 from volt_cli.models import load_model
 from volt_cli.options import (
@@ -68,6 +70,7 @@ def encode(
     model: Model,
     sampling: SamplingOptions,
     speed: SpeedOptions,
+    engine: EngineOptions,
     files: Files = None,
     out: Annotated[
         str,
@@ -91,7 +94,7 @@ def encode(
 
     Each line of text gives one line of pieces or ids, with a space between two. With a folder as output each file has
     its own, written whole or not at all; those that are there already, from the same file, vocabulary and options, are
-    not made again.
+    not made again. With --engine ray workers write them.
     """
     with loading():
         from volt.encode.encoder import Encoder
@@ -107,17 +110,26 @@ def encode(
         out = plain_path(out)
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
+        _check_engine(engine, paths, out)
         encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)
     shown = Phases(quiet=quiet or is_conversation(paths, out))
     with shown.phase("encode", total=total, unit="B") as advance:
-        _encode(encoder, paths, out, job=job, progress=advance, quiet=quiet)
+        _encode(encoder, paths, out, job=job, engine=engine, progress=advance, quiet=quiet)
+
+
+def _check_engine(engine: EngineOptions, paths: list[str], out: str) -> None:
+    """Raise ConfigError if workers cannot read or write what is asked for."""
+    engine.check(paths)
+    if engine.is_ray and (is_stdout(out) or not is_folder(out)):
+        raise ConfigError("--engine ray writes an output for each file; give a folder: -o FOLDER/")
 
 
 def _encode(
-    encoder: Encoder, paths: list[str], out: str, *, job: Job, progress: Callable[[float], object], quiet: bool
-) -> None:
+    encoder: Encoder, paths: list[str], out: str, *, job: Job, engine: EngineOptions,
+    progress: Callable[[float], object], quiet: bool,
+) -> None:  # fmt: skip
     from volt.display import counted
     from volt.encode.files import encode_each, encode_one, encode_stream
     from volt.errors import shown_path
@@ -126,7 +138,7 @@ def _encode(
         texts = encode_stream(encoder, paths, job=job, progress=progress, wait=waiting_beside(out))
         write_each(sys.stdout.buffer, texts)
     elif is_folder(out):
-        for outcome in encode_each(encoder, paths, Path(out), job=job, progress=progress):
+        for outcome in encode_each(encoder, paths, Path(out), job=job, progress=progress, write=engine.writer()):
             if not quiet:
                 done = "was there already" if outcome.n_lines is None else counted(outcome.n_lines, "line")
                 say(f"{shown_path(outcome.output)}: {done}")

@@ -15,6 +15,7 @@ from volt.errors import CandidateError, ConfigError, VoltError, shown
 from volt.urls import name_of, url_of
 from volt_cli.bounds import Bounds
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
+from volt_cli.engines import EngineOptions
 from volt_cli.extending import check_alone, extended_model, extending_learner
 from volt_cli.inputs import readable_sources
 from volt_cli.options import (
@@ -73,6 +74,7 @@ def search(
     learning: CandidateOptions,
     special: SpecialOptions,
     transport: TransportOptions,
+    engine: EngineOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -110,6 +112,9 @@ def search(
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
+    if bounds.memory and engine.is_ray:
+        raise ConfigError("--memory bounds one process, and --engine ray counts in several; leave out one")
+    engine.check(chain.from_iterable(files.values()))
     targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
     old = extended_model(learning.extend, [*corpus, *(file.path for file in named.values())])
     tokens = old.special if old else special.tokens()
@@ -128,7 +133,11 @@ def search(
     if not counting.is_table and any(map(is_large, chain.from_iterable(files.values()))):
         prepare_kernels(phases, "count")
     prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
-    sources = {name: _count(files[name], _column(named, name), counting, bounds, old, tokens, phases) for name in files}
+    with engine.running():
+        sources = {
+            name: _count(files[name], _column(named, name), counting, bounds, old, tokens, phases, engine)
+            for name in files
+        }
     corpora = sources if naming.per_source else {"": _joined(sources, naming) if named else sources[""]}
     for counts in corpora.values():
         bounds.check(counts)
@@ -274,7 +283,7 @@ def default_output(corpus: list[str]) -> Path:
 
 def _count(
     files: list[str], column: int | None, asked: CountOptions, bounds: Bounds, old: Vocabulary | None,
-    special: SpecialTokens, phases: Phases,
+    special: SpecialTokens, phases: Phases, engine: EngineOptions,
 ) -> WordCounts:  # fmt: skip
     """The words of files, or of one column of them. old: a vocabulary that makes words as it does"""
     from volt.count.corpus import count_words
@@ -287,7 +296,7 @@ def _count(
             fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
             max_line=parse_max_line(asked.max_line), memory=bounds.memory or None, approximate=bounds.approximate,
-            progress=lambda path, done, total: advance(done, total),
+            progress=lambda path, done, total: advance(done, total), map=engine.shard_map(),
         )  # fmt: skip
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
+from numbers import Number
 from typing import Any
 
 import polars as pl
 
-from volt.errors import CorpusError
+from volt import arguments
+from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, read_blocks
 from volt.files.sizes import is_file
 from volt.files.whole import read_start
@@ -23,6 +26,26 @@ from volt.text.normalizer import check_text
 _TEXT = pl.col("text")
 _HEAD, _HEAD_LINES = 1 << 14, 5  # bytes and lines that are looked at to tell a table
 _decode_json = json.JSONDecoder().raw_decode
+
+
+def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
+    """Which columns are asked for, from 1; () for none. Raises ConfigError if these are no such numbers.
+
+    >>> column_numbers("1,3"), column_numbers(2), column_numbers(None)
+    ((1, 3), (2,), ())
+    """
+    if value is None:
+        return ()
+    parts = value.split(",") if isinstance(value, str) else _listed(value)
+    fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
+    if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
+        found = arguments.shortened(repr(value))
+        raise ConfigError(f"fields={found}: give distinct column numbers, counted from 1, such as 2 or 1,2")
+    return fields
+
+
+def _listed(value: int | Iterable[int]) -> list[Any]:
+    return [value] if isinstance(value, Number) else arguments.several(value, "fields")
 
 
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:

@@ -17,15 +17,14 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from itertools import chain
-from numbers import Number
-from typing import Any, get_args
+from typing import get_args
 
 from volt import arguments
 from volt.count.bounded import BoundedSum, approximate_sum, bounded_sum
 from volt.count.budget import Budget, Room, return_freed_memory
-from volt.count.counting import Job, Progress, count_parts, count_path
+from volt.count.columns import column_numbers
+from volt.count.counting import Job, Progress, Shard, ShardCounter
 from volt.count.summing import CountedPart, summed
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
@@ -37,7 +36,7 @@ from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 
-Map = Callable[[Callable[[str], "WordCounts"], Iterable[str]], Iterable["WordCounts"]]
+Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCounts]]
 
 
 def count_words(
@@ -70,7 +69,7 @@ def count_words(
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip".
     min_count: words that occur less often are left out.
     special: user tokens, which are never cut.
-    map: applied to the paths, such as a process pool's.
+    map: applied to the paths, such as a process pool's; `volt.count.shards.in_ranges` makes one that cuts large files.
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
     block_size: how many bytes are read at a time.
     max_line: the most bytes of a line; None for no limit.
@@ -94,15 +93,17 @@ def count_words(
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=map is builtins.map)
     block_size = min(block_size, budget.block) if budget else block_size
     room = Room.of(budget, approximate=approximate)
-    job = Job(*made_with, _fields(fields), column, word_counts, errors, progress, block_size, special, most, room)
-    paths = expand(sources)
+    job = Job(
+        *made_with, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most, room
+    )
+    paths, count = expand(sources), ShardCounter(job)
     if budget:
         return_freed_memory()
-        parts = chain.from_iterable(count_parts(path, job) for path in paths)
+        parts = chain.from_iterable(count.parts(path) for path in paths)
         found = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
         counts = WordCounts(*found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out)
     else:
-        counts = WordCounts(*summed(part.part for part in map(partial(count_path, job=job), paths)), *made_with)
+        counts = WordCounts(*summed(part.part for part in map(count, paths)), *made_with)
     kept = counts.min_count(min_count)
     if not kept.n_words:
         raise CorpusError(_no_words(paths, kept, min_count=min_count))
@@ -114,7 +115,7 @@ def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> B
     if memory is None and approximate:
         raise ConfigError("approximate=True forgets words that do not fit into the memory; give memory='2G', say")
     if memory is not None and not in_order:
-        raise ConfigError("memory= bounds one process, and map= counts in several; leave out one")
+        raise ConfigError("memory= bounds one process, and map= may count in several; leave out one")
     return None if memory is None else Budget.of(memory)
 
 
@@ -139,18 +140,3 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
         return f"no word occurs {min_count} times, of {counts.n_left_out:,} in all; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
-
-
-def _fields(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    parts = value.split(",") if isinstance(value, str) else _listed(value)
-    fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
-    if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
-        found = arguments.shortened(repr(value))
-        raise ConfigError(f"fields={found}: give distinct column numbers, counted from 1, such as 2 or 1,2")
-    return fields
-
-
-def _listed(value: int | Iterable[int]) -> list[Any]:
-    return [value] if isinstance(value, Number) else arguments.several(value, "fields")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +24,8 @@ from volt.count.summing import EMPTY, CountedPart, added, check_total, summed
 from volt.count.unit_words import UnitCutter
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import Block, Errors, read_blocks
+from volt.files.blocks import Block, Errors, read_blocks, smaller_blocks
+from volt.files.ranges import FileRange, numbered, read_range
 from volt.files.remote_copies import at_hand
 from volt.files.sizes import size_of
 from volt.files.threads import prefetch
@@ -34,10 +36,11 @@ from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE, ascii_bytes
 
+Shard = str | FileRange
 Progress = Callable[[str, int, int | None], object]
 
 _PARQUET_ROWS = 1 << 22  # per step
-_MOST_LINES = 1 << 22  # of a block
+_MOST_LINES = 1 << 22  # of a block: more would take too much memory
 _LARGE = 1 << 20  # bytes from which on a text is counted by units: loading these loops takes as long as less text
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
@@ -54,7 +57,8 @@ def count_block(block: Block) -> CountedPart:
     made_with = as_normalizer("none"), as_pretokenizer("whitespace")
     job = Job(*made_with, (), None, False, "strict", None, 1, None, None, Room())
     return summed(
-        CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0) for part in _parts(block)
+        CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0)
+        for part in smaller_blocks(block, _MOST_LINES)
     )
 
 
@@ -123,31 +127,68 @@ def is_large(path: str) -> bool:
     return (size_of(path) or 0) >= _LARGE
 
 
-def count_path(path: str, *, job: Job) -> WordCounts:
-    """The counts of a file."""
-    return WordCounts(*summed(count_parts(path, job)), job.normalizer, job.pretokenizer)
+@dataclass(frozen=True, slots=True)
+class ShardCounter:
+    """What `count_words` has its map apply to each path: it counts that, or a range of it.
+
+    It can be pickled if `progress` can be.
+    """
+
+    job: Job
+
+    @property
+    def progress(self) -> Progress | None:
+        """What is told how far counting has come."""
+        return self.job.progress
+
+    @property
+    def is_by_units(self) -> bool:
+        """Whether large texts are counted by units, in compiled loops."""
+        return self.job.unit_cutter is not None
+
+    def silent(self) -> ShardCounter:
+        """The same, which tells nobody."""
+        return ShardCounter(replace(self.job, progress=None))
+
+    def parts(self, path: str) -> Iterator[CountedPart]:
+        """The counts of a file, part by part."""
+        if not is_parquet(path):
+            yield from _count_blocks(path, _blocks_of(path, self.job), self.job)
+            return
+        with at_hand(path, kind=CorpusError) as copy:
+            yield from _count_parquet(str(copy), self.job, path)
+
+    def __call__(self, shard: Shard) -> WordCounts:
+        if isinstance(shard, FileRange):
+            part = numbered(
+                shard, lambda first_line: self._counted(shard.path, _blocks_of(shard, self.job, first_line))
+            )
+        else:
+            part = summed(self.parts(shard))
+        return WordCounts(*part, self.job.normalizer, self.job.pretokenizer)
+
+    def _counted(self, path: str, blocks: Iterator[Block]) -> CountedPart:
+        return summed(_count_blocks(path, blocks, self.job))
 
 
-def count_parts(path: str, job: Job) -> Iterator[CountedPart]:
-    """The counts of a file, part by part."""
-    if not is_parquet(path):
-        yield from _count_blocks(path, job)
-        return
-    with at_hand(path, kind=CorpusError) as copy:
-        yield from _count_parquet(str(copy), job, path)
+def _blocks_of(shard: Shard, job: Job, first_line: int = 1) -> Iterator[Block]:
+    options: dict[str, Any] = {"block_size": job.block_size, "errors": job.errors, "max_line": job.max_line}
+    if isinstance(shard, FileRange):
+        return read_range(shard, first_line=first_line, **options)
+    return read_blocks(shard, **options)
 
 
-def _count_blocks(path: str, job: Job) -> Iterator[CountedPart]:
+def _count_blocks(path: str, blocks: Iterator[Block], job: Job) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = size_of(path)
-    blocks = prefetch(read_blocks(path, block_size=job.block_size, errors=job.errors, max_line=job.max_line))
+    blocks = prefetch(blocks)
     first = list(islice(blocks, 1))
     blocks = chain(first, blocks)
     if first and len(first[0].data) >= _LARGE and (cutter := job.unit_cutter):
         yield from _count_units(path, blocks, job, cutter)
         return
-    parts = chain.from_iterable(map(_parts, blocks))
+    parts = chain.from_iterable(smaller_blocks(block, _MOST_LINES) for block in blocks)
     for block, texts in prefetch((block, _texts(block, job)) for block in parts):
         table = _table_block(block, job) if job.word_counts else job.counted(texts)
         yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
@@ -194,19 +235,6 @@ def _without_blanks(data: bytes) -> bytes:
     kept = codes != ord("\n")
     kept[1:] |= kept[:-1]  # a line end behind something else
     return bytes(codes[kept])
-
-
-def _parts(block: Block) -> Iterator[Block]:
-    """The block, cut into smaller ones where it has so many lines that they would take too much memory."""
-    data, start, first_line = block.data, 0, block.first_line
-    if block.n_lines <= _MOST_LINES or block.bad_lines:
-        yield block
-        return
-    while start < len(data):
-        end = data.rfind(b"\n", start, start + _MOST_LINES) + 1 or data.find(b"\n", start) + 1 or len(data)
-        n_lines = data.count(b"\n", start, end) + (data[end - 1 : end] != b"\n")
-        yield replace(block, first_line=first_line, n_lines=n_lines, data=data[start:end])
-        start, first_line = end, first_line + n_lines
 
 
 def _table_block(block: Block, job: Job) -> pl.DataFrame:

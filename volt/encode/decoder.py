@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, VocabularyError
-from volt.files.blocks import is_utf8
+from volt.files.utf8 import is_utf8
 from volt.text.byte_alphabet import to_bytes
 from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -50,6 +50,7 @@ from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
+Write = Callable[[Encoder, Mapping[str, Path], "Job", Progress], Iterator[tuple[str, int]]]
 _MANIFEST = ".volt-encoded.json"
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
@@ -138,11 +139,13 @@ def encode_one(
 
 
 def encode_each(
-    encoder: Encoder, paths: Iterable[str], folder: Path, *, job: Job, progress: Progress | None = None
-) -> Iterator[Outcome]:
+    encoder: Encoder, paths: Iterable[str], folder: Path, *, job: Job, progress: Progress | None = None,
+    write: Write | None = None,
+) -> Iterator[Outcome]:  # fmt: skip
     """Encode each file into one of the same name in a folder, which is made. Files made before are left as they are.
 
     An output is made again if the file, the vocabulary or what was asked has changed, or its offsets are gone.
+    write: who makes the outputs; by default `write_each`, in this process.
     Raises ConfigError if two files would have the same output, or one is read, OutputError if one cannot be written.
     """
     check_both(encoder, job)
@@ -154,13 +157,21 @@ def encode_each(
     yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)
     if stale := made.keys() & {outputs[path].name for path in missing}:  # a kill between two files must not look whole
         _write_manifest(folder, made := {name: origin for name, origin in made.items() if name not in stale})
-    done = 0
-    parts = encoded_parts(encoder, missing, job, restart=True)
-    for path in missing:
-        n_lines, done = _write(outputs[path], of_one_file(parts), job, progress or (lambda _: None), done)
+    todo = {path: outputs[path] for path in missing}
+    for path, n_lines in (write or write_each)(encoder, todo, job, progress or (lambda _: None)):
         made[outputs[path].name] = wanted[path] | {"files": _marks(outputs[path], job)}
         _write_manifest(folder, made)
         yield Outcome(path, outputs[path], n_lines)
+
+
+def write_each(
+    encoder: Encoder, outputs: Mapping[str, Path], job: Job, progress: Progress
+) -> Iterator[tuple[str, int]]:
+    """Write the output of each file, in order. Yields the file and how many lines it has, when its output is there."""
+    done, parts = 0, encoded_parts(encoder, outputs, job, restart=True)
+    for path, output in outputs.items():
+        n_lines, done = _write(output, of_one_file(parts), job, progress, done)
+        yield path, n_lines
 
 
 def output_files(paths: Iterable[str], output: Path, *, job: Job, each: bool = False) -> list[Path]:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.binary import HEAD_SIZE, refusing_binary
 from volt.files.decompression import decompress, find_decoder
 from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE, LineLimit
+from volt.files.utf8 import is_utf8, n_good_bytes
 from volt.files.waiting import Wait, is_ready, pieces_as_they_come
-from volt.forks import about_to_use_polars
 from volt.urls import url_of
 
 Errors = Literal["strict", "replace", "skip"]
@@ -82,6 +82,14 @@ class Block:
         return f"{shown_path(self.path)}:{number}"
 
 
+class Reading(Protocol):
+    """What blocks are read from. n_read: how far;  awaited: whether nothing more was there when it was read last."""
+
+    path: str
+    n_read: int
+    awaited: bool
+
+
 def read_blocks(
     path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True,
     max_line: int | None = MAX_LINE, wait: Wait | None = None,
@@ -103,16 +111,23 @@ def read_blocks(
     """
     if errors not in ("strict", "replace", "skip") or block_size < 1:
         raise ConfigError(f"errors={errors!r}, block_size={block_size}: choose strict, replace or skip, and a size > 0")
-    first_line, limit = 1, LineLimit(max_line)
     with _open(path, wait) as file:
-        for data in _whole_lines(limit.passing(_text(file, block_size)), block_size):
-            n_ends = _n_line_ends(data)
-            limit.refuse(file.path, first_line + n_ends)
-            text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
-            n_lines = n_ends + bool(text and not text.endswith(b"\n"))
-            block = Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
-            yield from _checked_blocks(block, errors) if checked else [block]
-            first_line += n_lines
+        for block in blocks_of(file, _text(file, block_size), block_size=block_size, max_line=max_line):
+            yield from checked_blocks(block, errors) if checked else [block]
+
+
+def blocks_of(
+    file: Reading, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
+) -> Iterator[Block]:
+    """The blocks of pieces of text as they come, not checked to be UTF-8. first_line: the number of the first."""
+    limit = LineLimit(max_line, may_be_marked=first_line == 1)
+    for data in _whole_lines(limit.passing(pieces), block_size):
+        n_ends = _n_line_ends(data)
+        limit.refuse(file.path, first_line + n_ends)
+        text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
+        n_lines = n_ends + bool(text and not text.endswith(b"\n"))
+        yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
+        first_line += n_lines
 
 
 def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE) -> Iterator[bytes]:
@@ -268,26 +283,13 @@ def _n_line_ends(data: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
 
 
-def _checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
+def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
     """`checked_block`, which comes after the lines before the one that it refuses."""
     is_refused = errors == "strict" and not is_utf8(block.data)
-    if is_refused and (n_bytes := _n_good_bytes(block.data)):
+    if is_refused and (n_bytes := n_good_bytes(block.data)):
         data = block.data[:n_bytes]
         yield replace(block, data=data, n_lines=_n_line_ends(data))
     yield block if errors == "strict" and not is_refused else checked_block(block, errors)
-
-
-def _n_good_bytes(data: bytes) -> int:
-    """How many bytes stand before the first line that is not UTF-8.
-
-    >>> _n_good_bytes(b"a\\nb\\xff\\n")
-    2
-    """
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        return data.rfind(b"\n", 0, error.start) + 1
-    return len(data)
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
@@ -301,23 +303,6 @@ def checked_block(block: Block, errors: Errors) -> Block:
     if errors == "strict":
         raise utf8_error(block)
     return _repaired(block, dropped=errors == "skip")
-
-
-def is_utf8(data: bytes) -> bool:
-    """Whether bytes are UTF-8, told by Polars, which sees it ten times faster than bytes.decode() does.
-
-    >>> is_utf8("é".encode()), is_utf8(b"\\xc3")
-    (True, False)
-    """
-    import polars as pl
-
-    if data.isascii():
-        return True
-    about_to_use_polars()
-    try:
-        return not pl.Series([data]).cast(pl.String).has_nulls()
-    except pl.exceptions.PolarsError:
-        return False
 
 
 def _repaired(block: Block, *, dropped: bool) -> Block:
@@ -345,3 +330,20 @@ def utf8_error(block: Block) -> CorpusError:
         column = len(block.data[start : error.start].decode()) + 1
         found = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
     return CorpusError(f"{shown_path(block.path)}:{line}: {found}; convert the file or pass errors='replace' or 'skip'")
+
+
+def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
+    """The block, cut into smaller ones of at most `most` bytes, or one line, where it has more lines than that.
+
+    >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\\ny\\nz\\n", 6), 2)]
+    [b'x\\n', b'y\\n', b'z\\n']
+    """
+    data, start, first_line = block.data, 0, block.first_line
+    if block.n_lines <= most or block.bad_lines:
+        yield block
+        return
+    while start < len(data):
+        end = data.rfind(b"\n", start, start + most) + 1 or data.find(b"\n", start) + 1 or len(data)
+        n_lines = data.count(b"\n", start, end) + (data[end - 1 : end] != b"\n")
+        yield replace(block, first_line=first_line, n_lines=n_lines, data=data[start:end])
+        start, first_line = end, first_line + n_lines

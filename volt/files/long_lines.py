@@ -82,11 +82,12 @@ class LineLimit:
     """Lets the pieces of a text pass until a line is too long.
 
     most: bytes of a line; None for no limit
+    may_be_marked: whether the text may start with a byte order mark, as that of a part of a file does not
     is_broken: whether a line was too long; it is then the last one that passed, or what passed of it
     """
 
-    def __init__(self, most: int | None) -> None:
-        self.most, self.is_broken = checked_max_line(most), False
+    def __init__(self, most: int | None, *, may_be_marked: bool = True) -> None:
+        self.most, self.may_be_marked, self.is_broken = checked_max_line(most), may_be_marked, False
 
     def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """The pieces, up to the first byte of a line that is too long, or more of it, but nothing behind it."""
@@ -95,7 +96,7 @@ class LineLimit:
             return
         length, head = 0, b""  # length: of the line that has not ended yet
         for piece in pieces:
-            if len(head) < len(BYTE_ORDER_MARK):
+            if self.may_be_marked and len(head) < len(BYTE_ORDER_MARK):
                 head += piece[: len(BYTE_ORDER_MARK) - len(head)]
                 length -= len(head) * (head == BYTE_ORDER_MARK)
             if (start := overlong(piece, self.most, before=length)) >= 0:

@@ -24,7 +24,7 @@ from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, l
 _STEP = 1 << 12  # bytes looked at around a cut
 
 
-class _Descriptor:
+class Descriptor:
     """An open file, closed when nobody holds it any more."""
 
     def __init__(self, path: str) -> None:
@@ -51,7 +51,7 @@ class _Descriptor:
 class FileSpan:
     """Bytes start to start + size of a file. max_line: the most bytes of a line; None for no limit."""
 
-    file: _Descriptor
+    file: Descriptor
     start: int
     size: int
     max_line: int | None = None
@@ -102,7 +102,7 @@ def can_span(path: str) -> bool:
     """
     if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
         return False
-    return find_decoder(_Descriptor(path).read(0, 8)) is None
+    return find_decoder(Descriptor(path).read(0, 8)) is None
 
 
 def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
@@ -117,7 +117,7 @@ def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iter
     ...     [bytes(span) for span in file_spans(file.name, size=5)]
     [b'low\\nlower\\n', b'new']
     """
-    file, most = _Descriptor(path), checked_max_line(max_line)
+    file, most = Descriptor(path), checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(path, head)
     start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
@@ -128,7 +128,7 @@ def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iter
         start = cut
 
 
-def _line_end(file: _Descriptor, place: int, far: int) -> int:
+def _line_end(file: Descriptor, place: int, far: int) -> int:
     """Where the line ends in which the byte before a place stands, behind its line end; or `far`, if that is nearer."""
     place -= 1
     while place < far and (piece := file.read(place, _STEP)):

@@ -1,0 +1,80 @@
+"""Where counting and encoding run: in this process, or on a cluster of Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from volt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from volt.count.corpus import Map
+    from volt.encode.files import Write
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where the work is done."""
+
+    PANEL = "Engine"
+
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(metavar="NAME", help="local: this process; ray: workers of a cluster of Ray, with equal results."),
+    ] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="With --engine ray: a cluster that runs: auto, HOST:PORT or ray://HOST:PORT. Default: this machine, "
+            "for this command.",
+        ),
+    ] = None
+
+    @property
+    def is_ray(self) -> bool:
+        """Whether workers of Ray do it."""
+        return self.engine == "ray"
+
+    def check(self, paths: Iterable[str]) -> None:
+        """Raise ConfigError if options contradict each other or workers cannot read a path.
+
+        Raises MissingLibraryError if Ray is asked for and not installed.
+        """
+        if self.address is not None and not self.is_ray:
+            raise ConfigError("--address is that of a cluster of Ray; add --engine ray")
+        if self.is_ray:
+            from volt.ext.ray import readable_by_workers
+
+            readable_by_workers(paths)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """With Ray, have its cluster at hand inside, so that it starts once."""
+        if not self.is_ray:
+            yield
+            return
+        from volt.ext.ray_cluster import connected
+
+        with connected(self.address):
+            yield
+
+    def shard_map(self) -> Map:
+        """What counts the files of a corpus."""
+        if not self.is_ray:
+            return map
+        from volt.ext.ray import RayMap
+
+        return RayMap(address=self.address)
+
+    def writer(self) -> Write | None:
+        """What writes the outputs of a folder; None for this process."""
+        if not self.is_ray:
+            return None
+        from volt.ext.ray import RayWriter
+
+        return RayWriter(address=self.address)

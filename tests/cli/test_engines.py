@@ -1,0 +1,53 @@
+"""What `--engine` and `--address` refuse, and what is said where Ray is not installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from volt import Vocabulary
+
+
+def told(*arguments: str, without_ray: bool = False) -> tuple[int, str]:
+    """The exit status and the last line of a command."""
+    start = "import sys; sys.modules['ray'] = None; " if without_ray else "import sys; "
+    code = f"{start}sys.argv = ['volt', *{arguments!r}]; from volt_cli.__main__ import main; main()"
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "a.txt"
+    path.write_text("low lower newest\n" * 9)
+    return str(path)
+
+
+def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
+    """One line, with the command that installs it."""
+    expected = (1, "error ray is not installed; pip install 'volt-vocab[ray]'")
+    assert told("search", text, "--engine", "ray", without_ray=True) == expected
+
+
+def test_an_address_needs_the_engine(text: str) -> None:
+    """It would be passed over in silence."""
+    expected = (2, "error --address is that of a cluster of Ray; add --engine ray")
+    assert told("search", text, "--address", "auto", without_ray=True) == expected
+
+
+def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path) -> None:
+    """Before a cluster starts: reading stdin, and writing one output of many files."""
+    pytest.importorskip("ray", reason="needs ray: make ray")
+    model = str(tmp_path / "a.volt")
+    Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)
+    stdin = "error stdin: no file, and workers read files alone; write its lines to a file, and name that"
+    assert told("search", "-", "--engine", "ray") == (2, stdin)
+    folder = "error --engine ray writes an output for each file; give a folder: -o FOLDER/"
+    assert told("encode", text, "-m", model, "--engine", "ray") == (2, folder)
+    assert told("encode", text, "-m", model, "--engine", "ray", "-o", str(tmp_path / "b")) == (2, folder)

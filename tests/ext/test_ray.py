@@ -1,0 +1,241 @@
+"""Laws of `volt.ext.ray`: what a cluster counts and encodes is what this process does, and nobody sees who died."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import ROOT
+
+from volt import Encoder, count_words, learn_bpe, search
+from volt.encode.files import Job, encode_each
+from volt.errors import ConfigError, CorpusError, VoltError
+
+ray = pytest.importorskip("ray", reason="needs ray: make ray")
+
+from volt.ext import ray_cluster, ray_tasks  # noqa: E402
+from volt.ext.ray import RayMap, RayWriter  # noqa: E402
+from volt.ext.ray_cluster import connected  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning:ray")
+IN_RANGES = RayMap(range_size=1 << 16)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A cluster of this machine, for all tests that want one."""
+    with connected():
+        yield
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Shards: large, packed, without a last line end, empty, with bad bytes."""
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = "".join(f"für low lower {'new' * (number % 7)}est {number % 977}\r\n" for number in range(20_000)).encode()
+    (folder / "a.txt").write_bytes(lines)
+    (folder / "b.txt.gz").write_bytes(gzip.compress(lines[:5000]))
+    (folder / "c.txt").write_bytes(b"\xef\xbb\xbflow\nlower")
+    (folder / "d.txt").write_bytes(b"")
+    (folder / "e.txt").write_bytes(lines + b"\xff\n" + lines)
+    return sorted(map(str, folder.iterdir()))
+
+
+@pytest.fixture(scope="module")
+def encoder(corpus: list[str]) -> Encoder:
+    return Encoder(search(learn_bpe(count_words(corpus[:4]), 200), sizes=range(60, 121, 20)).vocabulary)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files of a folder, hidden ones too, but for what says when they were made."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".volt-encoded.json"}
+
+
+def whole(folder: Path) -> set[str]:
+    return set(json.loads((folder / ".volt-encoded.json").read_bytes()))
+
+
+@pytest.mark.parametrize("options", [{}, {"pretokenizer": "gpt2", "normalizer": "nfkc"}, {"min_count": 3}])
+def test_counts_are_those_of_one_process(cluster: None, corpus: list[str], options: dict[str, Any]) -> None:
+    """Words, lines, bytes and bad lines; told is all that was read, once."""
+    told = list[tuple[str, int, int | None]]()
+    found = count_words(
+        corpus,
+        map=IN_RANGES,
+        errors="skip",
+        progress=lambda path, done, total: told.append((path, done, total)),
+        **options,
+    )
+    assert found == count_words(corpus, errors="skip", **options)
+    assert told[-1][1:] == (sum(map(os.path.getsize, corpus)),) * 2
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+
+
+def test_an_error_is_that_of_one_process(cluster: None, corpus: list[str]) -> None:
+    """It names the first line at fault, is of the same class, and the cluster counts on afterwards."""
+    for sources in (corpus, corpus[::-1], [*corpus, "/dev/null/none"]):
+        with pytest.raises(VoltError) as here:
+            count_words(sources)
+        with pytest.raises(VoltError) as there:
+            count_words(sources, map=IN_RANGES)
+        if "/dev/null/none" in sources:
+            assert isinstance(there.value, CorpusError)
+            continue
+        assert (type(there.value), str(there.value)) == (type(here.value), str(here.value))
+    assert ":20001: invalid UTF-8 byte 0xff" in str(there.value) or "none" in str(there.value)
+    assert count_words(corpus[0], map=IN_RANGES) == count_words(corpus[0])
+
+
+@pytest.mark.parametrize(
+    "job", [Job(), Job("ids", errors="skip"), Job("bin"), Job("npy", n_threads=2), Job(dropout=0.5, seed=7)]
+)
+def test_encoded_files_are_those_of_one_process(
+    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path, job: Job
+) -> None:
+    """Byte for byte, with what lies beside; either finds what the other made, and makes it no more."""
+    paths = corpus[:4]
+    here, there = tmp_path / "here", tmp_path / "there"
+    lines = {outcome.source: outcome.n_lines for outcome in encode_each(encoder, paths, here, job=job)}
+    told = list[int]()
+    found = encode_each(encoder, paths, there, job=job, write=RayWriter(), progress=told.append)
+    assert {outcome.source: outcome.n_lines for outcome in found} == lines
+    assert files_of(there) == files_of(here)
+    assert told[-1] == sum(map(os.path.getsize, paths))
+    again = [
+        *encode_each(encoder, paths, there, job=job),
+        *encode_each(encoder, paths, here, job=job, write=RayWriter()),
+    ]
+    assert {outcome.n_lines for outcome in again} == {None}
+
+
+def test_an_error_leaves_what_is_whole(cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path) -> None:
+    """Files before the one at fault are written and noted; of that one there is nothing."""
+    with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
+        list(encode_each(encoder, corpus, tmp_path, job=Job(), write=RayWriter()))
+    assert set(files_of(tmp_path)) == whole(tmp_path) == {f"{name}.txt.pieces" for name in "abcd"}
+
+
+def test_a_worker_that_is_killed_is_not_missed(
+    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it did is done again, and there once: each worker that is seen in the first second is killed."""
+    expected = count_words(corpus, errors="skip")
+    killed, over = list[int](), threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.05) and len(killed) < 4:
+            for worker in _workers():
+                os.kill(worker, signal.SIGKILL)
+                killed.append(worker)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        assert count_words(corpus * 3, map=IN_RANGES, errors="skip").counts.tolist() == (expected.counts * 3).tolist()
+        list(encode_each(encoder, corpus[:4], tmp_path / "there", job=Job("bin"), write=RayWriter()))
+    finally:
+        over.set()
+        thread.join()
+    assert killed
+    list(encode_each(encoder, corpus[:4], tmp_path / "here", job=Job("bin")))
+    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+
+
+def _workers() -> list[int]:
+    """The processes below this one that run a task."""
+    import psutil
+
+    return [found.pid for found in psutil.Process().children(recursive=True) if "ray::_apply" in " ".join(_name(found))]
+
+
+def _name(process: Any) -> list[str]:
+    import psutil
+
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+def test_stdin_and_pipes_are_refused(cluster: None, encoder: Encoder, tmp_path: Path) -> None:
+    """Workers could not read them; the error says what to do."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for source, name in (("-", "stdin"), (str(pipe), str(pipe))):
+        with pytest.raises(
+            ConfigError, match=f"{name}: no file, and workers read files alone; write its lines to a file"
+        ):
+            count_words(source, map=IN_RANGES)
+    with pytest.raises(ConfigError, match="no file, and workers"):
+        list(encode_each(encoder, [str(pipe)], tmp_path / "out", job=Job(), write=RayWriter()))
+
+
+def test_workers_are_where_the_driver_is(
+    cluster: None, corpus: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A path that is not absolute means the same to them, and stands so in errors."""
+    monkeypatch.chdir(Path(corpus[0]).parent)
+    assert count_words("a.txt", map=IN_RANGES) == count_words("a.txt")
+    with pytest.raises(CorpusError, match=r"^e\.txt:20001:"):
+        count_words("e.txt", map=IN_RANGES)
+
+
+def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
+    """The error says which machine and what to do."""
+    with pytest.raises(
+        VoltError, match=r"none: not to be had on .*: no such file or directory; run it in a folder that"
+    ):
+        ray_tasks._enter(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(("address", "told"), [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")])
+def test_an_address_without_a_cluster_is_refused(address: str, told: str) -> None:
+    """At once: Ray itself would look for minutes, and then end the process."""
+    with pytest.raises(ConfigError, match=f"no cluster of Ray at address {address}: {told}.*`ray start --head`"):
+        ray_cluster._joined(address).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143), (None, 0)]
+)
+@pytest.mark.slow
+def test_a_command_that_ends_takes_its_cluster_along(
+    tmp_path: Path, number: signal.Signals | None, status: int
+) -> None:
+    """Whatever it ends by; what was being written is not there, unless it ends well: then it is as without Ray."""
+    import psutil
+
+    corpus, made, local = tmp_path / "corpus", tmp_path / "made.volt", tmp_path / "local.volt"
+    corpus.mkdir()
+    for name in "abcdef":
+        (corpus / f"{name}.txt").write_bytes(b"low lower newest\n" * 200_000)
+    search = [sys.executable, "-m", "volt_cli", "search", str(corpus), "--sizes", "9:13:1", "-q"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+    process = subprocess.Popen([*search, "--engine", "ray", "-o", str(made)], env=environment, stderr=subprocess.PIPE)
+    driver, seen = psutil.Process(process.pid), set[Any]()
+    while process.poll() is None:
+        seen |= set(driver.children(recursive=True))
+        if number is not None and any("ray::_apply" in " ".join(_name(found)) for found in seen):
+            process.send_signal(number)
+            break
+        time.sleep(0.02)
+    assert process.wait(timeout=60) == status, process.communicate()
+    end = time.monotonic() + 20
+    while (left := [found for found in seen if found.is_running()]) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert seen
+    assert not left
+    assert made.exists() == (number is None)
+    if number is None:
+        subprocess.run([*search, "-o", str(local)], env=environment, check=True)
+        assert made.read_bytes() == local.read_bytes()

@@ -1,0 +1,206 @@
+"""Counting and encoding on a cluster of Ray: the results are those of this process, byte for byte.
+
+    from volt import count_words
+    from volt.ext.ray import RayMap, ray_map
+
+    counts = count_words("corpus/*.txt", map=ray_map)                    # a cluster of this machine, for the call
+    counts = count_words("corpus/*.txt", map=RayMap(address="auto"))     # a cluster that runs
+
+Files are counted one by one, and large plain ones in ranges; workers add up what they found, and the driver fetches one
+table. What is encoded is written by the workers, each output whole or not at all, and the folder says what is done:
+
+    from volt.encode.files import Job, encode_each
+    from volt.ext.ray import RayWriter
+
+    for outcome in encode_each(encoder, paths, Path("out"), job=Job("bin"), write=RayWriter(address="auto")):
+        print(outcome.output, outcome.n_lines)
+
+Workers read and write themselves, so all machines need the same files under the same names: one machine, a disk that
+they share, or URLs. A process that has called ray.init() keeps its connection, which is then used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volt import arguments
+from volt.count.counting import Shard, ShardCounter
+from volt.count.shards import shards_of
+from volt.count.summing import summed
+from volt.count.word_counts import WordCounts
+from volt.encode.encoder import Encoder
+from volt.encode.files import Job, Progress, output_files, write_each
+from volt.errors import ConfigError, OutputError, VoltError, missing, shown_path
+from volt.ext.ray_cluster import connected
+from volt.ext.ray_tasks import RETRIES, Ref, fetched, finished
+from volt.files.ranges import RANGE_SIZE, FileRange
+from volt.files.sizes import is_file, mark_of, size_of, total_size
+
+try:
+    import ray
+except ImportError:
+    raise missing("ray", extra="ray") from None
+
+if TYPE_CHECKING:
+    from volt.kernels.ready import Job as KernelJob
+
+_FAN = 8  # tables that a worker adds up at a time
+
+
+@dataclass(frozen=True, slots=True)
+class RayMap:
+    """A map for `count_words`.
+
+    address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
+    range_size: bytes of a range
+
+    `progress` of count_words is called in this process, with the bytes done and the bytes of all files. Raises
+    ConfigError for stdin and pipes, which workers cannot read.
+    """
+
+    address: str | None = None
+    range_size: int = RANGE_SIZE
+
+    def __post_init__(self) -> None:
+        _check_address(self.address)
+        arguments.whole(self.range_size, "range_size", low=1)
+
+    def __call__(self, function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
+        paths = readable_by_workers(paths)
+        counter = function.silent() if isinstance(function, ShardCounter) else function
+        report = function.progress if isinstance(function, ShardCounter) else None
+        jobs: tuple[KernelJob, ...] = ("count",) if isinstance(function, ShardCounter) and function.is_by_units else ()
+        done, total, sums = 0, total_size(paths), _Sums()
+        with connected(self.address):
+            for shard, counts in finished(counter, shards_of(paths, size=self.range_size), jobs=jobs):
+                sums.add(counts)
+                path, size = (shard.path, len(shard)) if isinstance(shard, FileRange) else (shard, size_of(shard))
+                done += size or 0
+                if report:
+                    report(path, done, total)
+            yield sums.fetched()
+
+
+@dataclass(frozen=True, slots=True)
+class RayWriter:
+    """Who makes the outputs of `volt.encode.files.encode_each`: a worker each, in any order.
+
+    address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
+
+    A worker has as many cores as the job says threads, by default one. `progress` is told the bytes of the files that
+    are done. Raises ConfigError for pipes, OutputError if what a worker wrote is not to be seen from here.
+    """
+
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_address(self.address)
+
+    def __call__(
+        self, encoder: Encoder, outputs: Mapping[str, Path], job: Job, progress: Progress
+    ) -> Iterator[tuple[str, int]]:
+        if not outputs:
+            return
+        readable_by_workers(outputs)
+        n_cores, done = job.n_threads or 1, 0
+        jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
+        work = _Writing(encoder, replace(job, n_threads=n_cores))
+        with connected(self.address):
+            for (path, output), result in finished(work, outputs.items(), jobs=jobs, n_cores=n_cores):
+                n_lines, marks = fetched(result)
+                if marks != _marks(output, job):
+                    raise OutputError(
+                        f"{shown_path(output)}: was written by a worker, and is not what is seen here; choose a folder "
+                        "that all machines of the cluster share"
+                    )
+                done += size_of(path) or 0
+                progress(done)
+                yield path, n_lines
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """Makes one output: how many lines it has, and what there is then."""
+
+    encoder: Encoder
+    job: Job
+
+    def __call__(self, paths: tuple[str, Path]) -> tuple[int, list[tuple[int, int] | None]]:
+        path, output = paths
+        [(_, n_lines)] = write_each(self.encoder, {path: output}, self.job, lambda _: None)
+        return n_lines, _marks(output, self.job)
+
+
+def _marks(output: Path, job: Job) -> list[tuple[int, int] | None]:
+    return [mark_of(file) for file in output_files([], output, job=job)]
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Counts that are added up on workers, a few at a time, while others are still counted.
+
+    levels: those of single shards, those of _FAN shards, and so on
+    """
+
+    levels: list[list[Ref]] = field(default_factory=list)
+
+    def add(self, counts: Ref, level: int = 0) -> None:
+        """Take one more."""
+        if level == len(self.levels):
+            self.levels.append([])
+        waiting = self.levels[level]
+        waiting.append(counts)
+        if len(waiting) == _FAN:
+            whole = _sum.remote(*waiting)
+            waiting.clear()
+            self.add(whole, level + 1)
+
+    def fetched(self) -> WordCounts:
+        """All of them together. Raises CorpusError if they are more than 64 bits hold."""
+        left = [counts for level in self.levels for counts in level]
+        while len(left) > 1:
+            left = [_sum.remote(*left[start : start + _FAN]) for start in range(0, len(left), _FAN)]
+        whole: WordCounts | VoltError = fetched(left[0])
+        if isinstance(whole, VoltError):
+            raise whole
+        return whole
+
+
+@ray.remote(max_retries=RETRIES)
+def _sum(*parts: Any) -> Any:
+    """Counts together, or the error of adding them up."""
+    for error in parts:
+        if isinstance(error, VoltError):
+            return error
+    first = parts[0]
+    try:
+        return WordCounts(*summed(counts.part for counts in parts), first.normalizer, first.pretokenizer)
+    except VoltError as error:
+        return error
+
+
+def readable_by_workers(paths: Iterable[str]) -> list[str]:
+    """The paths. Raises ConfigError if one is nothing that workers can read, such as stdin.
+
+    >>> readable_by_workers([__file__]) == [__file__]
+    True
+    """
+    paths = list(paths)
+    for path in paths:
+        if path == "-" or not is_file(path):
+            name = "stdin" if path == "-" else shown_path(path)
+            raise ConfigError(
+                f"{name}: no file, and workers read files alone; write its lines to a file, and name that"
+            )
+    return paths
+
+
+def _check_address(address: Any) -> None:
+    if address is not None:
+        arguments.text(address, "address")
+
+
+ray_map = RayMap()

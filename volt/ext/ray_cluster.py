@@ -1,0 +1,167 @@
+"""A connection to Ray for the length of a block: to the cluster in use, to one at an address, or to one of its own.
+
+A cluster of its own is this machine alone. It says nothing, reports nothing to anybody, keeps its files in a temporary
+folder, and is gone with the block. If this process is killed, it follows.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from volt.errors import ConfigError, missing, reason, shown
+from volt.ext.ray_watch import watched
+from volt.files.scratch import scratch_folder
+from volt.files.threads import available_cores
+
+try:
+    import ray
+except ImportError:
+    raise missing("ray", extra="ray") from None
+
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of what is to come
+}
+_PATIENCE = 10  # seconds
+_CANNOT_START = (
+    "Ray cannot start: {}; set TMPDIR to a folder with room and a short name, or give the address of a cluster"
+)
+
+
+@contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Ray inside the block. A connection that is there already is used, and stays.
+
+    address: of a cluster, as ray.init takes it: "auto", HOST:PORT or ray://HOST:PORT; None for one of this machine,
+        which starts, in some five seconds, and ends with the block
+
+    Raises ConfigError if there is no cluster at the address, or none can be started.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    with _started() if address is None else _joined(address):
+        yield
+
+
+@contextmanager
+def _started() -> Iterator[None]:
+    """A cluster of this machine."""
+    try:
+        with scratch_folder() as folder:
+            options = {"num_cpus": available_cores(), "include_dashboard": False, "_temp_dir": str(folder)}
+            with watched(str(folder)), _exits_kept():
+                try:
+                    _init("local", options)
+                    yield
+                finally:
+                    ray.shutdown()
+    except _StartError as error:
+        raise ConfigError(_CANNOT_START.format(error)) from error
+
+
+@contextmanager
+def _joined(address: str) -> Iterator[None]:
+    """A cluster that runs, and goes on."""
+    try:
+        _look_for(address)
+        _init(address, {})
+    except _StartError as error:
+        remedy = "start one with `ray start --head`, or leave the address out"
+        raise ConfigError(f"no cluster of Ray at address {shown(address)}: {error}; {remedy}") from error
+    try:
+        with _exits_kept():
+            yield
+    finally:
+        ray.shutdown()
+
+
+def _look_for(address: str) -> None:
+    """Raise _StartError if nobody listens at HOST:PORT: Ray would look for ten minutes, and then end the process."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise _StartError(reason(error) if isinstance(error, OSError) else "no such port") from error
+
+
+class _StartError(Exception):
+    """What Ray says when there is no cluster."""
+
+
+@contextmanager
+def _exits_kept() -> Iterator[None]:
+    """What handlers of signals raise to end the process goes on as it is: Ray makes SystemExit(1) of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    raised = list[BaseException]()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            handlers[signal.Signals(number)](number, frame)  # type: ignore[operator, misc]
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    for number, handler in handlers.items():
+        if callable(handler):
+            signal.signal(number, handle)
+    try:
+        yield
+    except SystemExit:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is handle:
+                signal.signal(number, handler)
+
+
+def _init(address: str, options: dict[str, Any]) -> None:
+    """Connect. Ray takes SIGTERM for itself: it is given back to who had it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with _environment(_SETTINGS):
+            ray.init(address=address, **options, **_QUIET)
+    except (OSError, ValueError) as error:  # of which ConnectionError is one
+        raise _StartError(_first_sentence(reason(error))) from error
+    except RuntimeError as error:  # another version of Ray or Python there, or what it starts has ended
+        raise _StartError(_first_sentence(str(error))) from error
+    finally:
+        if is_main and before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _first_sentence(text: str) -> str:
+    """What Ray says, without its advice.
+
+    >>> _first_sentence("Could not find it. Please start\\nit.")
+    'Could not find it'
+    """
+    return shown(text.strip().split("\n")[0].split(". ")[0].rstrip("."), 300)
+
+
+@contextmanager
+def _environment(settings: dict[str, str]) -> Iterator[None]:
+    """Variables that are set inside the block where nobody has set them."""
+    new = {name: value for name, value in settings.items() if name not in os.environ}
+    os.environ |= new
+    try:
+        yield
+    finally:
+        for name in new:
+            os.environ.pop(name, None)

@@ -1,0 +1,72 @@
+"""A process that waits for the end of another one, and then ends the cluster that it had: a program, with Python alone.
+
+    python ray_watch.py FOLDER
+
+The processes of a cluster are those whose command names its FOLDER, and what these start. They are killed when stdin
+closes, as it does whatever the other process dies of: some would look for their dead cluster for a minute. Where there
+is no /proc, nothing is done, and they end by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_STEP = 0.5  # seconds between two looks at what there is
+Process = tuple[int, str]  # its number, and when it started: numbers are used again
+
+
+@contextmanager
+def watched(folder: str) -> Iterator[None]:
+    """Behind the block, or when this process dies, end what is left of the cluster of a folder.
+
+    >>> with watched("/nowhere/cluster"):
+    ...     pass
+    """
+    command = [sys.executable, "-I", __file__, folder]
+    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield
+    finally:
+        watcher.communicate()
+
+
+def cluster_of(folder: str) -> set[Process]:
+    """The processes whose command names a folder, and those below them, but for this one.
+
+    >>> cluster_of("/nowhere/cluster")
+    set()
+    """
+    parents, starts, found = dict[int, int](), dict[int, str](), set[int]()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            number, told = int(place.name), (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            parents[number], starts[number] = int(told[1]), told[19]
+            if folder.encode() in (place / "cmdline").read_bytes():
+                found.add(number)
+    found.discard(os.getpid())
+    while more := {number for number, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {(number, starts[number]) for number in found - {os.getpid()}}
+
+
+def main() -> None:
+    """Wait, and end them."""
+    folder, known = sys.argv[1], set[Process]()
+    while not select.select([sys.stdin], [], [], _STEP)[0]:
+        known |= cluster_of(folder)
+    known |= cluster_of(folder)
+    for number, start in known:
+        with suppress(OSError, IndexError):
+            if Path(f"/proc/{number}/stat").read_text(errors="replace").rpartition(")")[2].split()[19] == start:
+                os.kill(number, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

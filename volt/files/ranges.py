@@ -1,0 +1,150 @@
+"""A plain file → ranges of its bytes, for workers that read one each: every line belongs to just one range.
+
+Where a file is cut depends on its size alone, so that nobody reads it to cut it. A line belongs to the range in which
+it starts: who reads the bytes from `start` to `stop` passes over the rest of a line that starts before, and reads on
+behind `stop` to the end of the last line that starts in the range. A range inside one long line has no lines.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile() as file:
+...     _ = file.write(b"low\\nlower\\nnew") and file.flush()
+...     [[block.data for block in read_range(part)] for part in ranges_of(file.name, size=5)]
+[[b'low\\nlower\\n'], [], [b'new']]
+
+What is compressed, a pipe or behind a URL has no ranges: it is read from its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from os import path as os_path
+from typing import TypeVar
+
+from volt import arguments
+from volt.errors import CorpusError
+from volt.files.binary import HEAD_SIZE, refuse_binary
+from volt.files.blocks import BLOCK_SIZE, Block, Errors, blocks_of, checked_blocks, shortened
+from volt.files.long_lines import MAX_LINE
+from volt.files.spans import Descriptor, can_span
+from volt.urls import plain_path, url_of
+
+T = TypeVar("T")
+RANGE_SIZE = 64 << 20  # bytes
+_STEP = 64 << 10  # bytes that are looked at for a line end
+_UNKNOWN = 2  # the number of a first line that nobody has counted, and that is not the file's first
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """The lines of a plain file that start at the bytes from `start` to `stop`.
+
+    size: bytes of the whole file when it was cut; what is added later is left out
+    """
+
+    path: str
+    start: int
+    stop: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
+    """The ranges of a file, of `size` bytes each but for the last; [] if it cannot be cut, or is not larger than that.
+
+    >>> ranges_of("-"), ranges_of(__file__, size=1 << 20)
+    ([], [])
+    """
+    step = arguments.whole(size, "size", low=1)
+    with suppress(CorpusError, OSError):  # told where it is read
+        plain = plain_path(path)
+        if url_of(path) is None and can_span(plain) and (end := os_path.getsize(plain)) > step:
+            return [FileRange(plain, start, min(end, start + step), end) for start in range(0, end, step)]
+    return []
+
+
+def read_range(
+    part: FileRange,
+    *,
+    block_size: int = BLOCK_SIZE,
+    errors: Errors = "strict",
+    max_line: int | None = MAX_LINE,
+    first_line: int = _UNKNOWN,
+) -> Iterator[Block]:
+    """Yield the blocks of a range, as `read_blocks` does those of a file.
+
+    first_line: the number of its first line, for errors; see `numbered`
+    Raises CorpusError if the file cannot be read, has become shorter or is not text, or if a line is too long.
+    """
+    file = _Reading(part)
+    refuse_binary(part.path, file.head())
+    first_line = first_line if part.start else 1
+    blocks = blocks_of(file, file.pieces(block_size), block_size=block_size, max_line=max_line, first_line=first_line)
+    for block in blocks:
+        yield from checked_blocks(block, errors)
+
+
+def numbered(part: FileRange, read: Callable[[int], T]) -> T:
+    """What `read` makes of a range when it is told the number of the first line.
+
+    Who reads a range does not know that number. The lines before are counted only where an error is to name it: then
+    the range is read again.
+    """
+    try:
+        return read(_UNKNOWN)
+    except CorpusError:
+        if not part.start:
+            raise
+    return read(_Reading(part).first_line())
+
+
+class _Reading:
+    """A range that is being read. n_read: how far, from the start of the file."""
+
+    awaited = False
+
+    def __init__(self, part: FileRange) -> None:
+        self.path, self.part, self.n_read = part.path, part, part.start
+        self._file = Descriptor(part.path)
+
+    def head(self) -> bytes:
+        """The first bytes of the file."""
+        return self._read(0, min(HEAD_SIZE, self.part.size))
+
+    def pieces(self, step: int) -> Iterator[bytes]:
+        """The bytes of its lines, about `step` at a time."""
+        self.n_read = self._first_byte()
+        last = b""
+        while self.n_read < self.part.stop:
+            last = self._read(self.n_read, min(step, self.part.stop - self.n_read))
+            self.n_read += len(last)
+            yield last
+        while last and not last.endswith(b"\n") and self.n_read < self.part.size:
+            piece = self._read(self.n_read, min(_STEP, self.part.size - self.n_read))
+            last = piece[: piece.find(b"\n") + 1 or len(piece)]
+            self.n_read += len(last)
+            yield last
+
+    def first_line(self) -> int:
+        """The number of its first line, from 1."""
+        end, number = self._first_byte(), 1
+        for start in range(0, end, BLOCK_SIZE):
+            number += self._read(start, min(BLOCK_SIZE, end - start)).count(b"\n")
+        return number
+
+    def _first_byte(self) -> int:
+        """Where its first line starts; where it stops itself if it has none."""
+        place = self.part.start - 1
+        while 0 <= place < self.part.stop - 1:
+            piece = self._read(place, min(_STEP, self.part.stop - 1 - place))
+            if (found := piece.find(b"\n")) >= 0:
+                return place + found + 1
+            place += len(piece)
+        return 0 if place < 0 else self.part.stop
+
+    def _read(self, start: int, size: int) -> bytes:
+        if size and not (data := self._file.read(start, size)):
+            raise shortened(self.path)
+        return data if size else b""
