@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test torch ray s3 campaigns coverage mutants audit faults faults-load bench report notebooks paper trimming clean
+.PHONY: check lint format demo test torch ray s3 campaigns coverage mutants audit wheel release faults faults-load bench report notebooks paper trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -84,6 +84,12 @@ bench: $(READY)  ## speed against peers; needs VOLT_DATA and pip install -e '.[b
 	for name in encode count startup memory; do \
 	  $(BIN)/python experiments/bench/$$name.py --json build/bench/$$name.json || exit 1; done
 	$(BIN)/python experiments/bench/table.py build/bench/*.json -o build/bench/TABLE.md
+
+wheel: $(READY)  ## the wheel and the source distribution, into dist/: built, installed into empty environments, used
+	$(BIN)/python experiments/wheel.py --keep dist
+
+release: $(READY)  ## make release VERSION=0.2.0: check everything, commit, tag; nothing is sent anywhere
+	$(BIN)/python experiments/release.py "$(VERSION)"
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
