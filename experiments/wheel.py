@@ -48,8 +48,8 @@ Row = tuple[str, str, str]  # where, what, and what is wrong
 
 def run(*command: object, cwd: Path, home: Path | None = None) -> tuple[float, str]:
     """Seconds that a command takes, and what it prints. Raises CalledProcessError if it fails."""
-    kept = ("PATH", "TMPDIR", "LANG", "PIP_INDEX_URL", "PIP_CONFIG_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
-    names = {name: value for name, value in os.environ.items() if name in kept or name.endswith("_PROXY")}
+    kept = ("PATH", "TMPDIR", "LANG", "PIP_", "UV_", "SSL_")
+    names = {name: value for name, value in os.environ.items() if name.startswith(kept) or name.endswith("_PROXY")}
     env = {**names, "HOME": str(home or Path.home()), "PYTHONNOUSERSITE": "1"}
     start = time.perf_counter()
     done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, check=True)
@@ -101,7 +101,7 @@ def used(name: str, python: Path, folder: Path, *, oldest: bool = False) -> Iter
     (work / "faulty.py").write_text(FAULTY)
     run(python, "-m", "venv", place / "env", cwd=place)
     if oldest:
-        uv = [folder / "tools/bin/uv", "pip", "install", "-q", "--resolution", "lowest-direct"]
+        uv = [folder / "tools/bin/uv", "pip", "install", "-q", "--system-certs", "--resolution", "lowest-direct"]
         seconds, _ = run(*uv, "--python", bin_ / "python", wheel_of(folder), cwd=place)
     else:
         seconds, _ = run(bin_ / "python", "-m", "pip", "install", "-q", wheel_of(folder), cwd=place)
