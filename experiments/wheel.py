@@ -100,12 +100,16 @@ def used(name: str, python: Path, folder: Path, *, oldest: bool = False) -> Iter
     (work / "script.py").write_text(SCRIPT)
     (work / "faulty.py").write_text(FAULTY)
     run(python, "-m", "venv", place / "env", cwd=place)
+    seconds = 0.0
     if oldest:
-        uv = [folder / "tools/bin/uv", "pip", "install", "-q", "--system-certs", "--resolution", "lowest-direct"]
-        seconds, _ = run(*uv, "--python", bin_ / "python", wheel_of(folder), cwd=place)
-    else:
-        seconds, _ = run(bin_ / "python", "-m", "pip", "install", "-q", wheel_of(folder), cwd=place)
-    yield name, f"installed in {seconds:.0f} s", ""
+        uv = (folder / "tools/bin/uv", "pip", "install", "-q", "--system-certs", "--python", bin_ / "python")
+        needed = ("--resolution", "lowest-direct", "-r", folder / "source/pyproject.toml")
+        seconds, _ = run(*uv, *needed, cwd=place)
+    pip = (bin_ / "python", "-m", "pip", "install", "-q")
+    seconds += run(*pip, *(["--no-deps"] * oldest), wheel_of(folder), cwd=place)[0]
+    _, numbers = run(bin_ / "python", "-m", "pip", "list", "--format", "freeze", cwd=place)
+    shown = ", ".join(line for line in numbers.split() if line.partition("==")[0] in ("numpy", "numba", "polars"))
+    yield name, f"installed in {seconds:.0f} s: {shown}", ""
     search = (bin_ / "volt", "search", "corpus.txt", "--candidates", "40", "--force")
     times = [run(*search, cwd=work, home=home)[0] for _ in range(2)]
     yield name, f"first search {times[0]:.1f} s, second {times[1]:.1f} s", ""
