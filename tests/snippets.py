@@ -2,8 +2,8 @@
 
     ```console      commands behind "$ ", and below each what it prints, if that is shown
     ```pycon        a Python session, which is a doctest; a page's sessions share their names
-    ```python       a script; with a title it is a file of that name
-    ```yaml …       with a title, a file of that name
+    ```python       a script, whose names a page's sessions share, too
+    title="a.yaml"  a file, whatever its kind
     title="needs X" what cannot run here, for want of X
 
 >>> [(block.kind, block.title, block.text) for block in blocks('    ```yaml title="a.yaml"\\n    a: 1\\n    ```\\n')]
@@ -38,6 +38,11 @@ class Block(NamedTuple):
     def needs(self) -> str:
         """What is missing here, or nothing."""
         return self.title.removeprefix("needs ") if self.title.startswith("needs ") else ""
+
+    @property
+    def file(self) -> str:
+        """The name of the file that this is, or nothing."""
+        return self.title if re.fullmatch(r"[\w/-]+\.\w+", self.title) else ""
 
 
 class Example(NamedTuple):
