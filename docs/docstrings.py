@@ -3,17 +3,8 @@
 A field is a line `name: what it is`, with further lines indented; an example begins with `>>>`; other lines that are
 indented by four spaces are a figure. The rest is text.
 
->>> print(as_markdown("Add.\\n\\na, b: numbers,\\n    not texts\\nRaises nothing.\\n\\n>>> 1 + 1\\n2"))
-Add.
-<BLANKLINE>
-- `a`, `b`: numbers, not texts
-<BLANKLINE>
-Raises nothing.
-<BLANKLINE>
-```pycon
->>> 1 + 1
-2
-```
+>>> as_markdown("Add numbers.\\n\\na, b: numbers,\\n    not texts\\nRaises nothing.")
+'Add numbers.\\n\\n- `a`, `b`: numbers, not texts\\n\\nRaises nothing.'
 """
 
 from __future__ import annotations
@@ -21,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import groupby
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 import griffe
@@ -75,7 +67,7 @@ def _block(kind: str, lines: list[str]) -> str:
     if kind == "example":
         return f"```pycon\n{text}\n```"
     if kind == "figure":
-        return f"```text\n{text}\n```"
+        return f"```text\n{dedent(text)}\n```"
     return _fields(lines) if kind == "field" else text
 
 

@@ -31,8 +31,6 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     }
     for place, text in made.items():
         files.append(File.generated(config, place, content=text))
-    demo = ROOT / "experiments" / "pictures" / "demo.svg"
-    files.append(File.generated(config, "pictures/demo.svg", abs_src_path=str(demo)))
     return files
 
 
@@ -85,7 +83,8 @@ def _tables(command: Any) -> Iterator[str]:
     """A table for the arguments and options of each panel, in the order of the help."""
     panels = dict[str, list[Any]]()
     for param in command.params:
-        panels.setdefault(param.rich_help_panel or "", []).append(param)
+        usual = "Arguments" if param.param_type_name == "argument" else "Options"
+        panels.setdefault(param.rich_help_panel or usual, []).append(param)
     for panel, params in panels.items():
         rows = "\n".join(f"| {_spelled(param)} | {_meaning(param)} |" for param in params)
         yield f"| {panel} | |\n| --- | --- |\n{rows}"
@@ -123,14 +122,19 @@ def configuration_page() -> str:
     """What `volt stream schema` prints: sections, options in them, and what each means."""
     from volt.stream.config.schema_text import as_text
 
-    lines = ["# Configuration of a stream", "", "The same as `volt stream schema`; `--json` prints a JSON schema for editors.", ""]
-    return "\n".join([*lines, *map(_schema_line, as_text().split("\n"))])
+    head = "# Configuration of a stream\n\nThe same as `volt stream schema`; `--json` prints a JSON schema for editors.\n\n"
+    return head + "\n".join(map(_schema_line, _unwrapped(as_text()).split("\n")))
+
+
+def _unwrapped(text: str) -> str:
+    """The text, in which what an option means is one line."""
+    return re.sub(r"(?:\n {6}\S.*)+", lambda found: "\n      " + " ".join(found[0].split()), text)
 
 
 def _schema_line(line: str) -> str:
-    """A section's title, an option with its kind, a line of its meaning, or text."""
+    """A section's title, an option with its kind, what it means, or text."""
     if found := re.fullmatch(r"(\S.*?) — (.+)", line):
         return f"## {found[1]} {{ #{re.sub(r'[^a-z]+', '-', found[1].lower()).strip('-')} }}\n\n{escaped(found[2])}"
     if found := re.fullmatch(r"  (\S+): (.+)", line):
-        return f"\n`{found[1]}` *{escaped(found[2])}*{{ .kind }}\n"
-    return f":   {escaped(line.strip())}" if line.startswith("      ") else escaped(line)
+        return f"\n- `{found[1]}` *{escaped(found[2])}*{{ .kind }}\n"
+    return f"    {escaped(line.strip())}" if line.startswith("      ") else escaped(line)
