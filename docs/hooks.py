@@ -1,9 +1,9 @@
-"""Pages that are made when the site is built: commands and keys from the code, changelog and contributing from the root.
+"""Pages that are made when the site is built: of commands, of keys, and of files in the root of the code.
 
-    the typer app  → reference/commands.md, reference/stream-commands.md
-    the schema     → reference/configuration.md
-    CHANGELOG.md   → changelog.md
-    CONTRIBUTING.md → contributing.md
+the typer app  → reference/commands.md, reference/stream-commands.md
+the schema     → reference/configuration.md
+CHANGELOG.md   → changelog.md
+CONTRIBUTING.md → contributing.md
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def escaped(text: str) -> str:
     'Put `<s>` or &lt;/w&gt; &#124; \\\\*'
     """
     parts = text.split("`")
-    parts[::2] = [re.sub(r"([*_\[\]])", r"\\\1", html.escape(part, quote=False)).replace("|", "&#124;") for part in parts[::2]]
+    parts[::2] = [
+        re.sub(r"([*_\[\]])", r"\\\1", html.escape(part, quote=False)).replace("|", "&#124;") for part in parts[::2]
+    ]
     return "`".join(parts)
 
 
@@ -122,7 +124,7 @@ def configuration_page() -> str:
     """What `volt stream schema` prints: sections, options in them, and what each means."""
     from volt.stream.config.schema_text import as_text
 
-    head = "# Configuration of a stream\n\nThe same as `volt stream schema`; `--json` prints a JSON schema for editors.\n\n"
+    head = "# Configuration of a stream\n\nThe same as `volt stream schema`; `--json` prints a JSON schema.\n\n"
     return head + "\n".join(map(_schema_line, _unwrapped(as_text()).split("\n")))
 
 

@@ -50,10 +50,7 @@ def run_line(line: str, volt: Volt) -> bytes:
     for program in split(line):
         data = Path(program.source).read_bytes() if program.source else data
         name, *arguments = program.words
-        if name == "volt":
-            data = volt(arguments, data)
-        else:
-            data = _run([_found(name), *arguments], data)
+        data = volt(arguments, data) if name == "volt" else _run([_found(name), *arguments], data)
         if program.target:
             Path(program.target).write_bytes(data)
             data = b""

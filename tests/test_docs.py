@@ -16,7 +16,9 @@ from shell import split
 from snippets import Block, Terminal, agrees, blocks, examples, session
 
 FOLDER = ROOT / "docs" / "pages"
-PAGES = {str(path.relative_to(FOLDER)): blocks(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.rglob("*.md"))}
+PAGES = {
+    str(path.relative_to(FOLDER)): blocks(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.rglob("*.md"))
+}
 RUN = {"console", "pycon", "python"}
 SHOWN = {"text", "yaml", "json", "toml"}  # with a title, they are files
 TOPICS = "2a95af4ac93f5b71"  # of the Python that the pages were written with: figures are compared with it alone
@@ -105,4 +107,6 @@ def test_every_fence_is_of_a_known_kind() -> None:
 def test_pages_speak_of_no_machine() -> None:
     """No absolute path of a home or a work folder, and no address that a page would load from."""
     for path in FOLDER.rglob("*.md"):
-        assert not re.search(r"(?<![\w.~])/(?:home|root|work|tmp|Users)\b|localhost", path.read_text(encoding="utf-8")), path
+        assert not re.search(
+            r"(?<![\w.~])/(?:home|root|work|tmp|Users)\b|localhost", path.read_text(encoding="utf-8")
+        ), path
