@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test torch ray s3 campaigns coverage mutants audit wheel release faults faults-load bench report notebooks paper trimming clean
+.PHONY: check lint format demo test docs torch ray s3 campaigns coverage mutants audit wheel release faults faults-load bench report notebooks paper trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -52,6 +52,10 @@ faults-load: $(READY)  ## 20 minutes of a stream with eight sources and a slow c
 
 trimming: $(READY)  ## which merges are worth keeping: the transport and its rivals on the corpora in VOLT_DATA; 10 minutes
 	PYTHONPATH=.:cli $(BIN)/python -m experiments.trimming -o experiments/trimming/TABLE.md
+
+docs: $(READY)  ## the site, in build/site: open build/site/index.html; nothing on it is fetched from elsewhere
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet -f docs/mkdocs.yml
 
 torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of experiments/nmt, which are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' 'torchdata>=0.11'

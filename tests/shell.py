@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -48,11 +50,21 @@ def run_line(line: str, volt: Volt) -> bytes:
     for program in split(line):
         data = Path(program.source).read_bytes() if program.source else data
         name, *arguments = program.words
-        if name == "volt":
-            data = volt(arguments, data)
-        else:
-            data = subprocess.run(program.words, input=data, capture_output=True, check=True, timeout=60).stdout
+        data = volt(arguments, data) if name == "volt" else _run([_found(name), *arguments], data)
         if program.target:
             Path(program.target).write_bytes(data)
             data = b""
     return data
+
+
+def _found(name: str) -> str:
+    """A program, best the one that is installed beside this Python."""
+    if name == "python":
+        return sys.executable
+    return shutil.which(name, path=Path(sys.executable).parent) or name
+
+
+def _run(words: list[str], data: bytes) -> bytes:
+    done = subprocess.run(words, input=data, capture_output=True, timeout=120)
+    assert done.returncode == 0, (words, done.stderr.decode())
+    return done.stdout

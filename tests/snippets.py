@@ -1,0 +1,106 @@
+"""What people read and may type: commands, sessions and files in Markdown, run from top to bottom in one folder.
+
+    ```console      commands behind "$ ", and below each what it prints, if that is shown
+    ```pycon        a Python session, which is a doctest; a page's sessions share their names
+    ```python       a script, whose names a page's sessions share, too
+    title="a.yaml"  a file, whatever its kind
+    title="needs X" what cannot run here, for want of X
+
+>>> [(block.kind, block.title, block.text) for block in blocks('    ```yaml title="a.yaml"\\n    a: 1\\n    ```\\n')]
+[('yaml', 'a.yaml', 'a: 1\\n')]
+>>> examples("$ volt a \\\\\\n    -b\\nshown\\n$ volt c\\n")
+[Example(line='volt a -b', shown='shown\\n'), Example(line='volt c', shown='')]
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from textwrap import dedent
+from typing import NamedTuple
+
+import pytest
+from commands import status_of
+from shell import run_line
+
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+FENCE = re.compile(r"^( *)```(\w+)(?: title=\"([^\"]*)\")?[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """What stands between fences."""
+
+    kind: str
+    title: str
+    text: str
+
+    @property
+    def needs(self) -> str:
+        """What is missing here, or nothing."""
+        return self.title.removeprefix("needs ") if self.title.startswith("needs ") else ""
+
+    @property
+    def file(self) -> str:
+        """The name of the file that this is, or nothing."""
+        return self.title if re.fullmatch(r"[\w/-]+\.\w+", self.title) else ""
+
+
+class Example(NamedTuple):
+    """A command, and what is shown below it, if anything."""
+
+    line: str
+    shown: str
+
+
+def blocks(markdown: str) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    return [Block(kind, title, dedent(text)) for _, kind, title, text in FENCE.findall(markdown)]
+
+
+def examples(console: str) -> list[Example]:
+    """The commands of a console session, in order."""
+    parts = re.split(r"^\$ ", re.sub(r" *\\\n\s*", " ", console), flags=re.MULTILINE)[1:]
+    return [Example(*part.partition("\n")[::2]) for part in parts]
+
+
+def agrees(shown: str, *streams: str) -> bool:
+    """Whether a terminal shows what a page does: seconds and blanks aside, and with anything for an ellipsis."""
+    want = _timeless(shown).replace("…", "...")
+    either = ("".join(streams), "".join(reversed(streams)))
+    return any(doctest.OutputChecker().check_output(want, _timeless(text), FLAGS) for text in either)
+
+
+def _timeless(text: str) -> str:
+    text = re.sub(r"^seconds .*$", "seconds", text, flags=re.MULTILINE)  # of each phase
+    return re.sub(r"\b\d+(\.\d+)? ?(s|seconds)\b", "0 s", text)
+
+
+class Terminal:
+    """Runs command lines in the current folder, with volt in this process, and remembers what they print."""
+
+    def __init__(self, captured: pytest.CaptureFixture[bytes]) -> None:
+        self._captured = captured
+        self._told = list[bytes]()
+
+    def run(self, line: str) -> tuple[str, str]:
+        """What a command line prints on stdout and stderr. Each `volt` in it ends with status 0."""
+        self._told.clear()
+        out = run_line(line.replace("stream plan ", "stream plan --seconds 0.5 "), self._volt)
+        return out.decode(), b"".join(self._told).decode()
+
+    def _volt(self, arguments: list[str], stdin: bytes) -> bytes:
+        status = status_of(arguments, stdin=stdin)
+        out, err = self._captured.readouterr()
+        assert status == 0, (arguments, err.decode())
+        self._told.append(err)
+        return out
+
+
+def session(text: str, names: dict[str, object]) -> dict[str, object]:
+    """Run a Python session as a doctest that begins with some names; the names at its end."""
+    test = doctest.DocTestParser().get_doctest(text, names, "session", None, 0)
+    report = list[str]()
+    results = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append, clear_globs=False)
+    assert results.attempted
+    assert not results.failed, "".join(report)
+    return test.globs

@@ -1,0 +1,112 @@
+"""The site's pages: whatever a reader may type runs, in the order of the page, and prints what is shown."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+from places import ROOT
+from shell import split
+from snippets import Block, Terminal, agrees, blocks, examples, session
+
+FOLDER = ROOT / "docs" / "pages"
+PAGES = {
+    str(path.relative_to(FOLDER)): blocks(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.rglob("*.md"))
+}
+RUN = {"console", "pycon", "python"}
+SHOWN = {"text", "yaml", "json", "toml"}  # with a title, they are files
+TOPICS = "2a95af4ac93f5b71"  # of the Python that the pages were written with: figures are compared with it alone
+IS_SAME_CORPUS = sha256("\n".join(topics.values()).encode()).hexdigest()[:16] == TOPICS
+
+
+def is_here(name: str) -> bool:
+    """Whether a library or a program is installed."""
+    return " " not in name and bool(find_spec(name) or shutil.which(name))
+
+
+@pytest.mark.parametrize("page", [name for name, found in PAGES.items() if any(block.kind in RUN for block in found)])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_page_works_from_top_to_bottom(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """In an empty folder, files are written, commands end with status 0, and what is shown is what comes out.
+
+    Pictures are drawn by the tests of charts; here they are empty.
+    """
+    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda chart, **options: b"")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    terminal, names = Terminal(capfdbinary), dict[str, object]()
+    is_compared = IS_SAME_CORPUS or "pydoc_data" not in (FOLDER / page).read_text(encoding="utf-8")
+    for block in PAGES[page]:
+        if block.needs and not is_here(block.needs):
+            check_unrun(block)
+        elif block.file:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+        elif block.kind == "console":
+            for line, shown in examples(block.text):
+                out, told = terminal.run(line)
+                assert not shown or not is_compared or agrees(shown, told, out), (line, told, out)
+        elif block.kind == "pycon":
+            names = session(block.text, names)
+        elif block.kind == "python":
+            exec(compile(block.text, page, "exec"), names)
+
+
+def check_unrun(block: Block) -> None:
+    """What cannot run here: Python must be Python, and the options of volt must exist."""
+    if block.kind == "console":
+        for example in examples(block.text):
+            for program in split(example.line):
+                assert unknown_options(program.words) == []
+    else:
+        compile(block.text, block.title, "exec")
+
+
+def unknown_options(words: list[str]) -> list[str]:
+    """The options of a call of volt that it does not have.
+
+    >>> unknown_options(["volt", "stream", "run", "a.yaml", "--limits", "3"])
+    ['--limits']
+    """
+    from typer.main import get_command
+
+    from volt_cli.__main__ import app
+
+    if words[0] != "volt":
+        return []
+    command, rest = get_command(app), words[1:]
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command, rest = command.commands[rest[0]], rest[1:]
+    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+    return [word for word in rest if word.startswith("-") and word not in {*known, "-"}]
+
+
+def test_few_blocks_cannot_run_here() -> None:
+    """Blocks that need what no extra of the project brings are told by their titles, and few."""
+    found = Counter(block.needs for page in PAGES.values() for block in page if block.needs)
+    assert found.keys() <= {"torch", "lightning", "marian", "fairseq", "sotastream", "a bucket"}
+    assert found.total() <= 12
+    assert sum(len(examples(block.text)) for page in PAGES.values() for block in page if block.kind == "console") > 100
+
+
+def test_every_fence_is_of_a_known_kind() -> None:
+    """No block escapes the test by its language."""
+    kinds = {block.kind for page in PAGES.values() for block in page}
+    fences = sum(path.read_text(encoding="utf-8").count("```") for path in FOLDER.rglob("*.md"))
+    assert kinds <= RUN | SHOWN
+    assert fences == 2 * sum(map(len, PAGES.values()))
+
+
+def test_pages_speak_of_no_machine() -> None:
+    """No absolute path of a home or a work folder, and no address that a page would load from."""
+    for path in FOLDER.rglob("*.md"):
+        assert not re.search(
+            r"(?<![\w.~])/(?:home|root|work|tmp|Users)\b|localhost", path.read_text(encoding="utf-8")
+        ), path
