@@ -18,6 +18,7 @@ MTDATA = "volt/stream/config/mtdata.py"
 NETWORK = {"socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
 NETWORK |= {"fsspec", "s3fs", "gcsfs", "huggingface_hub"}
 REMOTE = "volt/files/remote.py"
+CLUSTER, WATCH = "volt/ext/ray_cluster.py", "volt/ext/ray_watch.py"
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
 
@@ -45,8 +46,8 @@ FOUND = {path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(e
         ({"yaml.load", "yaml.unsafe_load", "yaml.full_load"}, set()),
         ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
         ({"shell=", "os.system", "os.popen"}, set()),
-        ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/beside.py", MTDATA}),
-        ({f"import {name}" for name in NETWORK}, {REMOTE}),
+        ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/beside.py", MTDATA, WATCH}),
+        ({f"import {name}" for name in NETWORK}, {REMOTE, CLUSTER}),
     ],
     ids=["code", "pickle", "numpy", "yaml", "archives", "shell", "processes", "network"],
 )
@@ -66,6 +67,13 @@ def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
 def test_security_md_names_those_modules() -> None:
     """The file speaks of each module that may run code or unpickle, and of the option that refuses user code."""
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    modules = ("volt/stream/transforms/user_file.py", "volt/stream/running/processes.py", MTDATA, REMOTE)
+    modules = (
+        "volt/stream/transforms/user_file.py",
+        "volt/stream/running/processes.py",
+        MTDATA,
+        REMOTE,
+        CLUSTER,
+        WATCH,
+    )
     for told in (*modules, "--no-user-code", "--trust"):
         assert told in text

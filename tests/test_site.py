@@ -39,9 +39,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["docstrings", "hooks"])
-def test_what_makes_pages_does_as_its_examples_say(name: str) -> None:
+@pytest.mark.parametrize("name", ["docstrings", "hooks", "notebook_pages"])
+def test_what_makes_pages_does_as_its_examples_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The examples of docs/*.py."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -29,7 +30,7 @@ class EngineOptions:
     address: Annotated[
         str | None,
         typer.Option(
-            metavar="PLACE",
+            metavar="HOST:PORT",
             help="With --engine ray: a cluster that runs: auto, HOST:PORT or ray://HOST:PORT. Default: this machine, "
             "for this command.",
         ),
@@ -60,7 +61,7 @@ class EngineOptions:
             return
         from volt.ext.ray_cluster import connected
 
-        with connected(self.address):
+        with redirect_stdout(sys.stderr), connected(self.address):  # Ray tells there what its machines do
             yield
 
     def shard_map(self) -> Map:

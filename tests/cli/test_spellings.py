@@ -104,7 +104,9 @@ def test_remedies_become_options(python: str, option: str) -> None:
 
 def test_the_library_speaks_python() -> None:
     """No message of volt names an option of the command line; other programs' options may be named."""
-    foreign = r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress)"
+    foreign = (
+        r"--(model_type|treat_whitespace|split_by|remove_extra|escape_whitespaces|vocabulary|glossaries|compress|head)"
+    )
     for path in Path(volt.__file__).parent.rglob("*.py"):
         if "examples" in path.parts:  # which show command lines
             continue

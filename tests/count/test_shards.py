@@ -183,3 +183,14 @@ def test_a_size_that_is_none_is_refused(path: Path, size: Any) -> None:
     path.write_bytes(b"low\n")
     with pytest.raises((ConfigError, ArgumentError), match="size"):
         ranges_of(str(path), size=size)
+
+
+def test_a_map_that_loses_a_shard_is_told(tmp_path: Path) -> None:
+    """As is one that gives more counts than there are shards, or none that can be called."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low\n" * 9)
+    for change in (lambda found: found[1:], lambda found: found * 2):
+        with pytest.raises(ConfigError, match="counts of 4 shards; it must give those of each, once"):
+            count_words(path, map=in_ranges(lambda f, x, change=change: change([f(one) for one in x]), size=10))
+    with pytest.raises(ArgumentError, match="map is 5"):
+        in_ranges(5)  # type: ignore[arg-type]

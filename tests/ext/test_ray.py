@@ -201,7 +201,7 @@ def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("address", "told"), [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")])
 def test_an_address_without_a_cluster_is_refused(address: str, told: str) -> None:
     """At once: Ray itself would look for minutes, and then end the process."""
-    with pytest.raises(ConfigError, match=f"no cluster of Ray at address {address}: {told}.*`ray start --head`"):
+    with pytest.raises(ConfigError, match=f"no cluster of Ray at address '{address}': {told}.*`ray start --head`"):
         ray_cluster._joined(address).__enter__()
 
 

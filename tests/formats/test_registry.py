@@ -79,11 +79,10 @@ def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
     return [(one.name, one.kind, one.default, one.annotation) for one in found]
 
 
-def test_the_readme_names_every_format() -> None:
-    """The section on formats tells of all that there are."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    section = readme.partition("\n## Formats\n")[2].partition("\n## ")[0]
-    assert [name for name in FORMATS if f"`{name}`" not in section] == []
+def test_the_site_names_every_format() -> None:
+    """The page on formats tells of all that there are."""
+    page = (Path(__file__).parents[2] / "docs/pages/reference/formats.md").read_text(encoding="utf-8")
+    assert [name for name in FORMATS if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -14,13 +14,17 @@ by `in_ranges` gives each a range. The words are the same, because counts add up
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import builtins
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import cast
 
+from volt import arguments
 from volt.count.columns import is_parquet
 from volt.count.corpus import Map
 from volt.count.counting import Shard
 from volt.count.word_counts import WordCounts
+from volt.errors import ConfigError
 from volt.files.ranges import RANGE_SIZE, ranges_of
 
 ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[WordCounts]]
@@ -33,7 +37,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
     With a pool: count_words("corpus.txt", map=in_ranges(pool.map)).
     """
-    return partial(_mapped, map, size)
+    return partial(_mapped, cast(ShardMap, arguments.function(map, "map") or builtins.map), size)
 
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
@@ -53,5 +57,10 @@ def _ranges(path: str, size: int) -> list[Shard]:
 
 def _mapped(
     map: ShardMap, size: int, function: Callable[[Shard], WordCounts], paths: Iterable[str]
-) -> Iterable[WordCounts]:
-    return map(function, shards_of(paths, size=size))
+) -> Iterator[WordCounts]:
+    shards, n = shards_of(paths, size=size), 0
+    for counts in map(function, shards):
+        n += 1
+        yield counts
+    if n != len(shards):
+        raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must give those of each, once")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from volt.errors import ConfigError, missing, reason, shown
+from volt.errors import ConfigError, missing, quoted, reason, shown
 from volt.ext.ray_watch import watched
 from volt.files.scratch import scratch_folder
 from volt.files.threads import available_cores
@@ -76,7 +76,7 @@ def _joined(address: str) -> Iterator[None]:
         _init(address, {})
     except _StartError as error:
         remedy = "start one with `ray start --head`, or leave the address out"
-        raise ConfigError(f"no cluster of Ray at address {shown(address)}: {error}; {remedy}") from error
+        raise ConfigError(f"no cluster of Ray at address {quoted(address)}: {error}; {remedy}") from error
     try:
         with _exits_kept():
             yield
@@ -138,18 +138,18 @@ def _init(address: str, options: dict[str, Any]) -> None:
         with _environment(_SETTINGS):
             ray.init(address=address, **options, **_QUIET)
     except (OSError, ValueError) as error:  # of which ConnectionError is one
-        raise _StartError(_first_sentence(reason(error))) from error
+        raise _StartError(first_sentence(reason(error))) from error
     except RuntimeError as error:  # another version of Ray or Python there, or what it starts has ended
-        raise _StartError(_first_sentence(str(error))) from error
+        raise _StartError(first_sentence(str(error))) from error
     finally:
         if is_main and before is not None:
             signal.signal(signal.SIGTERM, before)
 
 
-def _first_sentence(text: str) -> str:
+def first_sentence(text: str) -> str:
     """What Ray says, without its advice.
 
-    >>> _first_sentence("Could not find it. Please start\\nit.")
+    >>> first_sentence("Could not find it. Please start\\nit.")
     'Could not find it'
     """
     return shown(text.strip().split("\n")[0].split(". ")[0].rstrip("."), 300)

@@ -13,7 +13,8 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
-from volt.errors import VoltError, missing, reason, shown, shown_path
+from volt.errors import VoltError, missing, reason, shown_path
+from volt.ext.ray_cluster import first_sentence
 from volt.kernels import caching, ready
 
 try:
@@ -75,7 +76,7 @@ def fetched(ref: Ref) -> Any:
             raise VoltError(_NOT_THERE) from error
         raise
     except RayError as error:
-        found = shown(str(error).strip().split("\n")[0].rstrip("."), 300)
+        found = first_sentence(str(error))
         raise VoltError(f"the cluster failed: {found}; look at `ray status`, and run it again") from error
 
 

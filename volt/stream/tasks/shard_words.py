@@ -3,7 +3,7 @@
     word, tab, count        as `volt.count_words(…, word_counts=True)` reads it
 
 >>> import tempfile
->>> from volt.count.summing import WordCounts
+>>> from volt.count.word_counts import WordCounts
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = [Path(folder, name) for name in "ab"]
 ...     for note in notes:
