@@ -16,6 +16,7 @@ from volt.errors import ConfigError
 from volt.ext.torch import StreamDataset
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "trainers"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 N = 60  # lines of the stream
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of libraries, about each other
 
@@ -66,7 +67,7 @@ def test_a_checkpoint_without_a_state_of_the_stream_is_told(tmp_path: Path) -> N
 def test_lightning_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int) -> None:
     """A checkpoint of Lightning holds the state behind the last batch that was trained on, though it fetches ahead."""
     pytest.importorskip("lightning", reason="lightning is not installed")
-    example = runpy.run_path(str(FOLDER / "lightning_module.py"))
+    example = runpy.run_path(str(EXAMPLES / "lightning_loop.py"))
     seen: list[list[int]] = []
 
     class Watching(example["SmallModel"]):

@@ -1,7 +1,12 @@
 """Train a small translation model with Lightning on steps of a stream, and go on exactly from a checkpoint.
 
-    python experiments/trainers/lightning_module.py stream.yaml --output run --steps 1000
-    python experiments/trainers/lightning_module.py stream.yaml --output run --steps 2000 --resume run/last.ckpt
+    pip install 'volt-vocab[torch]' lightning
+    volt stream example batches -o steps
+    python lightning_loop.py steps/stream.yaml --output run --steps 20
+    python lightning_loop.py steps/stream.yaml --output run --steps 40 --resume run/last.ckpt
+
+It prints the steps of all runs so far and the loss of the last one: `20 steps, loss …`, then `40 steps, loss …`, where
+the second run has read the batches behind those of the first.
 
 Lightning keeps the state of a LightningDataModule in its checkpoints, and fetches a batch before it is needed. So the
 state to keep is not that of the loader, which is a step ahead, but the one that the batch in training tells:
@@ -57,7 +62,9 @@ class SmallModel(LightningModule):
         net_input, mask = batch["net_input"], batch["src_mask"].unsqueeze(-1)
         source = (self.tokens(net_input["src_tokens"]) * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)
         found = self.out(torch.tanh(source + self.tokens(net_input["prev_output_tokens"])))
-        return torch.nn.functional.cross_entropy(found[batch["tgt_mask"]], batch["target"][batch["tgt_mask"]])
+        loss = torch.nn.functional.cross_entropy(found[batch["tgt_mask"]], batch["target"][batch["tgt_mask"]])
+        self.log("loss", loss)
+        return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adagrad(self.parameters(), lr=0.1)
@@ -80,16 +87,18 @@ def main() -> None:
     parser.add_argument("config", type=Path, help="YAML file with sources and batches")
     parser.add_argument("--output", type=Path, required=True, help="folder of the checkpoints")
     parser.add_argument("--steps", type=int, required=True, help="in all, those before a checkpoint among them")
-    parser.add_argument("--save-every", type=int, default=500, help="steps between two checkpoints")
+    parser.add_argument("--save-every", type=int, default=10, help="steps between two checkpoints")
     parser.add_argument("--tokens", type=int, default=32_000, help="of the vocabulary")
     parser.add_argument("--resume", type=Path, help="the checkpoint to go on from")
     parser.add_argument("--seed", type=int, default=1, help="of the first weights; a checkpoint has its own")
     told = parser.parse_args()
     seed_everything(told.seed, verbose=False)
-    train(
+    trainer = train(
         StreamDataset(told.config, tell=True), model=SmallModel(told.tokens), output=told.output, steps=told.steps,
         save_every=told.save_every, resume=told.resume,
+        logger=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
+    print(f"{trainer.global_step} steps, loss {trainer.callback_metrics['loss']:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+"""The programs in examples: each runs as it is, in an empty folder, and shows what it promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+from places import ROOT
+
+FOLDER = ROOT / "examples"
+
+
+def start(*words: str | Path, folder: Path, status: int = 0, **environment: str) -> str:
+    """Run a program, with `volt` on the PATH: its stdout."""
+    tools = folder.parent / f"{folder.name}-tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "volt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m volt_cli "$@"\n')
+    (tools / "volt").chmod(0o755)
+    python_path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(tools), os.environ["PATH"]])
+    variables = {**os.environ, "PYTHONPATH": python_path, "PATH": path, **environment}
+    done = subprocess.run([*map(str, words)], cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+def needs(*names: str) -> None:
+    """Skip where a library is missing."""
+    for name in names:
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+
+
+def test_the_table_lists_every_program() -> None:
+    """Each file has its row, and each row its file."""
+    rows = re.findall(r"^\| \[(\S+)\]", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in {".py", ".sh"})
+
+
+@pytest.mark.slow
+def test_a_language_model_learns(tmp_path: Path) -> None:
+    """Bits per byte fall, from what a model that knows nothing needs."""
+    needs("torch", "transformers")
+    found = start(sys.executable, FOLDER / "language_model.py", "--steps", "40", folder=tmp_path)
+    before, after = map(float, re.findall(r"([\d.]+) bits per byte", found))
+    assert 0 < after < 0.9 * before
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.skipif(shutil.which("marian") is not None, reason="marian would be trained")
+def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
+    """Two runs give the lines that one of both lengths gives."""
+    needs("sentencepiece")
+    runs = [("parts", 70), ("parts", 50), ("whole", 120)]
+    for name, n in runs:
+        found = start("bash", FOLDER / "marian.sh", name, folder=tmp_path, N_LINES=str(n), MARIAN="")
+        assert int(found) == n
+    parts, whole = ((tmp_path / name / "read.tsv").read_bytes() for name in ("parts", "whole"))
+    assert parts == whole
+    assert len(whole.splitlines()) == 120
+
+
+@pytest.mark.slow
+def test_a_loop_of_lightning_goes_on(tmp_path: Path) -> None:
+    """The second run counts the steps of the first (tests/ext/test_trainers.py: and reads the batches behind them)."""
+    needs("torch", "lightning")
+    start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
+    program = [sys.executable, FOLDER / "lightning_loop.py", "steps/stream.yaml", "--output", "run", "--steps"]
+    assert "10 steps, loss " in start(*program, "10", folder=tmp_path)
+    assert "20 steps, loss " in start(*program, "20", "--resume", "run/last.ckpt", folder=tmp_path)
+
+
+def test_a_tokenizer_grows_and_shrinks(tmp_path: Path) -> None:
+    """The new text takes fewer pieces, and no fewer when the vocabulary shrinks back to its size."""
+    found = start(sys.executable, FOLDER / "extend_a_tokenizer.py", folder=tmp_path)
+    ids = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) ids", found)]
+    old, extended, shrunk = map(float, re.findall(r"([\d.]+) pieces per word", found))
+    assert ids[0] == ids[2] < ids[1]
+    assert extended <= shrunk < old
+
+
+def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path: Path) -> None:
+    """Status 0 for a fresh vocabulary, 1 for one of another text, 2 for no file; a page tells more."""
+    text = "\n".join(topics.values())
+    half = len(text) // 2
+    for name, part in (("train.txt", text[:half]), ("heldout.txt", text[half:]), ("other.txt", text[:half].upper())):
+        (tmp_path / name).write_text(part, encoding="utf-8")
+    for name in ("train", "other"):
+        start("volt", "search", f"{name}.txt", "--select", "fixed:1000", "-o", f"{name}.volt", "-q", folder=tmp_path)
+    program = [sys.executable, FOLDER / "compare_in_ci.py"]
+    texts = ["train.txt", "heldout.txt"]
+    assert start(*program, "train.volt", *texts, folder=tmp_path).endswith(": fine\n")
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert start(*program, "other.volt", *texts, folder=tmp_path, status=1).endswith(": too many\n")
+    assert start(*program, "none.volt", *texts, folder=tmp_path, status=2) == ""
