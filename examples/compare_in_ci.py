@@ -6,7 +6,8 @@
 
 A fresh search on the training text stands beside the committed file, both measured on held-out text. The program prints
 one line, and ends with status 1 if the committed vocabulary needs over N % more pieces than a fresh one; report.html
-tells the rest. A vocabulary with more ids needs fewer pieces: the fresh one has as many tokens as the committed one.
+tells the rest. A vocabulary with more ids needs fewer pieces: the fresh search is asked for as many tokens
+as the committed one has (and may drop a few).
 
 As a step of a workflow:
 

@@ -5,7 +5,7 @@
 
 It needs no file: the old text is half of Python's own help topics, the new one the other half, upper-cased. It prints
 the pieces per word of the new text before and after extending, and after shrinking to the old size, and checks that old
-ids and their rows stay. A new row is the mean of those of the pieces that it is merged from; kept rows stay as they are.
+ids and their rows stay. A new row is the mean of those of the pieces that it is merged from.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ N_OLD, N_MORE = 800, 400  # tokens of the old vocabulary, and those that come be
 
 
 def extended(old: volt.Vocabulary, counts: volt.WordCounts, n_more: int) -> volt.Vocabulary:
-    """The old vocabulary with at most so many tokens of the counts behind its own, characters that it lacks included."""
+    """The old vocabulary with at most so many tokens behind its own, characters that it lacks among them."""
     candidates = volt.extend_bpe(old, counts, n_merges=n_more)
     return volt.search(candidates, select="fixed:" + str(len(old.tokens) + n_more)).vocabulary
 
 
 def rows_for(old: volt.Vocabulary, new: volt.Vocabulary, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n_new_ids, width): the old rows, and for each new token the mean of the rows of the old pieces it is merged from.
+    """(n_new_ids, width): the old rows, and for each new token the mean of those that it is merged from.
 
     A character that the old vocabulary lacks was <unk>, and has its row.
     """
