@@ -23,13 +23,13 @@ class Bounds:
     PANEL = "Reading and counting"
 
     memory: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="BYTES",
             help="About what counting and learning may take, such as 2G; words beyond it go to the disk. Default: any.",
             show_default=False,
         ),
-    ] = ""
+    ] = None
     approximate: Annotated[
         bool,
         typer.Option(
@@ -41,7 +41,7 @@ class Bounds:
         """The bytes; None for any number. Raises ConfigError if they are none, or too few."""
         from volt.count.budget import Budget
 
-        return Budget.of(self.memory) if self.memory else None
+        return None if self.memory is None else Budget.of(self.memory)
 
     def check(self, counts: WordCounts) -> None:
         """Raise CorpusError if learning from so many words would take more."""

@@ -112,7 +112,7 @@ def search(
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
-    if bounds.memory and engine.is_ray:
+    if bounds.memory is not None and engine.is_ray:
         raise ConfigError("--memory bounds one process, and --engine ray counts in several; leave out one")
     engine.check(chain.from_iterable(files.values()))
     targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
@@ -295,7 +295,7 @@ def _count(
             pretokenizer=old.pretokenizer if old else asked.cut(),
             fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
-            max_line=parse_max_line(asked.max_line), memory=bounds.memory or None, approximate=bounds.approximate,
+            max_line=parse_max_line(asked.max_line), memory=bounds.memory, approximate=bounds.approximate,
             progress=lambda path, done, total: advance(done, total), map=engine.shard_map(),
         )  # fmt: skip
 

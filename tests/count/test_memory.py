@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -163,6 +165,33 @@ def test_approximate_counts_do_not_depend_on_threads(
     assert all(count - found[0].bound <= shown.get(word, 0) <= count for word, count in exact.items())
 
 
+def test_approximate_counts_do_not_depend_on_how_a_pipe_brings_its_bytes(
+    small_pieces: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces of any size, as those of a file."""
+    monkeypatch.setattr(Budget, "n_words", 300)
+    path = tmp_path / "a.txt"
+    path.write_text(text_of(3_000), encoding="utf-8")
+    expected = volt.count_words(path, memory="1G", approximate=True)
+    for size in (700, 4_096, 100_000):
+        write = f"for n in range(0, len(data), {size}): os.write(1, data[n : n + {size}])"
+        script = f"import os\ndata = open({str(path)!r}, 'rb').read()\n{write}"
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
+            assert child.stdout
+            pipe = f"/dev/fd/{child.stdout.fileno()}"
+            assert volt.count_words(pipe, memory="1G", approximate=True) == expected
+
+
+def test_words_that_are_all_forgotten_are_told(small_pieces: list[Path], tmp_path: Path) -> None:
+    """Not as words that occur too seldom."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Budget, "n_words", 300)
+        with pytest.raises(CorpusError, match="none of 3,000 words is left within the memory; give more, or leave"):
+            volt.count_words(path, memory="1G", approximate=True)
+
+
 def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Path], tmp_path: Path) -> None:
     """The number of occurrences that leaves few enough."""
     path = tmp_path / "a.txt"
@@ -241,6 +270,7 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     assert told.pop("words") == len(set(text_of(100).split()))
     assert told == {"occurrences": 900, "left_out": 0, "bound": 0, "lines": 100, "bytes": path.stat().st_size}
     for options, message in (
+        (["--memory", ""], "--memory '': give bytes"),
         (["--memory", "5M"], "--memory '5M': give 512M or more"),
         (["--approximate"], "--approximate forgets words that do not fit into the memory; give --memory '2G', say"),
     ):

@@ -58,8 +58,8 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
         left_out = candidates.counts.n_left_out
         share = 100 * left_out / (left_out + candidates.counts.total)
         yield (
-            f"counts are approximate: none is too low by more than {bound:,}, and no word that was forgotten came more "
-            f"often; {share:.3g} % of all words are left out"
+            f"counts are approximate: none is too low by more than {bound:,}, and none was when words were left out, "
+            f"{share:.3g} % of all"
         )
     if candidates.counts.n_bad_lines:
         yield f"{candidates.counts.n_bad_lines:,} lines were not UTF-8 and were repaired or skipped"

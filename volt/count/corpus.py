@@ -74,7 +74,8 @@ def count_words(
     block_size: how many bytes are read at a time.
     max_line: the most bytes of a line; None for no limit.
     memory: about how many bytes the process may take, such as "2G", 512M or more; words beyond them go to the disk.
-    approximate: within the memory forget the rarest words instead; no count is then too low by more than its `bound`.
+    approximate: within the memory forget the rarest words instead, block by block; no count is then too low by more
+        than `bound`, not even when a word is left out.
     Raises CorpusError, with file and line, if a source cannot be read, there are no words, or those that occur
     min_count times do not fit into the memory.
 
@@ -136,6 +137,10 @@ def _paths(sources: Sources) -> list[str]:
 
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
+    if counts.bound:
+        return (
+            f"none of {counts.n_left_out:,} words is left within the memory; give more, or leave approximate=True out"
+        )
     if counts.n_left_out:
         return f"no word occurs {min_count} times, of {counts.n_left_out:,} in all; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)

@@ -176,11 +176,19 @@ class _CountedFile:
         """What reads return. With `wait`, also b"" wherever nothing more is there yet."""
         number = self._descriptor()
         if self._wait is None or number is None:
-            yield from iter(lambda: self.read(self.step), b"")
+            read = self._filled if self._end is None else self.read
+            yield from iter(lambda: read(self.step), b"")
             return
         for piece in pieces_as_they_come(lambda: self.read(self.step), number, wait=self._wait):
             self.awaited = not piece
             yield piece
+
+    def _filled(self, size: int) -> bytes:
+        """So many bytes, or fewer at the end, however a pipe brings them: then blocks do not depend on that."""
+        found = [self.read(size)]
+        while found[-1] and (left := size - sum(map(len, found))):
+            found.append(self.read(left))
+        return b"".join(found)
 
     def read(self, size: int) -> bytes:
         if self._end is not None:
