@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test docs torch ray s3 campaigns coverage mutants audit wheel release faults faults-load bench report notebooks paper trimming clean
+.PHONY: check lint format demo test docs torch ray s3 campaigns coverage mutants audit wheel release faults faults-load bench report notebooks paper evidence trimming clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -57,8 +57,8 @@ docs: $(READY)  ## the site, in build/site: open build/site/index.html; nothing 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet -f docs/mkdocs.yml
 
-torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of experiments/nmt, which are skipped without it
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' 'torchdata>=0.11'
+torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of the trainings in experiments/, which are skipped without it
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' 'torchdata>=0.11' 'sacrebleu>=2.4'
 
 ray: $(READY)  ## Ray, for the tests of volt.ext.ray, which are skipped without it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
@@ -68,6 +68,13 @@ s3: $(READY)  ## a server of S3 and what reads it, for tests of URLs that are sk
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py
+
+HOURS ?= 2
+
+evidence: torch  ## trial trainings on the corpora in VOLT_DATA for HOURS hours, and the tables of what each rule loses
+	PYTHONPATH=.:cli $(BIN)/python -m experiments.evidence run --data $(VOLT_DATA) --hours $(HOURS)
+	PYTHONPATH=.:cli $(BIN)/python -m experiments.evidence picks --data $(VOLT_DATA)
+	PYTHONPATH=.:cli $(BIN)/python -m experiments.evidence report
 
 paper: $(READY)  ## the paper's figure and tables on the corpora in VOLT_DATA
 	for name in figure1 table1 table4 published; do $(BIN)/python experiments/paper/$$name.py || exit 1; done

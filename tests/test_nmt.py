@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from volt.errors import ConfigError, StreamError
+from volt.errors import CandidateError, ConfigError, StreamError
 
 torch = pytest.importorskip("torch", reason="the model of experiments/nmt is made with torch")
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "nmt").glob("[a-z]*.py"))
@@ -225,6 +225,24 @@ def test_what_a_run_finds_is_said(corpus: Path, capsys: pytest.CaptureFixture[st
     told = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
     train.main(["--data", str(corpus), "--out", str(run), "--steps", "3", "--threads", "1", *told])
     assert "nothing left to do: " in capsys.readouterr().err
+
+
+def test_a_trial_scores_text_that_it_did_not_see(corpus: Path) -> None:
+    """It ends after so many updates or as soon as val becomes no better, and says the same when it is repeated."""
+    pytest.importorskip("sacrebleu", reason="it scores translations")
+    trial = import_module("experiments.nmt.trial")
+    for language in ("en", "de"):
+        (corpus / f"test2016.{language}").write_text((corpus / f"val.{language}").read_text())
+    recipe = replace(TINY, vocabulary="40", source="de", target="en")
+    plan = trial.Plan(updates=60, rows=4, readings=6, patience=2, average=0.5)
+    first, again = (trial.trial(corpus, recipe, plan) for _ in range(2))
+    assert first.keys() == again.keys()
+    assert all(first[name] == again[name] for name in ("updates", "dev", "test", "BLEU", "chrF2", "tokens"))
+    assert first["updates"][:2] == [10, 20]
+    assert first["test"] == min(first["dev"])  # the test is the same text here, and the best weights were kept
+    assert [one.split("|")[0] for one in first["signatures"]] == ["nrefs:1", "nrefs:1"]
+    with pytest.raises(CandidateError, match="size 5000 is above"):
+        trial.vocabulary_of(corpus, ("de", "en"), 5000)
 
 
 @pytest.mark.parametrize("name", MODULES)

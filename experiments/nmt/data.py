@@ -6,6 +6,7 @@ one for both languages, of the size that VOLT's search chooses; the rest is what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import volt
@@ -41,9 +42,7 @@ def prepare(
     rule: of `volt.search`, such as balanced, or a number of tokens
     """
     src, tgt = (file_of(data, "train", language) for language in languages)
-    result = volt.search(
-        volt.learn_enough(volt.count_words([src, tgt])), select=int(rule) if rule.isdecimal() else rule
-    )
+    result = searched([src, tgt], rule)
     make_folder(run)
     result.vocabulary.save(run / VOCABULARY)
     quoted = (str(path.resolve()).replace("'", "''") for path in (src, tgt))
@@ -52,6 +51,12 @@ def prepare(
     with write_atomic(run / CONFIGURATION) as file:
         file.write(STREAM.format(**told).encode())
     return f"{len(result.vocabulary):,} ids; {result.pick.why}"
+
+
+def searched(texts: Sequence[Path], rule: str) -> volt.SearchResult:
+    """What a search for one vocabulary of all texts finds."""
+    candidates = volt.learn_enough(volt.count_words([str(text) for text in texts]))
+    return volt.search(candidates, select=int(rule) if rule.isdecimal() else rule)
 
 
 def file_of(data: Path, split: str, language: str) -> Path:

@@ -1,0 +1,130 @@
+"""How good is each rule of size choice? Trial trainings, and what the rules lose against the best size tried.
+
+    python -m experiments.evidence run --data $VOLT_DATA --hours 2
+    python -m experiments.evidence picks --data $VOLT_DATA
+    python -m experiments.evidence report
+
+`run` appends results to lm.jsonl and nmt.jsonl in this folder, the trials that tell most first, and skips those that
+are there; a kill loses the trials that were running. `picks` writes what each rule picks on the same texts, picks.json,
+and `report` TABLES.md and the pictures of the curves. `make evidence HOURS=2` does all three. One trial is repeated by
+`python -m experiments.lm.train` and `python -m experiments.nmt.trial`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from experiments.evidence.curves import MEASURES, curves
+from experiments.evidence.grid import KINDS, OPTIONS, fingerprints, grid
+from experiments.evidence.results import Results, read
+from experiments.evidence.running import Runner, note
+from experiments.nmt import options
+from experiments.nmt.options import at_least
+from volt.errors import VoltError
+from volt.files.atomic import write_atomic
+
+FOLDER = Path(__file__).parent
+PICTURES = ("text", "translation")  # the measures that are drawn
+
+
+def option(text: str) -> tuple[str, Any]:
+    """Reads an option of the recipes.
+
+    >>> option("characters=20000"), option("dropout=0.0")
+    (('characters', 20000), ('dropout', 0.0))
+    """
+    name, _, value = text.partition("=")
+    known = sorted({name for names in OPTIONS.values() for name in names})
+    if name not in known or not value:
+        raise argparse.ArgumentTypeError(f"{text}: give NAME=VALUE, with {', '.join(known)} as NAME")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def run(given: argparse.Namespace) -> None:
+    """Run trials for so many hours."""
+    until = time.monotonic() + given.hours * 3600
+    with ExitStack() as stack:
+        for kind in given.kinds:
+            trials = list(
+                grid([kind], corpora=given.corpora, sizes=given.sizes, seeds=given.seeds, options=dict(given.options))
+            )
+            results = stack.enter_context(Results.open(given.out / f"{kind}.jsonl"))
+            told = fingerprints(trials, given.data, given.work)
+            keys = {trial: trial.key(told[trial.corpus]) for trial in trials}
+            note(f"{kind}: {sum(key in results for key in keys.values())} of {len(keys)} trials are there")
+            runner = Runner(given.data, given.work, device=given.device, told=note)
+            n_new = runner.run(trials, keys, results, until=until, jobs=given.jobs)
+            note(f"{kind}: {n_new} new results in {given.out / kind}.jsonl")
+
+
+def pick(given: argparse.Namespace) -> None:
+    """Write what the rules pick."""
+    from experiments.evidence import picks
+
+    picks.write(given.out, picks.all_picks(given.data, given.work))
+    note(f"wrote {given.out / picks.FILE}")
+
+
+def report(given: argparse.Namespace) -> None:
+    """Write the tables and the pictures."""
+    from experiments.evidence import picks, tables
+    from experiments.evidence.pictures import picture
+
+    rows, chosen = {kind: read(given.out / f"{kind}.jsonl") for kind in KINDS}, picks.read(given.out)
+    written = {given.out / "TABLES.md": tables.document(rows, chosen).encode()}
+    for name in PICTURES:
+        measure = MEASURES[name]
+        if rows[measure.kind]:
+            drawn = curves(rows[measure.kind], measure)
+            written[given.pictures / f"evidence-{measure.kind}.svg"] = picture(drawn, measure, chosen)
+    for path, content in written.items():
+        with write_atomic(path) as file:
+            file.write(content)
+        note(f"wrote {path}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse arguments, and run or report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    runs = commands.add_parser("run", help="run trials")
+    picking = commands.add_parser("picks", help="write what the rules pick")
+    reports = commands.add_parser("report", help="write the tables and the pictures")
+    for one in runs, picking:
+        one.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
+        one.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
+    for one in runs, picking, reports:
+        one.add_argument("--out", type=Path, default=FOLDER, help="holds lm.jsonl, nmt.jsonl and picks.json")
+    runs.add_argument("--hours", type=float, required=True, help="no trial is begun that would end later")
+    runs.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    runs.add_argument("--corpora", nargs="+", default=(), help="only these corpora and directions")
+    runs.add_argument("--sizes", nargs="+", type=at_least(1), default=(), help="only these of the grid")
+    runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
+    runs.add_argument("--seeds", type=at_least(1), default=2)
+    runs.add_argument("--jobs", type=at_least(1), default=2, help="trials at a time")
+    runs.add_argument("--device", type=options.device, default="cpu")
+    runs.set_defaults(does=run)
+    picking.set_defaults(does=pick)
+    reports.add_argument("--pictures", type=Path, default=FOLDER.parents[1] / "docs/pages/pictures")
+    reports.set_defaults(does=report)
+    given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that trials end with this process
+    try:
+        given.does(given)
+    except VoltError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

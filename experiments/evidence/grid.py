@@ -1,0 +1,99 @@
+"""The trials, in the order in which they tell most: coarse sizes of every corpus, finer ones, then further seeds.
+
+    lm   a language model on one text (experiments/lm):       corpus × size × seed
+    nmt  a translation (experiments/nmt/trial.py):            direction × size × seed
+
+A trial's key says all that its result follows from: the text by its fingerprint, the size, the seed and the recipe.
+
+>>> trials = list(grid(["lm"], corpora=["ted-fi", "bible-sw"], seeds=2))
+>>> [(one.corpus, one.size, one.seed) for one in trials[:3]], len(trials)
+([('ted-fi', 1000, 1), ('bible-sw', 1000, 1), ('ted-fi', 4000, 1)], 28)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from experiments.lm import data as lm_data
+from experiments.lm import train as lm
+from experiments.nmt import trial as nmt
+
+KINDS = ("lm", "nmt")
+ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first tells most
+DIRECTIONS = ("de-en", "en-fr")
+LARGEST = {"lm": 32_000, "nmt": 16_000}
+OPTIONS = {"lm": ("characters", "dropout", "lr", "products"), "nmt": ("updates", "dropout", "lr")}
+_TOLD = ("source", "target", "vocabulary", "seed")  # by the corpus, the size and the seed
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A training to be run.
+
+    kind: lm or nmt
+    corpus: the name of a corpus, or a direction such as de-en
+    options: of its recipe, where they are others than usual
+    """
+
+    kind: str
+    corpus: str
+    size: int
+    seed: int
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def command(self, data: Path, work: Path, *, device: str) -> list[str]:
+        """The process that runs it, which prints its result."""
+        told = {"size": self.size, "seed": self.seed, "device": device, **dict(self.options)}
+        if self.kind == "lm":
+            told |= {"data": data, "corpus": self.corpus, "work": work}
+        else:
+            source, target = self.corpus.split("-")
+            told |= {"data": data / "multi30k", "source": source, "target": target}
+        module = "experiments.lm.train" if self.kind == "lm" else "experiments.nmt.trial"
+        return [sys.executable, "-m", module, *(f"--{name}={value}" for name, value in told.items())]
+
+    def key(self, fingerprint: str) -> str:
+        """What the result follows from.
+
+        >>> Trial("lm", "ted-fi", 4000, 1, (("characters", 100),)).key("0a1b")[:56]
+        'lm|ted-fi|text:0a1b|size:4000|seed:1|characters:100|rows'
+        """
+        recipe = asdict(lm.Recipe()) if self.kind == "lm" else asdict(nmt.Plan()) | asdict(nmt.MODEL)
+        told = {"text": fingerprint, "size": self.size, "seed": self.seed}
+        told |= {name: value for name, value in (recipe | dict(self.options)).items() if name not in _TOLD}
+        return "|".join([self.kind, self.corpus, *(f"{name}:{value}" for name, value in told.items())])
+
+
+def grid(
+    kinds: Sequence[str] = KINDS, *, corpora: Sequence[str] = (), sizes: Sequence[int] = (), seeds: int = 2,
+    options: Mapping[str, Any] | None = None,
+) -> Iterator[Trial]:  # fmt: skip
+    """All trials, those that tell most first.
+
+    corpora, sizes: only these corpora or directions, and sizes; all if there are none
+    options: of the recipes, for the kinds that have them
+    """
+    named = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
+    for seed, near in product(range(1, seeds + 1), ROUNDS):
+        for kind in kinds:
+            chosen = tuple((name, value) for name, value in (options or {}).items() if name in OPTIONS[kind])
+            for size, corpus in product(near, named[kind]):
+                if size <= LARGEST[kind] and corpus in (corpora or named[kind]) and size in (sizes or near):
+                    yield Trial(kind, corpus, size, seed, chosen)
+
+
+def fingerprints(trials: Sequence[Trial], data: Path, work: Path) -> dict[str, str]:
+    """Of the texts of all corpora of the trials; those of language models are written on the way."""
+    found = dict[str, str]()
+    for kind, corpus in dict.fromkeys((one.kind, one.corpus) for one in trials):
+        if kind == "lm":
+            found[corpus] = lm_data.prepared(data, corpus, work).fingerprint
+        else:
+            source, target = corpus.split("-")
+            found[corpus] = nmt.fingerprint(data / "multi30k", (source, target))
+    return found

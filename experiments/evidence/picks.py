@@ -1,0 +1,64 @@
+"""Corpora of the trials → the size that each rule picks on the text that was trained on; `picks.json`.
+
+Nothing is tuned: the rules are those of `volt.search`, with its default grid, and fixed sizes. `scaling` gets the
+language model of the trials (experiments/lm): its weights but those of the table, and its width.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import volt
+from experiments.evidence.grid import DIRECTIONS
+from experiments.lm import data as lm_data
+from experiments.lm.model import LanguageModel
+from experiments.lm.train import Recipe
+from experiments.nmt.data import file_of
+from volt.errors import ConfigError
+from volt.files.atomic import write_atomic
+
+RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi")
+FIXED = (4_000, 8_000, 32_000)
+FILE = "picks.json"
+
+
+def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> dict[str, int]:
+    """Rule → size, on these texts together."""
+    candidates = volt.learn_enough(volt.count_words([str(one) for one in texts]), model=model)
+    found = volt.search(candidates, model=model).picks
+    named = (*RULES, "scaling") if model else RULES
+    return {rule: found[rule].size for rule in named} | {f"always {size:,}": size for size in FIXED}
+
+
+def judged() -> volt.LanguageModel:
+    """The language model of the trials, as the rule `scaling` wants it."""
+    shape = Recipe().shape(n_ids=1)
+    n_weights = sum(one.numel() for one in LanguageModel(shape).parameters()) - shape.width
+    return volt.LanguageModel(n_weights, shape.width)
+
+
+def all_picks(data: Path, work: Path) -> dict[str, dict[str, int]]:
+    """Corpus or direction → rule → size."""
+    model = judged()
+    found = {name: picks_of([lm_data.prepared(data, name, work).path("train")], model) for name in lm_data.CORPORA}
+    for direction in DIRECTIONS:
+        found[direction] = picks_of([file_of(data / "multi30k", "train", one) for one in direction.split("-")])
+    return found
+
+
+def write(folder: Path, picks: dict[str, dict[str, int]]) -> None:
+    """Write the file."""
+    with write_atomic(folder / FILE) as file:
+        file.write((json.dumps(picks, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """What was written. Raises ConfigError if nothing was."""
+    path = folder / FILE
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file; python -m experiments.evidence picks --data … writes it")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found

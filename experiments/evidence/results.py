@@ -1,0 +1,88 @@
+"""Results of trials, one JSON object on a line, under a key that says all that the result follows from.
+
+Lines are only ever appended, by one process at a time. A line that a kill cut short is left out, and removed when the
+next one is written; the trial of it is run again.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder, Results.open(Path(folder) / "lm.jsonl") as results:
+...     results.add({"key": "lm|ted-fi|4000|1", "dev": [2.5]})
+...     "lm|ted-fi|4000|1" in results, len(results.rows)
+(True, 1)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from volt.errors import ConfigError
+
+
+class Results:
+    """The results in a file, for one process to add to.
+
+    rows: the results, in the order in which they came
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self.rows, self._end = whole_lines(file.read(), name)
+        self._keys = {row["key"] for row in self.rows}
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[Results]:
+        """Those of a file, which is made if it is not there. Raises ConfigError if another process adds to it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"{path}: another run adds to it; wait for its end") from None
+            file.seek(0)
+            yield cls(file, str(path))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a result; it is on the disk when this returns."""
+        if row["key"] in self._keys:
+            raise ConfigError(f"a result for {row['key']} is there already")
+        line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
+        self._file.truncate(self._end)
+        self._file.write(line)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._end += len(line)
+        self._keys.add(row["key"])
+        self.rows.append(row)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The results in a file, none if there is no file."""
+    return whole_lines(path.read_bytes(), str(path))[0] if path.exists() else []
+
+
+def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
+    """The results in whole lines, and where these end. Raises ConfigError, with the line, if one is no result.
+
+    >>> whole_lines(b'{"key": "a"}\\n{"key": "b', "lm.jsonl")
+    ([{'key': 'a'}], 13)
+    """
+    end = data.rfind(b"\n") + 1
+    rows = list[dict[str, Any]]()
+    for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict) or "key" not in row:
+                raise ValueError("no object with a key")
+        except ValueError as error:
+            raise ConfigError(f"{name}:{number}: {error}; mend or remove the line") from None
+        rows.append(row)
+    return rows, end

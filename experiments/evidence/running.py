@@ -1,0 +1,144 @@
+"""Trials, and how much time there is → results, appended as they come.
+
+Each trial is a process of its own, `jobs` of them at a time, at low priority. A trial is begun only if it can be
+expected to end in time, by what trials of its kind and of the nearest sizes took so far. What is killed on the way, or
+ends with an error, leaves no result, and is run by the next call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from importlib.metadata import version
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from experiments.evidence.grid import Trial
+from experiments.evidence.results import Results
+
+_NICE = 10
+_ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+class Runner:
+    """Runs trials in processes, which end when it does."""
+
+    def __init__(self, data: Path, work: Path, *, device: str, told: Callable[[str], object]) -> None:
+        self.data, self.work, self.device, self.told = data, work, device, told
+        self._processes, self._lock, self._is_over = set[subprocess.Popen[str]](), Lock(), False
+
+    def run(
+        self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Results, *, until: float, jobs: int
+    ) -> int:
+        """Run what is not there yet, and return how many results came.
+
+        keys: of the trials
+        until: the time.monotonic() at which the last trial should have ended
+        """
+        waiting = [one for one in trials if keys[one] not in results]
+        running, n_new = dict[Future[dict[str, Any] | None], Trial](), 0
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < jobs:
+                        trial = waiting.pop(0)
+                        if time.monotonic() + expected(trial, results.rows) < until:
+                            running[pool.submit(self._one, trial)] = trial
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        trial, found = running.pop(future), future.result()
+                        if found is not None:
+                            results.add({"key": keys[trial], "kind": trial.kind, "corpus": trial.corpus,
+                                         "size": trial.size, "seed": trial.seed, **found, **versions()})  # fmt: skip
+                            n_new += 1
+            finally:
+                self._end()
+        return n_new
+
+    def _one(self, trial: Trial) -> dict[str, Any] | None:
+        """The result of a trial, or None if it failed, which is told."""
+        with self._lock:
+            if self._is_over:
+                return None
+            process = subprocess.Popen(
+                trial.command(self.data, self.work, device=self.device), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True, preexec_fn=_behave,
+            )  # fmt: skip
+            self._processes.add(process)
+        self.told(f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}: begun")
+        output, errors = process.communicate()
+        with self._lock:
+            self._processes.discard(process)
+        if process.returncode:
+            if not self._is_over:
+                self.told(f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}: {last_line(errors)}")
+            return None
+        found: dict[str, Any] = json.loads(output)
+        self.told(
+            f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}: {found['seconds']:.0f} s, {judged(found)}"
+        )
+        return found
+
+    def _end(self) -> None:
+        """End all processes."""
+        with self._lock:
+            self._is_over = True
+            for process in self._processes:
+                process.terminate()
+
+
+def _behave() -> None:
+    """Let others go first, and end when the runner does, however that ends: on Linux by a signal of the kernel."""
+    os.nice(_NICE)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
+
+
+def judged(found: Mapping[str, Any]) -> str:
+    """What a result says, in a few words."""
+    best = min(range(len(found["dev"])), key=found["dev"].__getitem__)
+    if "BLEU" in found:
+        return f"BLEU {found['BLEU']:.2f}, chrF2 {found['chrF2']:.2f}, {found['test']:.4f} bits per character"
+    return f"{found['test'][best]:.4f} bits per character at reading {best + 1} of {len(found['dev'])}"
+
+
+def expected(trial: Trial, rows: Sequence[Mapping[str, Any]]) -> float:
+    """How many seconds a trial may take: as long as the longest of its kind of the nearest size; 0 if nothing is known.
+
+    >>> rows = [{"kind": "lm", "size": 1000, "seconds": 90.0}, {"kind": "lm", "size": 4000, "seconds": 120.0}]
+    >>> expected(Trial("lm", "ted-fi", 2000, 1), rows), expected(Trial("nmt", "de-en", 2000, 1), rows)
+    (120.0, 0.0)
+    """
+    alike = [row for row in rows if row["kind"] == trial.kind]
+    nearest = min((abs(row["size"] - trial.size) for row in alike), default=0)
+    return max((row["seconds"] for row in alike if abs(row["size"] - trial.size) <= 2 * nearest), default=0.0)
+
+
+def last_line(text: str) -> str:
+    """The last line of what a process said.
+
+    >>> last_line("Traceback …\\nerror: no such file\\n")
+    'error: no such file'
+    """
+    return (text.strip().splitlines() or ["it ended without a word"])[-1]
+
+
+def versions() -> dict[str, str]:
+    """Of what the results follow from besides."""
+    names = {"volt": "volt-vocab", "torch": "torch", "numpy": "numpy"}
+    found = {f"{name}_version": version(package) for name, package in names.items()}
+    return found | {"python_version": platform.python_version(), "machine": platform.machine()}
+
+
+def note(line: str) -> None:
+    """Tell a line to people."""
+    print(line, file=sys.stderr, flush=True)

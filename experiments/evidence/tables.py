@@ -1,0 +1,103 @@
+"""Results and picks → TABLES.md: what each size scored on each corpus, and what each rule loses.
+
+>>> curve = Curve("ted-fi", np.array([1000, 4000]), (np.array([2.5, 2.5]), np.array([2.4])))
+>>> print(scores_table([curve], MEASURES["text"], {"ted-fi": {"balanced": 2345}}))
+| corpus | 1 k | 4 k | `balanced` |
+| --- | --: | --: | --: |
+| ted-fi | 2.500 | **2.400** | 2,345 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.evidence.curves import MEASURES, Curve, Measure, curves
+from experiments.evidence.regret import FLOOR, Regret, regrets
+
+Picks = Mapping[str, Mapping[str, int]]
+TITLES = {
+    "text": "Language models: bits per character when every size learned from the same text",
+    "compute": "Language models: bits per character at the operations that the cheapest size needed",
+    "translation": "Translation: bits per character of the target",
+    "BLEU": "Translation: BLEU",
+    "chrF2": "Translation: chrF2",
+}
+
+
+def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks) -> str:
+    """TABLES.md.
+
+    rows: kind → results
+    """
+    parts = ["# What each size scored, and what each rule loses\n\nWritten by `python -m experiments.evidence report`."]
+    for name, measure in MEASURES.items():
+        if not rows[measure.kind]:
+            continue
+        drawn = curves(rows[measure.kind], measure)
+        parts += [f"## {TITLES[name]}", about(rows[measure.kind], measure), scores_table(drawn, measure, picks)]
+        parts += [regrets_table(regrets(drawn, picks, measure), measure)]
+    return "\n\n".join(parts) + "\n"
+
+
+def about(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
+    """How many trainings there are, what differs between seeds, and the signatures of scores."""
+    drawn = curves(rows, measure)
+    spread = [float(np.ptp(one)) for curve in drawn for one in curve.scores if len(one) > 1]
+    told = f"{len(rows)} trainings, {sum(row['seconds'] for row in rows) / 3600:.1f} hours of one core."
+    if spread:
+        told += f" Between two seeds a score moves by {np.median(spread):.3f} (median), {max(spread):.3f} at most."
+    signatures = sorted({one for row in rows for one in row.get("signatures", ())})
+    return told + "".join(f" `{one}`" for one in signatures)
+
+
+def scores_table(drawn: Sequence[Curve], measure: Measure, picks: Picks) -> str:
+    """A row for each corpus, a column for each size; the best is bold."""
+    sizes = sorted({int(size) for curve in drawn for size in curve.sizes})
+    rows = [[curve.corpus, *_cells(curve, sizes, measure), f"{picks[curve.corpus]['balanced']:,}"] for curve in drawn]
+    return table(["corpus", *map(short, sizes), "`balanced`"], rows)
+
+
+def _cells(curve: Curve, sizes: Sequence[int], measure: Measure) -> Iterator[str]:
+    means = dict(zip(curve.sizes.tolist(), curve.means.tolist(), strict=True))
+    digits = 3 if measure.unit == "%" else 1
+    for size in sizes:
+        shown = f"{measure.sign * means[size]:.{digits}f}" if size in means else "–"
+        yield f"**{shown}**" if means.get(size) == curve.best else shown
+
+
+def regrets_table(found: Sequence[Regret], measure: Measure) -> str:
+    """A row for each rule."""
+    digits = 2 if measure.unit == "%" else 1
+    rows = [
+        [named(one.rule), f"{one.mean:.{digits}f}", f"{one.low:.{digits}f}–{one.high:.{digits}f}",
+         f"{one.worst:.{digits}f}", one.worst_corpus]
+        for one in found
+    ]  # fmt: skip
+    return table(["rule", f"loses on average, {measure.unit}", "95 %", "at worst", "on"], rows)
+
+
+def named(rule: str) -> str:
+    """A rule as tables show it.
+
+    >>> named("fed"), named("always 8,000"), named(FLOOR)
+    ('`fed`', 'always 8,000', 'smooth fit')
+    """
+    return rule if rule.startswith("always") or rule == FLOOR else f"`{rule}`"
+
+
+def short(size: int) -> str:
+    """A size in thousands.
+
+    >>> short(500), short(16_000)
+    ('0.5 k', '16 k')
+    """
+    return f"{size / 1000:g} k"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown; the first column is text."""
+    lines = [list(head), ["---", *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,223 @@
+"""Train a small language model on a corpus with a vocabulary of a given size; bits per character of text not seen.
+
+    python -m experiments.lm.train --data $VOLT_DATA --corpus ted-fi --size 4000
+
+    train.txt → candidates → vocabulary of that size            (volt)
+    train.txt → Stream → samples → batches → Steps → arrays     (volt.batches)
+    arrays → causal Transformer → loss → bits of dev and test   (this module, model.py)
+
+Every batch is 4 segments of the text, and every training learns from 5 million characters, however many epochs these
+are: whatever the size, the updates and the characters are the same. The rate of learning rises and then stays; what is
+judged is the running mean of the weights, ten times on the way, so each reading stands for a training that ended there:
+one run answers for equal text and for equal compute. A run ends when dev has not become better for as many readings as
+`patience`.
+
+bits per character = Σ −log₂ p(id) / characters, with the ends of segments, which are ids (EOS) and characters (\\n).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+import volt
+from experiments.lm.data import CORPORA, Texts, prepared
+from experiments.lm.model import LanguageModel, operations
+from experiments.nmt import options
+from experiments.nmt.model import Shape
+from experiments.nmt.options import at_least, within
+from volt.batches import ByTokens, SampleFormat, Steps, to_torch
+from volt.errors import VoltError
+from volt.stream import Source, Stream
+
+_ANY = 1 << 20  # tokens of a batch: its rows decide
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a training follows from, beside the corpus, the vocabulary and the seed.
+
+    characters: how many are learned from, at most
+    rows: segments of a batch
+    width, inner, heads, layers, dropout: of the model
+    lr, warmup: the rate of learning, and after how many updates it is reached
+    clip: the greatest norm of a gradient
+    average: how much of the running mean of the weights an update keeps
+    readings: of dev and test
+    patience: how many readings dev may not become better
+    products: of bfloat16 or float32
+    """
+
+    characters: int = 5_000_000
+    rows: int = 4
+    width: int = 128
+    inner: int = 512
+    heads: int = 4
+    layers: int = 2
+    dropout: float = 0.1
+    lr: float = 3e-3
+    warmup: int = 100
+    clip: float = 1.0
+    average: float = 0.99
+    readings: int = 10
+    patience: int = 3
+    products: str = "bfloat16"
+
+    def shape(self, n_ids: int) -> Shape:
+        """Of the model."""
+        return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the running mean of the weights knows at some point of a training.
+
+    characters: learned from, in millions
+    operations: floating-point operations of learning so far
+    dev, test: bits per character
+    """
+
+    characters: float
+    operations: float
+    dev: float
+    test: float
+
+
+class Judge:
+    """A training and its readings."""
+
+    def __init__(self, texts: Texts, vocabulary: volt.Vocabulary, recipe: Recipe, *, seed: int, device: str) -> None:
+        torch.manual_seed(seed)
+        self.texts, self.vocabulary, self.recipe, self.seed = texts, vocabulary, recipe, seed
+        self.device = torch.device(device)
+        self.model = LanguageModel(recipe.shape(len(vocabulary))).to(self.device)
+        self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
+        self.tokens, self.updates, self.operations = 0, 0, 0.0
+
+    def readings(self) -> Iterator[Reading]:
+        """Learn, and yield readings until the characters are used up or dev becomes no better."""
+        n_segments, n_characters = self.texts.path("train").read_bytes().count(b"\n"), self.texts.characters["train"]
+        of_update = self.recipe.rows * n_characters / n_segments / 1e6
+        last = max(round(self.recipe.characters / 1e6 / of_update), self.recipe.readings)
+        at = {round(last * n / self.recipe.readings) for n in range(1, self.recipe.readings + 1)}
+        best, since = math.inf, 0
+        with self._steps("train") as steps:
+            for arrays in steps:
+                self.learn(arrays)
+                if self.updates not in at:
+                    continue
+                dev, test = (self.bits(split) for split in ("dev", "test"))
+                yield Reading(self.updates * of_update, self.operations, dev, test)
+                best, since = (dev, 0) if dev < best else (best, since + 1)
+                if since == self.recipe.patience or self.updates == last:
+                    return
+
+    def learn(self, arrays: dict[str, Any]) -> None:
+        """Learn from a batch."""
+        self.updates += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.lr * min(1.0, self.updates / self.recipe.warmup)
+        self.model.train()
+        loss, n_tokens, n_columns = self._nats(self.model, arrays)
+        self.optimizer.zero_grad()
+        (loss / n_tokens).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        self.mean.update_parameters(self.model)
+        self.tokens += n_tokens
+        self.operations += operations(self.model.shape, n_tokens, n_columns)
+
+    @torch.inference_mode()
+    def bits(self, split: str) -> float:
+        """Bits per character of a text."""
+        self.mean.eval()
+        with self._steps(split) as steps:
+            nats = sum(self._nats(self.mean, arrays)[0].item() for arrays in steps)
+        return nats / math.log(2) / self.texts.characters[split]
+
+    def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
+        """Σ −ln p over a batch, its tokens, and its columns."""
+        found = to_torch(arrays)
+        ids, mask = found["net_input"]["src_tokens"].to(self.device), found["tgt_mask"].to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"):
+            scores = model(ids, mask)
+        loss = F.cross_entropy(scores.float(), found["target"].to(self.device)[mask], reduction="sum")
+        return loss, int(arrays["ntokens"]), ids.shape[1]
+
+    def _steps(self, split: str) -> Steps:
+        """The batches of a text: without end and shuffled to learn from, once and in order to read."""
+        learns = split == "train"
+        source = Source(
+            split, (str(self.texts.path(split)),), epochs=None if learns else 1, shuffle="lines" if learns else "none"
+        )
+        return Steps(
+            Stream([source], seed=self.seed), SampleFormat({"text": self.vocabulary}),
+            ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns), window="epoch",
+        )  # fmt: skip
+
+
+def vocabulary_of(texts: Texts, size: int) -> volt.Vocabulary:
+    """The vocabulary of a size that VOLT makes of the text. Raises CandidateError if there are not as many pieces."""
+    candidates = volt.learn_bpe(volt.count_words([str(texts.path("train"))]), size)
+    return volt.search(candidates, sizes=[size], select=size).vocabulary
+
+
+def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "cpu") -> dict[str, Any]:
+    """The readings of one training, and what it took."""
+    began = time.perf_counter()
+    judge = Judge(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
+    readings = list[Reading]()
+    for reading in judge.readings():
+        readings.append(reading)
+        print(f"{texts.folder.name} {size} seed {seed}: {reading}", file=sys.stderr, flush=True)
+    seconds = time.perf_counter() - began
+    return {
+        "ids": len(judge.vocabulary), "parameters": sum(one.numel() for one in judge.model.parameters()),
+        "text_characters": texts.characters, "text_bytes": texts.n_bytes, "updates": judge.updates,
+        "tokens": judge.tokens,
+        "millions": [round(one.characters, 4) for one in readings], "operations": [one.operations for one in readings],
+        "dev": [round(one.dev, 5) for one in readings], "test": [round(one.test, 5) for one in readings],
+        "seconds": round(seconds, 1), "tokens_per_second": round(judge.tokens / seconds),
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse arguments, train once, and print the result as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
+    parser.add_argument("--corpus", choices=sorted(CORPORA), required=True)
+    parser.add_argument("--size", type=at_least(1), required=True)
+    parser.add_argument("--seed", type=at_least(0), default=1)
+    parser.add_argument("--work", type=Path, default=Path("trials"), help="holds the texts of each corpus")
+    parser.add_argument("--device", type=options.device, default="cpu")
+    parser.add_argument("--threads", type=at_least(1), default=1)
+    parser.add_argument("--characters", type=at_least(1), default=Recipe().characters, help="to learn from")
+    parser.add_argument("--dropout", type=within(0, 1), default=Recipe().dropout)
+    parser.add_argument("--lr", type=within(0, 1), default=Recipe().lr)
+    parser.add_argument("--products", choices=("bfloat16", "float32"), default=Recipe().products)
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(given.threads)
+    recipe = Recipe(characters=given.characters, dropout=given.dropout, lr=given.lr, products=given.products)
+    try:
+        texts = prepared(given.data, given.corpus, given.work)
+        found = trial(texts, size=given.size, seed=given.seed, recipe=recipe, device=given.device)
+    except VoltError as error:
+        sys.exit(f"error: {error}")
+    print(json.dumps({"corpus": given.corpus, "size": given.size, "seed": given.seed, **asdict(recipe), **found}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Trials: results that survive kills, curves that are read as told, and losses that are those of their definitions."""
+
+from __future__ import annotations
+
+import doctest
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from places import ROOT
+
+from volt.errors import ConfigError
+
+pytest.importorskip("torch", reason="the models of the trials are made with torch")
+FOLDERS = "evidence", "lm"
+MODULES = [
+    f"experiments.{folder}.{path.stem}"
+    for folder in FOLDERS
+    for path in sorted((ROOT / "experiments" / folder).glob("*.py"))
+]
+curves, picks, regret, results, tables = (
+    import_module(f"experiments.evidence.{name}") for name in ("curves", "picks", "regret", "results", "tables")
+)
+lm_data, lm_train = import_module("experiments.lm.data"), import_module("experiments.lm.train")
+BITS = curves.MEASURES["text"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str) -> None:
+    """What the docstrings show is so."""
+    if not name.endswith("__main__"):
+        assert not doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    """A folder of data with one language, of made-up words."""
+    chance = random.Random(1)
+    words = ["".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7))) for _ in range(300)]
+    lines = [" ".join(chance.choices(words, weights=[1 / n for n in range(1, 301)], k=9)) for _ in range(1500)]
+    (tmp_path / "data" / "ted").mkdir(parents=True)
+    (tmp_path / "data" / "ted" / "Finnish.txt.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    return tmp_path / "data"
+
+
+def evidence(data: Path, out: Path, *more: str) -> list[str]:
+    """The command that runs small trials."""
+    given = ["run", "--data", data, "--out", out, "--work", out / "texts", "--hours", "1", "--kinds", "lm"]
+    given += ["--corpora", "ted-fi", "--sizes", "500", "--options", "characters=20000", *more]
+    return [sys.executable, "-m", "experiments.evidence", *map(str, given)]
+
+
+def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Path) -> None:
+    """Train, dev and test share no segment, and together they are the corpus."""
+    texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
+    found = Counter(word for split in lm_data.SPLITS for word in texts.path(split).read_text().split())
+    assert found == Counter(word for line in lm_data.lines_of(corpora, "ted-fi") for word in line.split())
+    numbers = [texts.path(split).read_text().count("\n") for split in lm_data.SPLITS]
+    assert numbers[0] > 10 * numbers[1] > 0
+    assert abs(numbers[1] - numbers[2]) <= 1
+    assert texts.characters["train"] == len(texts.path("train").read_text())
+
+
+def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) -> None:
+    """A model that knows nothing needs log2 of the number of ids for each id, EOS among them."""
+    texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
+    vocabulary = lm_train.vocabulary_of(texts, 500)
+    judge = lm_train.Judge(texts, vocabulary, lm_train.Recipe(), seed=1, device="cpu")
+    for weight in judge.mean.parameters():
+        weight.data.zero_()
+    encoder = import_module("volt").Encoder(vocabulary)
+    lines = texts.path("test").read_text().splitlines()
+    n_ids = sum(len(encoder.encode(line)) + 1 for line in lines)
+    wanted = n_ids * np.log2(len(vocabulary)) / sum(len(line) + 1 for line in lines)
+    assert judge.bits("test") == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp_path: Path) -> None:
+    """SIGKILL between and during trials: each trial stands once in the file, and equals that of an undisturbed run."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run(evidence(corpora, whole, "--jobs", "2"), check=True, capture_output=True, cwd=ROOT)
+    process = subprocess.Popen(evidence(corpora, killed, "--jobs", "1"), stderr=subprocess.DEVNULL, cwd=ROOT)
+    while not results.read(killed / "lm.jsonl"):
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with (killed / "lm.jsonl").open("ab") as file:
+        file.write(b'{"key": "cut sh')
+    again = subprocess.run(evidence(corpora, killed), check=True, capture_output=True, text=True, cwd=ROOT)
+    assert "lm: 1 of 2 trials are there" in again.stderr
+    found, wanted = ({row["key"]: row for row in results.read(one / "lm.jsonl")} for one in (killed, whole))
+    assert len(results.read(killed / "lm.jsonl")) == len(found) == len(wanted) == 2
+    assert {key: (row["dev"], row["test"], row["tokens"]) for key, row in found.items()} == {
+        key: (row["dev"], row["test"], row["tokens"]) for key, row in wanted.items()
+    }
+    told = subprocess.run(evidence(corpora, killed), check=True, capture_output=True, text=True, cwd=ROOT).stderr
+    assert "lm: 2 of 2 trials are there" in told
+    assert "lm: 0 new results" in told
+
+
+def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
+    """The second is told so, and writes nothing."""
+    path = tmp_path / "lm.jsonl"
+    with (
+        results.Results.open(path),
+        pytest.raises(ConfigError, match="another run adds to it"),
+        results.Results.open(path),
+    ):
+        pass
+    path.write_bytes(b'{"key": "a"}\nnothing\n')
+    with pytest.raises(ConfigError, match=r"lm\.jsonl:2: "):
+        results.read(path)
+
+
+LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=1)
+
+
+@given(LOSSES)
+def test_a_rule_is_told_by_its_mean_and_worst(by_corpus: dict[str, float]) -> None:
+    """The mean lies in its interval, which lies between the least and the greatest loss."""
+    found = regret.Regret.of("fed", by_corpus)
+    values = sorted(by_corpus.values())
+    assert found.mean == pytest.approx(sum(values) / len(values))
+    assert found.worst == by_corpus[found.worst_corpus] == values[-1]
+    assert values[0] - 1e-9 <= found.low <= found.mean + 1e-9
+    assert found.mean - 1e-9 <= found.high <= values[-1] + 1e-9
+
+
+SIZES = st.lists(st.integers(100, 40_000), min_size=2, max_size=7, unique=True).map(sorted)
+
+
+@given(st.data())
+def test_losses_are_never_below_zero_and_zero_at_the_best_size(data: st.DataObject) -> None:
+    """Whatever the size, within the tried ones or beyond; and a size between two scores between them."""
+    sizes = data.draw(SIZES)
+    scores = data.draw(st.lists(st.floats(1, 3), min_size=len(sizes), max_size=len(sizes)))
+    curve = curves.Curve("a", np.array(sizes), tuple(np.array([score]) for score in scores))
+    lost = [BITS.regret(curve, size) for size in (*sizes, data.draw(st.integers(1, 10**6)))]
+    assert min(lost) >= 0
+    assert min(lost[: len(sizes)]) == 0
+    n = data.draw(st.integers(0, len(sizes) - 2))
+    between = data.draw(st.integers(sizes[n], sizes[n + 1]))
+    assert min(scores[n : n + 2]) - 1e-9 <= curve.at(between) <= max(scores[n : n + 2]) + 1e-9
+    assert sizes[0] <= curve.smooth() <= sizes[-1]
+
+
+def test_rules_are_ranked_by_what_they_lose() -> None:
+    """On scores made up so that the losses are known; more BLEU is better."""
+    rows = [
+        {"corpus": "a", "size": size, "seed": 1, "BLEU": bleu}
+        for size, bleu in ((1000, 30.0), (4000, 32.0), (16000, 31.0))
+    ]
+    drawn = curves.curves(rows, curves.MEASURES["BLEU"])
+    found = regret.regrets(drawn, {"a": {"fed": 1000, "knee": 4000, "always 32,000": 32_000}}, curves.MEASURES["BLEU"])
+    assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [("knee", 0), ("always 32,000", 1), ("fed", 2)]
+    assert "| `fed` | 2.0 | 2.0–2.0 | 2.0 | a |" in tables.regrets_table(found, curves.MEASURES["BLEU"])
+
+
+def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:
+    """A training that ended early does not set the limit; a dearer one is read before its end."""
+    cheap = {"corpus": "a", "size": 1, "dev": [3.0, 2.0], "test": [3.0, 2.0], "operations": [1.0, 2.0]}
+    dear = {"corpus": "a", "size": 2, "dev": [2.5, 1.5], "test": [2.5, 1.5], "operations": [2.0, 4.0]}
+    early = {"corpus": "a", "size": 3, "dev": [1.0], "test": [1.0], "operations": [0.5]}
+    (curve,) = curves.curves([cheap, dear, early], curves.MEASURES["compute"])
+    assert curve.means.tolist() == [2.0, 2.5, 1.0]
+
+
+def committed() -> dict[str, list[dict[str, Any]]]:
+    """The results that are part of the project."""
+    return {kind: results.read(ROOT / "experiments" / "evidence" / f"{kind}.jsonl") for kind in ("lm", "nmt")}
+
+
+def test_the_tables_are_those_of_the_results() -> None:
+    """TABLES.md is what the results and the picks in the folder give."""
+    folder = ROOT / "experiments" / "evidence"
+    assert (folder / "TABLES.md").read_text() == tables.document(committed(), picks.read(folder))
+
+
+@pytest.mark.skipif("VOLT_DATA" not in os.environ, reason="the corpora are elsewhere")
+def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
+    """On a corpus of the trials, rules pick today what picks.json says, and its results are of the same text."""
+    texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
+    stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
+    assert json.loads(json.dumps(picks.picks_of([texts.path("train")], picks.judged()))) == stored
+    rows = [row for row in committed()["lm"] if row["corpus"] == "ted-mr"]
+    assert all(f"|text:{texts.fingerprint}|" in row["key"] for row in rows)
