@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import volt
-from volt.count import bounded, budget, by_units, counting, sorted_runs
+from volt.count import budget, by_units, counting, sorted_runs
 from volt.count.bounded import approximate_sum, bounded_sum
 from volt.count.budget import Budget, Room, Tally, learning_bytes
 from volt.count.sorted_runs import SortedRuns
 from volt.count.summing import CountedPart, summed
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.scratch import scratch_folder
 
 WORDS = st.dictionaries(st.text("abcö😀\x00", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30)
@@ -223,12 +223,8 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Not as a traceback."""
     with pytest.raises(CorpusError, match="cannot be written there: no such file or directory; set TMPDIR to"):
         SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)
-
-    def no_folder() -> Iterator[Path]:
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr(bounded, "scratch_folder", no_folder)
-    with pytest.raises(CorpusError, match=r"words beyond the memory cannot be written: .*; set TMPDIR"):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    with pytest.raises(OutputError, match=r"TMPDIR=.*/nowhere: no folder can be made there: no such file or directory"):
         bounded_sum([part_of({f"word{n}": 1 for n in range(20)})], SMALL, min_count=1)
 
 
