@@ -22,8 +22,7 @@ from pathlib import Path
 import volt
 from experiments.bench.measure import Run, run
 from experiments.scale.plan import Rates, rates_of
-from experiments.scale.sample import LEVELS, cut, measured
-from volt.errors import CorpusError
+from experiments.scale.sample import LEVELS, check_length, cut, fault, measured
 
 PARTS = (8, 4, 2, 1)  # of the smallest size
 
@@ -45,6 +44,7 @@ class Step:
 def steps(source: Path, folder: Path, *, base: int, growth: Sequence[int], n_merges: int, level: str) -> Iterator[Step]:
     """A step for each size, base × growth, the smallest first. folder: for files that are removed again."""
     sizes = [base * times for times in sorted(growth)]
+    check_length(source, sizes[-1])
     parts = [sizes[0] // part for part in PARTS]
     rates = rates_of(measured(source, folder, sizes=parts, n_merges=n_merges, min_count=1, level=level))
     first: Step | None = None
@@ -61,7 +61,7 @@ def searched(source: Path, folder: Path, size: int, level: str) -> tuple[int, Ru
     model = str(folder / "corpus.volt")
     done = run([sys.executable, "-m", "volt_cli", "search", str(path), "--level", level, "-q", "-o", model])
     if done.error:
-        raise CorpusError(f"{source}: the search of its first {size:,} bytes failed: {done.error}")
+        raise fault(done.error, path, source, f"the search of its first {size:,} bytes failed")
     return n_bytes, done, volt.count_words(path, pretokenizer=LEVELS[level]).n_words
 
 
