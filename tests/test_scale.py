@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import gzip
 import os
+from dataclasses import replace
 from importlib import import_module
 from math import gamma, log2
 
@@ -14,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import volt
+from experiments.bench.measure import Run
 from experiments.scale.__main__ import main
+from experiments.scale.check import Step, foretold
 from experiments.scale.heaps import Law, fit
 from experiments.scale.open_text import SHIFT, ranks, spelled, texts, write_open_text
-from experiments.scale.plan import Cluster, Rates, levels, plan
-from experiments.scale.sample import cut, measured
+from experiments.scale.plan import Cluster, Rates, levels, plan, rates_of
+from experiments.scale.sample import Point, cut, measured
 from experiments.scale.simulate import Trouble, simulate
 from volt.errors import ConfigError, CorpusError
 
@@ -82,6 +85,18 @@ def test_the_pieces_of_a_plan_by_hand():
     assert over > 0
     assert found.spilling == pytest.approx(2 * over / 1e9)
     assert found.total == pytest.approx(100 + 200 + found.adding + found.spilling + found.learning)
+
+
+def test_a_sample_that_is_too_small_says_nothing_of_memory():
+    """Neither does the plan, whose seconds are the same."""
+    points = [Point(n, n // 100, n // 200, n, n / 1e8, n / 1e9, n / 1e6, 1e-8, 9, 9, 9) for n in (10**4, 10**5, 10**6)]
+    rates = rates_of(points)
+    assert (rates.counted, rates.learned) == (None, None)
+    found, known = (plan(one, Cluster(2, 2), 4e10) for one in (rates, replace(rates, counted=1.0, learned=1.0)))
+    assert found.memory == dict.fromkeys(("counting", "adding", "learning"))
+    assert replace(found, memory={}) == replace(known, memory={})
+    first = Step(100, Run(1, 1, 288, 0), 9, 9, 9, 9, 1, 288)
+    assert foretold(first, rates, 1000, first.run, 50).peak is None
 
 
 def test_a_slow_disk_sets_the_pace():

@@ -35,6 +35,7 @@ from volt.files.scratch import scratch_folder
 from volt.files.whole import is_packed
 
 SHARD = 256e6
+UNKNOWN = "–"
 LINE = 100  # bytes, of which a search costs what any does
 
 
@@ -58,8 +59,8 @@ def predict(given: argparse.Namespace) -> Iterator[str]:
     yield markdown_table(["sample, MB", "distinct", "kept", "count, CPU s", "learn, CPU s", "peak MB"], rows)
     yield markdown_table(["rate", "is"], told_rates(rates, given.bytes))
     yield markdown_table(["step", "s"], told_seconds(found))
-    rows = [[name, f"{n / 1e9:,.1f}", "" if n <= cluster.memory else "more"] for name, n in found.memory.items()]
-    yield markdown_table(["memory of a machine", "GB", f"than {cluster.memory / 1e9:g} GB"], rows)
+    header = ["memory of a machine", "GB", f"than {cluster.memory / 1e9:g} GB"]
+    yield markdown_table(header, told_memory(found, cluster))
     rows = [
         [f"{x.pairs:,}", f"{x.words / 1e6:,.1f}", f"{x.sent / 1e9:,.1f}", f"{x.seconds:,.1f}"] for x in found.levels
     ]
@@ -80,7 +81,7 @@ def told_rates(rates: Rates, n_bytes: float) -> Iterator[list[str]]:
     yield ["adding, a row", f"{rates.add * 1e9:,.0f} ns"]
     yield ["learning, a word", f"{rates.learn * 1e6:,.2f} µs"]
     for name, figure in (("on the wire", rates.wire), ("counted", rates.counted), ("learned from", rates.learned)):
-        yield [f"a word {name}", f"{figure:,.0f} bytes"]
+        yield [f"a word {name}", UNKNOWN if figure is None else f"{figure:,.0f} bytes"]
 
 
 def told_seconds(found: Plan) -> list[list[str]]:
@@ -90,6 +91,15 @@ def told_seconds(found: Plan) -> list[list[str]]:
         "learning": found.learning, "encoding": found.encoding, "all": found.total,
     }  # fmt: skip
     return [[name, f"{seconds:,.1f}"] for name, seconds in named.items()]
+
+
+def told_memory(found: Plan, cluster: Cluster) -> Iterator[list[str]]:
+    """Rows: the steps, what each needs, and whether it is more than there is."""
+    for name, n_bytes in found.memory.items():
+        if n_bytes is None:
+            yield [name, UNKNOWN, "give a larger --sample"]
+        else:
+            yield [name, f"{n_bytes / 1e9:,.1f}", "more" * (n_bytes > cluster.memory)]
 
 
 def simulated(given: argparse.Namespace, found: Plan, cluster: Cluster) -> str:
@@ -134,7 +144,7 @@ def check(given: argparse.Namespace) -> Iterator[str]:
 def told_exponents(one: Step, other: Step, start: float) -> list[str]:
     """Of the whole, and without the start; a dash where the start is all there is."""
     found = exponent(one, other), exponent(one, other, start=start)
-    return ["–" if number is None else f"{number:.3f}" for number in found]
+    return [UNKNOWN if number is None else f"{number:.3f}" for number in found]
 
 
 def told_step(step: Step) -> list[str]:
@@ -142,7 +152,8 @@ def told_step(step: Step) -> list[str]:
     return [
         f"{step.n_bytes / 1e6:,.1f}", f"{step.n_words:,}", f"{step.words:,.0f}",
         f"{step.least:,.0f} to {step.most:,.0f}",
-        f"{step.run.cpu:.1f}", f"{step.cpu:.1f}", f"{step.run.wall:.1f}", f"{step.run.peak:,.0f}", f"{step.peak:,.0f}",
+        f"{step.run.cpu:.1f}", f"{step.cpu:.1f}", f"{step.run.wall:.1f}", f"{step.run.peak:,.0f}",
+        UNKNOWN if step.peak is None else f"{step.peak:,.0f}",
     ]  # fmt: skip
 
 

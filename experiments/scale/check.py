@@ -29,7 +29,8 @@ PARTS = (8, 4, 2, 1)  # of the smallest size
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A size: what was measured there, and what was foretold. least, most: of the interval of the words."""
+    """A size: what was measured there, and what was foretold. least, most: of the interval of the words;  peak: None
+    where the smallest size is too small to say it."""
 
     n_bytes: int
     run: Run
@@ -38,7 +39,7 @@ class Step:
     least: float
     most: float
     cpu: float
-    peak: float
+    peak: float | None
 
 
 def steps(source: Path, folder: Path, *, base: int, growth: Sequence[int], n_merges: int, level: str) -> Iterator[Step]:
@@ -70,7 +71,8 @@ def foretold(first: Step, rates: Rates, n_bytes: int, found: Run, n_words: int) 
     law = rates.words
     more = law(n_bytes) - law(first.n_bytes)
     cpu = first.cpu + rates.count * (n_bytes - first.n_bytes) + rates.learn * more
-    peak = first.peak + max(rates.counted, rates.learned) * more / 1e6
+    of_a_word = max(rates.counted or 0.0, rates.learned or 0.0)
+    peak = first.run.peak + of_a_word * more / 1e6 if of_a_word else None
     return Step(n_bytes, found, n_words, law(n_bytes), *law.interval(n_bytes), cpu, peak)
 
 
