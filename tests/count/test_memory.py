@@ -205,7 +205,7 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
             volt.count_words(path, memory="1G")
         least = int(str(told.value).partition("min_count=")[2].partition(",")[0])
     counts = volt.count_words(path)
-    for n, fits in ((least, True), (1, False)):
+    for n, fits in ((least, True), (least - 1, False)):
         words = counts.min_count(n).words
         assert (learning_bytes(len(words), len("".join(words).encode())) <= 60_000) == fits
 
@@ -234,7 +234,12 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ({"memory": "511M"}, "give 512M or more"),
         ({"memory": 512 << 20, "map": lambda count, paths: map(count, paths)}, "memory= bounds one process"),
         ({"approximate": True}, "give memory='2G'"),
-        ({"memory": "a lot"}, "give bytes, such as 1000, 64M or 1G"),
+        ({"memory": "a lot"}, "memory='a lot': give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": ""}, "memory='': give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": True}, r"memory is True \(bool\); give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": [1]}, "memory is a list; give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": 1.5}, r"memory is 1.5 \(float\); give bytes, such as 512M"),
+        ({"memory": -5}, "memory=-5: give 512M or more"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, options: dict[str, object], message: str) -> None:
@@ -266,7 +271,7 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     assert told.pop("words") == len(set(text_of(100).split()))
     assert told == {"occurrences": 900, "left_out": 0, "bound": 0, "lines": 100, "bytes": path.stat().st_size}
     for options, message in (
-        (["--memory", ""], "--memory '': give bytes"),
+        (["--memory", ""], "--memory '': give bytes, such as 512M, which is the least, 2G or 16G\n"),
         (["--memory", "5M"], "--memory '5M': give 512M or more"),
         (["--approximate"], "--approximate forgets words that do not fit into the memory; give --memory '2G', say"),
     ):
