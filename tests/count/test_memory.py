@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -208,6 +209,19 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
     for n, fits in ((least, True), (least - 1, False)):
         words = counts.min_count(n).words
         assert (learning_bytes(len(words), len("".join(words).encode())) <= 60_000) == fits
+
+
+@given(st.integers(0, 30_000))
+def test_the_min_count_that_is_suggested_is_the_least(n_bytes: int) -> None:
+    """What it leaves fits, as is said, and one less leaves too much."""
+    tally, room = Tally(1), Budget(budget._BASE + n_bytes)
+    tally.add(part_of({f"{count:03}": count for count in range(1, 300)}).table)
+    told = re.search(r"min_count=(\d+), which leaves (\d+)", str(tally.refusal(room)))
+    assert told
+    least, left = map(int, told.groups())
+    assert left == max(0, 300 - least)
+    assert learning_bytes(left, 3 * left) <= room.for_words
+    assert least == 1 or learning_bytes(left + 1, 3 * (left + 1)) > room.for_words
 
 
 def test_a_tally_starts_at_the_least_number_asked() -> None:
