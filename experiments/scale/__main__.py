@@ -133,7 +133,7 @@ def check(given: argparse.Namespace) -> Iterator[str]:
         start = searched(given.corpus, folder, LINE, given.level)[1].cpu
     header = ["MB", "distinct", "foretold", "interval", "CPU s", "foretold", "wall s", "peak MB", "foretold"]
     yield markdown_table(header, [told_step(step) for step in found], n_text=0)
-    pairs = [*pairwise(found), (found[0], found[-1])] if len(found) > 1 else []
+    pairs = [*pairwise(found), *([(found[0], found[-1])] if len(found) > 2 else [])]
     rows = [
         [f"{one.n_bytes / 1e6:,.1f} to {other.n_bytes / 1e6:,.1f} MB", *told_exponents(one, other, start)]
         for one, other in pairs
