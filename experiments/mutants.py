@@ -47,7 +47,7 @@ from threading import Event
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_name("mutants.txt")
-COPIED = ("volt", "cli", "tests", "pyproject.toml", "README.md")
+COPIED = ("volt", "cli", "tests", "experiments", "pyproject.toml", "README.md")
 KERNELS = "volt/kernels/"
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "few_examples", "-m", "not slow", "--no-header", "--tb=no")
 PREFIX = "mutants-"  # of a run's folder; its process number follows

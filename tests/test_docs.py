@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
+from contextlib import AbstractContextManager, ExitStack
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,26 +38,37 @@ def test_a_page_works_from_top_to_bottom(
 ) -> None:
     """In an empty folder, files are written, commands end with status 0, and what is shown is what comes out.
 
-    Pictures are drawn by the tests of charts; here they are empty.
+    Pictures are drawn by the tests of charts; here they are empty. A cluster of Ray is started once for a page.
     """
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda chart, **options: b"")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     terminal, names = Terminal(capfdbinary), dict[str, object]()
     is_compared = IS_SAME_CORPUS or "pydoc_data" not in (FOLDER / page).read_text(encoding="utf-8")
-    for block in PAGES[page]:
-        if block.needs and not is_here(block.needs):
-            check_unrun(block)
-        elif block.file:
-            Path(block.file).write_text(block.text, encoding="utf-8")
-        elif block.kind == "console":
-            for line, shown in examples(block.text):
-                out, told = terminal.run(line)
-                assert not shown or not is_compared or agrees(shown, told, out), (line, told, out)
-        elif block.kind == "pycon":
-            names = session(block.text, names)
-        elif block.kind == "python":
-            exec(compile(block.text, page, "exec"), names)
+    with ExitStack() as clusters:
+        for block in PAGES[page]:
+            if block.needs and not is_here(block.needs):
+                check_unrun(block)
+                continue
+            if block.needs == "ray":
+                clusters.enter_context(connected())
+            if block.file:
+                Path(block.file).write_text(block.text, encoding="utf-8")
+            elif block.kind == "console":
+                for line, shown in examples(block.text):
+                    out, told = terminal.run(line)
+                    assert not shown or not is_compared or agrees(shown, told, out), (line, told, out)
+            elif block.kind == "pycon":
+                names = session(block.text, names)
+            elif block.kind == "python":
+                exec(compile(block.text, page, "exec"), names)
+
+
+def connected() -> AbstractContextManager[None]:
+    """A cluster of Ray, which starts where none is in use."""
+    from volt.ext.ray_cluster import connected
+
+    return connected()
 
 
 def check_unrun(block: Block) -> None:

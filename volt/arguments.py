@@ -97,14 +97,16 @@ def mapping(value: Any, name: str, *, remedy: str = "give a dict") -> Mapping[An
 
 
 def whole(
-    value: Any, name: str, *, low: int | None = None, high: int | None = None, kind: type[VoltError] = ConfigError
-) -> int:
+    value: Any, name: str, *, low: int | None = None, high: int | None = None, kind: type[VoltError] = ConfigError,
+    remedy: str = "give a whole number",
+) -> int:  # fmt: skip
     """A whole number: an int, one of numpy's, or a float without a fraction; True and False are none.
 
     low, high: the least and the most that it may be; an error of the given kind says so
+    remedy: what an error says of what is no whole number
     """
     if type(value) is not int:
-        value = _as_int(value, name)
+        value = _as_int(value, name, remedy)
     if low is not None and value < low:
         raise kind(f"{name} is {shortened(str(value))}; give {low:,} or more")
     if high is not None and value > high:
@@ -112,13 +114,13 @@ def whole(
     return int(value)
 
 
-def _as_int(value: Any, name: str) -> int:
+def _as_int(value: Any, name: str, remedy: str) -> int:
     if isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
         return int(float(value))
     with suppress(TypeError):  # an array of numpy's has __index__, but most are none
         if not isinstance(value, bool):
             return index(value)
-    raise refusal(value, name, "give a whole number")
+    raise refusal(value, name, remedy)
 
 
 def wholes(values: Any, name: str) -> list[int]:

@@ -2,61 +2,52 @@
 
     python -m experiments.scale predict CORPUS [--bytes 1T] [--machines 64] [--cores 16] [--network 10G] [-o PLAN.md]
     python -m experiments.scale check CORPUS [--base 2.5M] [--growth 1 10 100] [--level bytes] [-o RESULTS.md]
+    python -m experiments.scale draw TEXT [--bytes 250M] [--seed 1] [--beta 0.7]
 
 `predict` measures the corpus's first bytes in growing sizes (sample.py), fits Heaps' law (heaps.py), fills in the
 formulas (plan.py), and lets machines be slow and die (simulate.py). `check` runs `volt search` on a corpus that grows,
-beside what its smallest size foretold (check.py). K, M, G and T are thousands; the network's figure is bits a second.
+beside what its smallest size foretold (check.py). `draw` writes a text for it
+in which new words never stop coming (open_text.py). K, M, G and T are thousands; the network's figure is bits a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from experiments.bench.measure import describe, machine, markdown_table
 from experiments.scale.check import Step, exponent, searched, steps
+from experiments.scale.open_text import write_open_text
+from experiments.scale.options import options
 from experiments.scale.plan import Cluster, Plan, Rates, plan, rates_of
-from experiments.scale.sample import LEVELS, measured
+from experiments.scale.sample import measured
 from experiments.scale.simulate import Trouble, simulate
-from volt.errors import VoltError
-from volt.files.atomic import write_atomic
+from volt.errors import CorpusError, VoltError, shown_path
+from volt.files.atomic import check_writable, write_atomic
+from volt.files.scratch import scratch_folder
+from volt.files.whole import is_packed
 
-UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 SHARD = 256e6
+UNKNOWN = "–"
 LINE = 100  # bytes, of which a search costs what any does
-
-
-def quantity(text: str) -> float:
-    """A number with K, M, G or T behind it, or without.
-
-    >>> quantity("2.5M"), quantity("64")
-    (2500000.0, 64.0)
-    """
-    try:
-        found = float(text[:-1]) * UNITS[text[-1].upper()] if text[-1:].upper() in UNITS else float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0, such as 64, 2.5M, 10G or 1T")
-    return found
 
 
 def predict(given: argparse.Namespace) -> Iterator[str]:
     """The parts of a plan."""
     sizes = [int(min(given.sample, given.corpus.stat().st_size) / part) for part in (64, 16, 4, 1)]
-    with TemporaryDirectory(prefix="volt-scale-") as folder:
+    with scratch_folder() as folder:
         points = measured(
-            given.corpus, Path(folder), sizes=sizes, n_merges=given.merges, min_count=given.min_count, level=given.level
+            given.corpus, folder, sizes=sizes, n_merges=given.merges, min_count=given.min_count, level=given.level
         )
     rates = rates_of(points)
-    cluster = Cluster(int(given.machines), int(given.cores), given.memory, given.network / 8, given.disk)
+    cluster = Cluster(given.machines, given.cores, given.memory, given.network / 8, given.disk)
     found = plan(rates, cluster, given.bytes)
     yield f"# {given.bytes / 1e12:g} TB on {cluster.n_machines} machines of {cluster.n_cores} cores"
     facts = describe(machine("volt-vocab", "polars", "numba"))
@@ -68,8 +59,8 @@ def predict(given: argparse.Namespace) -> Iterator[str]:
     yield markdown_table(["sample, MB", "distinct", "kept", "count, CPU s", "learn, CPU s", "peak MB"], rows)
     yield markdown_table(["rate", "is"], told_rates(rates, given.bytes))
     yield markdown_table(["step", "s"], told_seconds(found))
-    rows = [[name, f"{n / 1e9:,.1f}", "" if n <= cluster.memory else "more"] for name, n in found.memory.items()]
-    yield markdown_table(["memory of a machine", "GB", f"than {cluster.memory / 1e9:g} GB"], rows)
+    header = ["memory of a machine", "GB", f"than {cluster.memory / 1e9:g} GB"]
+    yield markdown_table(header, told_memory(found, cluster))
     rows = [
         [f"{x.pairs:,}", f"{x.words / 1e6:,.1f}", f"{x.sent / 1e9:,.1f}", f"{x.seconds:,.1f}"] for x in found.levels
     ]
@@ -90,7 +81,7 @@ def told_rates(rates: Rates, n_bytes: float) -> Iterator[list[str]]:
     yield ["adding, a row", f"{rates.add * 1e9:,.0f} ns"]
     yield ["learning, a word", f"{rates.learn * 1e6:,.2f} µs"]
     for name, figure in (("on the wire", rates.wire), ("counted", rates.counted), ("learned from", rates.learned)):
-        yield [f"a word {name}", f"{figure:,.0f} bytes"]
+        yield [f"a word {name}", UNKNOWN if figure is None else f"{figure:,.0f} bytes"]
 
 
 def told_seconds(found: Plan) -> list[list[str]]:
@@ -100,6 +91,15 @@ def told_seconds(found: Plan) -> list[list[str]]:
         "learning": found.learning, "encoding": found.encoding, "all": found.total,
     }  # fmt: skip
     return [[name, f"{seconds:,.1f}"] for name, seconds in named.items()]
+
+
+def told_memory(found: Plan, cluster: Cluster) -> Iterator[list[str]]:
+    """Rows: the steps, what each needs, and whether it is more than there is."""
+    for name, n_bytes in found.memory.items():
+        if n_bytes is None:
+            yield [name, UNKNOWN, "give a larger --sample"]
+        else:
+            yield [name, f"{n_bytes / 1e9:,.1f}", "more" * (n_bytes > cluster.memory)]
 
 
 def simulated(given: argparse.Namespace, found: Plan, cluster: Cluster) -> str:
@@ -125,8 +125,7 @@ def check(given: argparse.Namespace) -> Iterator[str]:
     """The parts of a check."""
     yield f"# `volt search --level {given.level}` on a corpus that grows"
     yield f"{describe(machine('volt-vocab', 'polars', 'numba'))}. Foretold from the smallest size alone."
-    with TemporaryDirectory(prefix="volt-scale-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         growth = sorted({1, *given.growth})
         found = list(
             steps(given.corpus, folder, base=int(given.base), growth=growth, n_merges=given.merges, level=given.level)
@@ -134,7 +133,7 @@ def check(given: argparse.Namespace) -> Iterator[str]:
         start = searched(given.corpus, folder, LINE, given.level)[1].cpu
     header = ["MB", "distinct", "foretold", "interval", "CPU s", "foretold", "wall s", "peak MB", "foretold"]
     yield markdown_table(header, [told_step(step) for step in found], n_text=0)
-    pairs = [*pairwise(found), (found[0], found[-1])] if len(found) > 1 else []
+    pairs = [*pairwise(found), *([(found[0], found[-1])] if len(found) > 2 else [])]
     rows = [
         [f"{one.n_bytes / 1e6:,.1f} to {other.n_bytes / 1e6:,.1f} MB", *told_exponents(one, other, start)]
         for one, other in pairs
@@ -145,7 +144,7 @@ def check(given: argparse.Namespace) -> Iterator[str]:
 def told_exponents(one: Step, other: Step, start: float) -> list[str]:
     """Of the whole, and without the start; a dash where the start is all there is."""
     found = exponent(one, other), exponent(one, other, start=start)
-    return ["–" if number is None else f"{number:.3f}" for number in found]
+    return [UNKNOWN if number is None else f"{number:.3f}" for number in found]
 
 
 def told_step(step: Step) -> list[str]:
@@ -153,50 +152,45 @@ def told_step(step: Step) -> list[str]:
     return [
         f"{step.n_bytes / 1e6:,.1f}", f"{step.n_words:,}", f"{step.words:,.0f}",
         f"{step.least:,.0f} to {step.most:,.0f}",
-        f"{step.run.cpu:.1f}", f"{step.cpu:.1f}", f"{step.run.wall:.1f}", f"{step.run.peak:,.0f}", f"{step.peak:,.0f}",
+        f"{step.run.cpu:.1f}", f"{step.cpu:.1f}", f"{step.run.wall:.1f}", f"{step.run.peak:,.0f}",
+        UNKNOWN if step.peak is None else f"{step.peak:,.0f}",
     ]  # fmt: skip
 
 
-def options() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True)
-    one, other = commands.add_parser("predict"), commands.add_parser("check")
-    for command, run in ((one, predict), (other, check)):
-        command.set_defaults(run=run)
-        command.add_argument("corpus", type=Path, help="plain text")
-        command.add_argument("--level", choices=LEVELS, default="characters")
-        command.add_argument("--merges", type=int, default=30_000, help="that are learned (default 30,000)")
-        command.add_argument("-o", "--output", type=Path, help="write here instead of to stdout")
-    for name, default, what in (
-        ("--bytes", "1T", "of the corpus that is planned for"), ("--machines", "64", ""), ("--cores", "16", "of each"),
-        ("--memory", "64G", "bytes of each"), ("--network", "10G", "bits a second of each"),
-        ("--disk", "500M", "bytes a second of each"), ("--sample", "64M", "bytes that are measured"),
-    ):  # fmt: skip
-        one.add_argument(name, type=quantity, default=default, help=f"{what} (default {default})")
-    one.add_argument("--min-count", type=int, default=1, help="leave rarer words out of learning")
-    one.add_argument("--spread", type=float, default=0.1, help="σ of the logarithm of speeds (default 0.1)")
-    one.add_argument("--deaths", type=float, default=0.01, help="of a machine in an hour (default 0.01)")
-    one.add_argument("--rounds", type=int, default=50, help="of the simulation (default 50)")
-    other.add_argument("--base", type=quantity, default="2.5M", help="bytes of the smallest size (default 2.5M)")
-    other.add_argument("--growth", type=int, nargs="+", default=[1, 10, 100], help="times the smallest size")
-    return parser
+def draw(given: argparse.Namespace) -> None:
+    """Write a text."""
+    write_open_text(given.text, int(given.bytes), seed=given.seed, beta=given.beta)
+
+
+def check_corpus(path: Path) -> None:
+    """Raise CorpusError unless it is a plain file that holds something."""
+    if not path.is_file():
+        raise CorpusError(f"{shown_path(path)}: no such file; give a plain text")
+    if is_packed(path, kind=CorpusError):
+        raise CorpusError(f"{shown_path(path)}: is packed, and its first bytes are no sample of it; give it unpacked")
+    if not path.stat().st_size:
+        raise CorpusError(f"{shown_path(path)}: is empty; give a text")
+
+
+def write_parts(given: argparse.Namespace, *, parts: Callable[[argparse.Namespace], Iterator[str]]) -> None:
+    """Write what a command finds in a corpus."""
+    check_corpus(given.corpus)
+    if given.output:
+        check_writable(given.output)
+    text = "\n\n".join(parts(given)) + "\n"
+    if not given.output:
+        sys.stdout.write(text)
+        return
+    with write_atomic(given.output) as file:
+        file.write(text.encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write what a command finds."""
-    given = options().parse_args(arguments)
+    """Run a command."""
+    commands = {"predict": partial(write_parts, parts=predict), "check": partial(write_parts, parts=check)}
+    given = options(commands | {"draw": draw}, about=__doc__).parse_args(arguments)
     try:
-        if not given.corpus.is_file():
-            raise SystemExit(f"{given.corpus}: no such file; give a plain text.")
-        text = "\n\n".join(given.run(given)) + "\n"
-        if not given.output:
-            sys.stdout.write(text)
-            return
-        with write_atomic(given.output) as file:
-            file.write(text.encode())
+        given.run(given)
     except (VoltError, ValueError) as error:
         raise SystemExit(str(error)) from None
 

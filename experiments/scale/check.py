@@ -22,15 +22,15 @@ from pathlib import Path
 import volt
 from experiments.bench.measure import Run, run
 from experiments.scale.plan import Rates, rates_of
-from experiments.scale.sample import LEVELS, cut, measured
-from volt.errors import CorpusError
+from experiments.scale.sample import LEVELS, check_length, cut, fault, measured
 
 PARTS = (8, 4, 2, 1)  # of the smallest size
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A size: what was measured there, and what was foretold. least, most: of the interval of the words."""
+    """A size: what was measured there, and what was foretold. least, most: of the interval of the words;  peak: None
+    where the smallest size is too small to say it."""
 
     n_bytes: int
     run: Run
@@ -39,12 +39,13 @@ class Step:
     least: float
     most: float
     cpu: float
-    peak: float
+    peak: float | None
 
 
 def steps(source: Path, folder: Path, *, base: int, growth: Sequence[int], n_merges: int, level: str) -> Iterator[Step]:
     """A step for each size, base × growth, the smallest first. folder: for files that are removed again."""
     sizes = [base * times for times in sorted(growth)]
+    check_length(source, sizes[-1])
     parts = [sizes[0] // part for part in PARTS]
     rates = rates_of(measured(source, folder, sizes=parts, n_merges=n_merges, min_count=1, level=level))
     first: Step | None = None
@@ -61,7 +62,7 @@ def searched(source: Path, folder: Path, size: int, level: str) -> tuple[int, Ru
     model = str(folder / "corpus.volt")
     done = run([sys.executable, "-m", "volt_cli", "search", str(path), "--level", level, "-q", "-o", model])
     if done.error:
-        raise CorpusError(f"{source}: the search of its first {size:,} bytes failed: {done.error}")
+        raise fault(done.error, path, source, f"the search of its first {size:,} bytes failed")
     return n_bytes, done, volt.count_words(path, pretokenizer=LEVELS[level]).n_words
 
 
@@ -70,7 +71,8 @@ def foretold(first: Step, rates: Rates, n_bytes: int, found: Run, n_words: int) 
     law = rates.words
     more = law(n_bytes) - law(first.n_bytes)
     cpu = first.cpu + rates.count * (n_bytes - first.n_bytes) + rates.learn * more
-    peak = first.peak + max(rates.counted, rates.learned) * more / 1e6
+    of_a_word = max(rates.counted or 0.0, rates.learned or 0.0)
+    peak = first.run.peak + of_a_word * more / 1e6 if of_a_word else None
     return Step(n_bytes, found, n_words, law(n_bytes), *law.interval(n_bytes), cpu, peak)
 
 

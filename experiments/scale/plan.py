@@ -18,7 +18,8 @@ a: of adding a row; λ: of learning from a word; w, m, μ: bytes of a word on th
 Only the tables of words can be spilled. Where learning needs more than a machine has, a larger --min-count or a larger
 machine is needed; the plan says so and does not change its seconds.
 
-A rate is the slope between the two largest sizes, so that what is paid once at the start does not count.
+A rate is the slope between the two largest sizes, so that what is paid once at the start does not count. A sample that
+is too small to need more memory than the start says nothing of memory, and the plan neither.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What the formulas are filled with; the letters stand in the module's docstring."""
+    """What the formulas are filled with; the letters stand in the module's docstring.
+
+    counted, learned: None where the sample does not say
+    """
 
     words: Law
     kept: Law
@@ -58,8 +62,8 @@ class Rates:
     learn: float
     wire: float
     start: float
-    counted: float
-    learned: float
+    counted: float | None
+    learned: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a corpus costs: seconds of each step, and bytes of memory of the machine that needs most."""
+    """What a corpus costs: seconds of each step, and bytes of the machine that needs most memory; None: unknown."""
 
     n_words: float
     n_kept: float
@@ -89,7 +93,7 @@ class Plan:
     spilling: float
     learning: float
     encoding: float
-    memory: dict[str, float]
+    memory: dict[str, float | None]
 
     @property
     def adding(self) -> float:
@@ -117,8 +121,8 @@ def rates_of(points: Sequence[Point]) -> Rates:
         count=slope(sizes, [point.count for point in points]), encode=last.encode,
         add=slope(words, [point.add for point in points]) / 2, learn=slope(kept, [point.learn for point in points]),
         wire=last.wire / last.n_words, start=last.start,
-        counted=slope(words, [point.counted - point.start for point in points]),
-        learned=slope(kept, [point.learned - point.start for point in points]),
+        counted=slope(words, [point.counted - point.start for point in points]) or None,
+        learned=slope(kept, [point.learned - point.start for point in points]) or None,
     )  # fmt: skip
 
 
@@ -137,12 +141,12 @@ def plan(rates: Rates, cluster: Cluster, n_bytes: float) -> Plan:
     """Fill in the formulas."""
     part, share = n_bytes / cluster.n_parts, n_bytes / cluster.n_machines
     n_words, n_kept = rates.words(n_bytes), min(rates.kept(n_bytes), rates.words(n_bytes))
-    memory = {
-        "counting": rates.start + rates.counted * cluster.n_cores * rates.words(part),
-        "adding": rates.start + rates.counted * n_words,
-        "learning": rates.start + rates.learned * n_kept,
-    }
-    over = max(0.0, memory["counting"] - cluster.memory) + max(0.0, memory["adding"] - cluster.memory)
+    held = {
+        "counting": (rates.counted, cluster.n_cores * rates.words(part)), "adding": (rates.counted, n_words),
+        "learning": (rates.learned, n_kept),
+    }  # fmt: skip
+    memory = {name: None if rate is None else rates.start + rate * n for name, (rate, n) in held.items()}
+    over = sum(max(0.0, (memory[name] or 0.0) - cluster.memory) for name in ("counting", "adding"))
     return Plan(
         n_words=n_words, n_kept=n_kept, counting=max(part * rates.count, share / cluster.disk),
         levels=tuple(levels(rates, cluster, n_bytes)), spilling=2 * over / cluster.disk,

@@ -21,7 +21,7 @@ from typing import TypeVar
 import volt
 from experiments.bench.measure import run
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.errors import CorpusError
+from volt.errors import CorpusError, VoltError
 
 WARM = "a few words to load what is compiled, a few words\n" * 30_000  # long enough to be counted by units
 ENCODED = 1 << 24  # bytes of text that are encoded
@@ -60,8 +60,7 @@ def cut(source: Path, target: Path, n_bytes: int) -> int:
 
     Raises CorpusError if the file has fewer bytes than that.
     """
-    if (size := source.stat().st_size) < n_bytes:
-        raise CorpusError(f"{source}: {size:,} bytes, and {n_bytes:,} are asked for; give a longer corpus.")
+    check_length(source, n_bytes)
     with source.open("rb") as file, target.open("wb") as out:
         left = n_bytes
         while left > BUFFER:
@@ -72,22 +71,61 @@ def cut(source: Path, target: Path, n_bytes: int) -> int:
     return target.stat().st_size
 
 
+def check_length(source: Path, n_bytes: int) -> None:
+    """Raise CorpusError if a file has fewer bytes than that."""
+    if (size := source.stat().st_size) < n_bytes:
+        raise CorpusError(f"{source}: {size:,} bytes, and {n_bytes:,} are asked for; give a longer corpus")
+
+
 def measured(
     source: Path, folder: Path, *, sizes: Sequence[int], n_merges: int, min_count: int, level: str
 ) -> list[Point]:
-    """The points of growing sizes of a corpus. level: a key of LEVELS;  folder: for files that are removed again."""
-    points = []
+    """The points of growing sizes of a corpus. level: a key of LEVELS;  folder: for files that are removed again.
+
+    Raises CorpusError if the corpus is too short, cannot be read, or has lines that are too long for that.
+    """
+    points: list[Point] = []
     for size in sizes:
         path = folder / "sample.txt"
-        cut(source, path, size)
+        n_bytes = cut(source, path, size)
+        if points and n_bytes <= points[-1].n_bytes:
+            raise CorpusError(
+                f"{source}: its first {sizes[-1]:,} bytes have too few lines to be measured in {len(sizes)} sizes; "
+                "give shorter lines or more bytes"
+            )
         command = [sys.executable, "-m", "experiments.scale.sample", str(path), str(n_merges), str(min_count)]
         command.append(level)
         done = run(command)
         path.unlink()
         if done.error:
-            raise CorpusError(f"{source}: its first {size:,} bytes could not be measured: {done.error}")
+            raise fault(done.error, path, source, f"its first {size:,} bytes could not be measured")
         points.append(Point(**json.loads(done.stdout)))
     return points
+
+
+def fault(error: str, path: Path, source: Path, what: str) -> CorpusError:
+    """What to raise where a program failed on the copy of a part of a source, whose lines are those of the source.
+
+    error: the last line that it said
+
+    >>> fault("exit 1: /tmp/a.txt:7: no UTF-8", Path("/tmp/a.txt"), Path("b.txt"), "cannot be counted")
+    CorpusError('b.txt:7: no UTF-8')
+    >>> fault("exit -9: ", Path("/tmp/a.txt"), Path("b.txt"), "cannot be counted")
+    CorpusError('b.txt: cannot be counted: exit -9')
+    """
+    status, _, said = error.replace(str(path), str(source)).partition(": ")
+    said = said.removeprefix("error ").partition(" or pass ")[0].strip()  # nothing can be passed here
+    return CorpusError(said if said.startswith(str(source)) else f"{source}: {what}: {said or status}")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure one size."""
+    path, n_merges, min_count, level = arguments
+    try:
+        point = point_of(Path(path), n_merges=int(n_merges), min_count=int(min_count), level=level)
+    except VoltError as error:
+        raise SystemExit(str(error)) from None
+    print(json.dumps(asdict(point)))
 
 
 def point_of(path: Path, *, n_merges: int, min_count: int, level: str) -> Point:
@@ -133,5 +171,4 @@ def _peak() -> int:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    print(json.dumps(asdict(point_of(Path(given[0]), n_merges=int(given[1]), min_count=int(given[2]), level=given[3]))))
+    main(sys.argv[1:])

@@ -20,7 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volt.errors import ConfigError
+
 Levels = Sequence[tuple[float, bool]]
+_PATIENCE = 100  # how often each shard may be handed out on average before it is said that there is no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,10 @@ class Trouble:
 def simulate(
     trouble: Trouble, *, seed: int, n_machines: int, n_cores: int, n_shards: int, shard_seconds: float, levels: Levels
 ) -> float:
-    """Seconds until the sum of all tables is there, once. levels: seconds of a pair, and whether across machines."""
+    """Seconds until the sum of all tables is there, once. levels: seconds of a pair, and whether across machines.
+
+    Raises ConfigError if machines die so often that no end is in sight.
+    """
     random = np.random.default_rng(seed)
     slowness = np.exp(random.normal(0, trouble.spread, n_machines))
     counted = _count(trouble, random, slowness, n_cores=n_cores, n_shards=n_shards, shard_seconds=shard_seconds)
@@ -62,7 +68,7 @@ def _count(
     lives, idle, n_done, now = [0] * n_machines, [n_cores] * n_machines, 0, 0.0
     events: list[tuple[float, int, int, int, int]] = []  # time, number, machine, its life, shard or what happens
     dead, back = -1, -2
-    number = 0
+    number = n_handed_out = 0
 
     def tell(time: float, machine: int, what: int) -> None:
         nonlocal number
@@ -74,9 +80,11 @@ def _count(
             tell(now + random.exponential(3600 / trouble.deaths_per_hour), machine, dead)
 
     def hand_out() -> None:
+        nonlocal n_handed_out
         while queue and any(idle):
             machine = int(np.argmax(idle))
             shard = queue.popleft()
+            n_handed_out += 1
             busy[machine].add(shard)
             idle[machine] -= 1
             tell(now + shard_seconds * slowness[machine], machine, shard)
@@ -85,6 +93,11 @@ def _count(
         live(machine)
     hand_out()
     while n_done < n_shards:
+        if n_handed_out > _PATIENCE * n_shards:
+            raise ConfigError(
+                f"with {trouble.deaths_per_hour:g} deaths per machine and hour counting never ends: each shard of "
+                f"{shard_seconds:,.1f} s was begun {_PATIENCE} times; give fewer deaths, or more machines"
+            )
         now, _, machine, life, what = heapq.heappop(events)
         if life != lives[machine]:
             continue  # of a life that is over

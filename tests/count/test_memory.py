@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -17,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import volt
-from volt.count import bounded, budget, by_units, counting, sorted_runs
+from volt.count import budget, by_units, counting, sorted_runs
 from volt.count.bounded import approximate_sum, bounded_sum
 from volt.count.budget import Budget, Room, Tally, learning_bytes
 from volt.count.sorted_runs import SortedRuns
 from volt.count.summing import CountedPart, summed
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.scratch import scratch_folder
 
 WORDS = st.dictionaries(st.text("abcö😀\x00", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30)
@@ -205,9 +206,22 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
             volt.count_words(path, memory="1G")
         least = int(str(told.value).partition("min_count=")[2].partition(",")[0])
     counts = volt.count_words(path)
-    for n, fits in ((least, True), (1, False)):
+    for n, fits in ((least, True), (least - 1, False)):
         words = counts.min_count(n).words
         assert (learning_bytes(len(words), len("".join(words).encode())) <= 60_000) == fits
+
+
+@given(st.integers(0, 30_000))
+def test_the_min_count_that_is_suggested_is_the_least(n_bytes: int) -> None:
+    """What it leaves fits, as is said, and one less leaves too much."""
+    tally, room = Tally(1), Budget(budget._BASE + n_bytes)
+    tally.add(part_of({f"{count:03}": count for count in range(1, 300)}).table)
+    told = re.search(r"min_count=(\d+), which leaves (\d+)", str(tally.refusal(room)))
+    assert told
+    least, left = map(int, told.groups())
+    assert left == max(0, 300 - least)
+    assert learning_bytes(left, 3 * left) <= room.for_words
+    assert least == 1 or learning_bytes(left + 1, 3 * (left + 1)) > room.for_words
 
 
 def test_a_tally_starts_at_the_least_number_asked() -> None:
@@ -223,12 +237,8 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Not as a traceback."""
     with pytest.raises(CorpusError, match="cannot be written there: no such file or directory; set TMPDIR to"):
         SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)
-
-    def no_folder() -> Iterator[Path]:
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr(bounded, "scratch_folder", no_folder)
-    with pytest.raises(CorpusError, match=r"words beyond the memory cannot be written: .*; set TMPDIR"):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    with pytest.raises(OutputError, match=r"TMPDIR=.*/nowhere: no folder can be made there: no such file or directory"):
         bounded_sum([part_of({f"word{n}": 1 for n in range(20)})], SMALL, min_count=1)
 
 
@@ -238,7 +248,12 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ({"memory": "511M"}, "give 512M or more"),
         ({"memory": 512 << 20, "map": lambda count, paths: map(count, paths)}, "memory= bounds one process"),
         ({"approximate": True}, "give memory='2G'"),
-        ({"memory": "a lot"}, "give bytes, such as 1000, 64M or 1G"),
+        ({"memory": "a lot"}, "memory='a lot': give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": ""}, "memory='': give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": True}, r"memory is True \(bool\); give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": [1]}, "memory is a list; give bytes, such as 512M, which is the least, 2G or 16G$"),
+        ({"memory": 1.5}, r"memory is 1.5 \(float\); give bytes, such as 512M"),
+        ({"memory": -5}, "memory=-5: give 512M or more"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, options: dict[str, object], message: str) -> None:
@@ -270,7 +285,7 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     assert told.pop("words") == len(set(text_of(100).split()))
     assert told == {"occurrences": 900, "left_out": 0, "bound": 0, "lines": 100, "bytes": path.stat().st_size}
     for options, message in (
-        (["--memory", ""], "--memory '': give bytes"),
+        (["--memory", ""], "--memory '': give bytes, such as 512M, which is the least, 2G or 16G\n"),
         (["--memory", "5M"], "--memory '5M': give 512M or more"),
         (["--approximate"], "--approximate forgets words that do not fit into the memory; give --memory '2G', say"),
     ):

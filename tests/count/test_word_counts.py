@@ -3,6 +3,7 @@
 from collections import Counter
 from random import Random
 
+import polars as pl
 import pytest
 from counting import pairs
 from hypothesis import given
@@ -111,3 +112,30 @@ def test_pairs_are_checked(bad: dict[str, int]) -> None:
     """Empty words, counts that are not positive integers and lone surrogates are refused."""
     with pytest.raises(CorpusError, match=r"word '(a|\\ud800|)'"):
         WordCounts.from_pairs(bad)
+
+
+@pytest.mark.parametrize(
+    ("table", "numbers", "error", "message"),
+    [
+        ({"word": ["a", "b"], "count": [2**62, 2**62]}, {}, CorpusError, "add up to 9223372036854775808, more than 64"),
+        ({"word": ["a"], "count": [2**63 - 1]}, {"bound": -1}, ConfigError, "bound is -1; give 0 or more"),
+        ({"word": ["a"], "count": [1]}, {"n_left_out": 0.5}, ConfigError, "n_left_out is 0.5 .*; give a whole number"),
+        ({"word": ["a"], "count": [1]}, {"n_lines": -2}, ConfigError, "n_lines is -2; give 0 or more"),
+        ({"word": ["a"], "count": ["1"]}, {}, ConfigError, "columns of table are word String, count String; give word"),
+        ({}, {}, ConfigError, "the columns of table are none; give word String and count Int64"),
+    ],
+)
+def test_what_is_made_of_a_table_is_checked(
+    table: dict[str, list[object]], numbers: dict[str, float], error: type[Exception], message: str
+) -> None:
+    """A sum past 64 bits never wraps, and no number of what was read is below 0."""
+    with pytest.raises(error, match=message):
+        WordCounts(pl.DataFrame(table), **numbers)  # type: ignore[arg-type]
+
+
+def test_the_largest_sum_is_taken() -> None:
+    """And a sum of counts beyond it is refused."""
+    whole = WordCounts(pl.DataFrame({"word": ["a", "b"], "count": [2**62, 2**62 - 1]}))
+    assert whole.total == 2**63 - 1
+    with pytest.raises(CorpusError, match="more than 64 bits hold; scale them down"):
+        _ = whole + WordCounts.from_pairs({"a": 1})

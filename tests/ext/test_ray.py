@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +203,62 @@ def test_an_address_without_a_cluster_is_refused(address: str, told: str) -> Non
     """At once: Ray itself would look for minutes, and then end the process."""
     with pytest.raises(ConfigError, match=f"no cluster of Ray at address '{address}': {told}.*`ray start --head`"):
         ray_cluster._joined(address).__enter__()
+
+
+def test_an_address_that_is_not_that_of_the_connection_is_refused(cluster: None, corpus: list[str]) -> None:
+    """By its name; the address of the cluster in use, and "auto", are taken."""
+    used = ray.get_runtime_context().gcs_address
+    port = used.rpartition(":")[2]
+    for address in (used, f"localhost:{port}", "auto"):
+        assert count_words(corpus[0], map=RayMap(address=address)) == count_words(corpus[0])
+    for address in ("localhost:1", f"192.0.2.99:{port}", f"nowhere.invalid:{port}", "ray://localhost:10001"):
+        with pytest.raises(ConfigError) as told:
+            count_words(corpus[0], map=RayMap(address=address))
+        assert str(told.value) == (
+            f"Ray is connected to the cluster at {used}, and the address is '{address}'; leave the address out, or "
+            "call ray.shutdown() before"
+        )
+
+
+def _until(process: subprocess.Popen[bytes], there: Callable[[], bool]) -> None:
+    """Wait until something is there that a process makes."""
+    end = time.monotonic() + 60
+    while not there() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    assert process.poll() is None, process.communicate()
+
+
+def _started(*arguments: object) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+    command = [sys.executable, "-m", "volt_cli", *map(str, arguments), "--engine", "ray", "-q"]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("process", ["gcs_server", "raylet"])
+def test_a_command_that_is_ended_while_ray_starts_says_so(tmp_path: Path, process: str) -> None:
+    """With the status of SIGTERM, when one of the cluster's processes is there, and the others are not yet."""
+    import psutil
+
+    (tmp_path / "a.txt").write_bytes(b"low lower newest\n")
+    command = _started("search", tmp_path / "a.txt", "-o", tmp_path / "a.volt")
+    driver = psutil.Process(command.pid)
+    _until(command, lambda: any(f"/{process}" in " ".join(_name(found)) for found in driver.children(recursive=True)))
+    command.terminate()
+    said = command.communicate(timeout=60)[1]
+    assert (command.returncode, said) == (143, b"ended by SIGTERM\n")
+
+
+@pytest.mark.slow
+def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder) -> None:
+    """Workers are killed while they write, and what they had begun is gone with them."""
+    (tmp_path / "a.txt").write_bytes(b"low lower newest\n" * 20_000_000)
+    encoder.vocabulary.save(tmp_path / "a.volt")
+    command = _started("encode", "-m", tmp_path / "a.volt", tmp_path / "a.txt", "-o", f"{tmp_path / 'out'}/")
+    _until(command, lambda: any(tmp_path.glob("out/.*.part")))
+    command.terminate()
+    assert (command.communicate(timeout=60)[1], command.returncode) == (b"ended by SIGTERM\n", 143)
+    assert not [*tmp_path.glob("out/.*.part")]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from named_pipes import pipe
 
 from volt.errors import OutputError
 from volt.files.atomic import check_writable, make_folder, write_atomic
-from volt.files.parts import N_NAMES
+from volt.files.parts import N_NAMES, sweep_beside
 
 
 def names(folder: Path) -> list[str]:
@@ -324,6 +324,16 @@ def test_the_part_of_a_killed_writer_is_swept_by_the_next(tmp_path):
         (tmp_path / other).write_bytes(b"kept")
     put(tmp_path / "a", b"whole")
     assert names(tmp_path) == [".a.00000000.parts", ".a.part", ".b.00000000.part", "a"]
+
+
+def test_parts_beside_places_are_swept_at_once(tmp_path):
+    """Those of dead writers go, those of living ones stay and are told, and what lies beside other places is kept."""
+    for name in (".a.00000000.part", f".a.{N_NAMES - 1:08x}.part", ".b.00000003.part", ".c.00000000.part"):
+        (tmp_path / name).write_bytes(b"left")
+    with write_atomic(tmp_path / "d"):
+        found = sweep_beside([*(tmp_path / name for name in "abd"), tmp_path / "nowhere" / "a"])
+        assert found == [tmp_path / ".d.00000000.part"]
+        assert names(tmp_path) == [".c.00000000.part", ".d.00000000.part"]
 
 
 def test_a_living_writer_keeps_its_part(tmp_path):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
 
+from volt.errors import OutputError
 from volt.files.scratch import scratch_folder
 
 
@@ -15,7 +15,7 @@ def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What has no owner is removed by the next; folders in use, links and others' folders stay."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     left = tmp_path / f"volt-{os.getuid()}-left"
     (left / "deep").mkdir(parents=True)
     (left / "deep/file").write_bytes(b"x")
@@ -26,3 +26,19 @@ def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept
         assert other != folder
         assert not left.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", f"volt-{os.getuid()}-link"]
+
+
+def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name, also if it is named from here; never another one in its place."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TMPDIR", "there")
+    with scratch_folder() as folder:
+        assert folder.parent == tmp_path / "there"
+    for name, said in (("nowhere", "no such file or directory"), ("file", "not a directory")):
+        monkeypatch.setenv("TMPDIR", name)
+        with pytest.raises(OutputError) as told, scratch_folder():
+            pass
+        remedy = "set TMPDIR to a folder that can be written"
+        assert str(told.value) == f"TMPDIR={name}: no folder can be made there: {said}; {remedy}"

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -29,7 +28,6 @@ import polars as pl
 from volt.count.budget import Budget, Tally, table_bytes
 from volt.count.sorted_runs import SortedRuns
 from volt.count.summing import EMPTY, CountedPart, added, check_total
-from volt.errors import CorpusError, reason
 from volt.files.scratch import scratch_folder
 
 _COUNT, _MISSED = pl.col("count"), pl.col("missed")
@@ -51,7 +49,8 @@ class BoundedSum(NamedTuple):
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
     """The exact sum, but for words that occur less often than min_count.
 
-    Raises CorpusError if the words that are left take more than the budget, or the disk is full.
+    Raises CorpusError if the words that are left take more than the budget, or the disk is full; OutputError if there
+    can be no temporary folder.
     """
     with ExitStack() as stack:
         runs: SortedRuns | None = None
@@ -65,7 +64,7 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
             pending = [added(pending)]
             n_bytes = table_bytes(pending[0].table)
             if n_bytes > budget.pending // 2:
-                runs = runs or SortedRuns(_folder(stack), rows=budget.rows)
+                runs = runs or SortedRuns(stack.enter_context(scratch_folder()), rows=budget.rows)
                 runs.write(pending[0].table.sort("word"))
                 pending, n_bytes = [], 0
         rest = added(pending).table.sort("word") if pending else EMPTY
@@ -73,14 +72,6 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
             runs.write(rest)
             return _kept(runs.merged(), whole, budget, min_count)
         return _kept(iter([rest]), whole, budget, min_count)
-
-
-def _folder(stack: ExitStack) -> Path:
-    try:
-        return stack.enter_context(scratch_folder())
-    except OSError as error:
-        remedy = "set TMPDIR to a folder that can be written"
-        raise CorpusError(f"words beyond the memory cannot be written: {reason(error)}; {remedy}") from error
 
 
 def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:

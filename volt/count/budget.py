@@ -24,7 +24,7 @@ from volt.files.threads import available_cores
 _LEAST, _BASE = 512 << 20, 320 << 20  # what Python and the libraries take themselves
 _ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
-_THRESHOLDS = np.array([1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200, 500, 1000, 10**4, 10**6, 2**62])
+_THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Budget:
             ...
         volt.errors.ConfigError: memory='64M': give 512M or more; Python and the libraries take half of that
         """
-        n_bytes = parse_bytes(value, "memory")
+        n_bytes = parse_bytes(value, "memory", such_as="512M, which is the least, 2G or 16G")
         if n_bytes < _LEAST:
             raise ConfigError(f"memory={value!r}: give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
@@ -136,6 +136,8 @@ def learning_bytes(n_words: int, n_characters: int) -> int:
 
 class Tally:
     """How many words occur how often, for the least number of occurrences at which they fit into the memory.
+
+    That is the least there is up to 65,536; above, it is a power of two, at most twice the least.
 
     min_count: the least number that is asked for
     """

@@ -23,7 +23,7 @@ import polars as pl
 from volt import arguments
 from volt.count.summing import EMPTY, MAX_TOTAL, CountedPart, check_total, summed
 from volt.display import counted
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ConfigError, CorpusError, shown
 from volt.forks import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
@@ -49,6 +49,9 @@ class WordCounts:
     bound: how much a count may be too low at most, where counting was approximate; else 0
     n_left_out: occurrences that were counted, and are of words that are not in the table
 
+    Raises ConfigError if a number is negative or the table has other columns, CorpusError if the counts add up to more
+    than 64 bits hold.
+
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
     >>> counts.words, counts.counts, counts.n_words, counts.total
     (['a', 'b'], array([2, 6]), 2, 8)
@@ -71,6 +74,12 @@ class WordCounts:
         arguments.instance(
             self.table, pl.DataFrame, "table", call="{}", remedy="did you mean WordCounts.from_pairs(…)?"
         )
+        if self.table.schema != EMPTY.schema:
+            found = ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items()) or "none"
+            raise ConfigError(f"the columns of table are {found}; give word String and count Int64")
+        for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
+            arguments.whole(getattr(self, name), name, low=0)
+        check_total(int(self.table["count"].cast(pl.Int128).sum()))
 
     def __repr__(self) -> str:
         settings = [self.normalizer.name, arguments.shortened(self.pretokenizer.name)]

@@ -16,12 +16,15 @@ table. What is encoded is written by the workers, each output whole or not at al
         print(outcome.output, outcome.n_lines)
 
 Workers read and write themselves, so all machines need the same files under the same names: one machine, a disk that
-they share, or URLs. A process that has called ray.init() keeps its connection, which is then used.
+they share, or URLs. A process that has called ray.init() keeps its connection, which is then used; an address that is
+not that of this cluster is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +39,7 @@ from volt.encode.files import Job, Progress, output_files, write_each
 from volt.errors import ConfigError, OutputError, VoltError, missing, shown_path
 from volt.ext.ray_cluster import connected
 from volt.ext.ray_tasks import RETRIES, Ref, fetched, finished
+from volt.files.parts import sweep_beside
 from volt.files.ranges import RANGE_SIZE, FileRange
 from volt.files.sizes import is_file, mark_of, size_of, total_size
 
@@ -47,6 +51,7 @@ except ImportError:
 if TYPE_CHECKING:
     from volt.kernels.ready import Job as KernelJob
 
+_PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
 
 
@@ -108,8 +113,9 @@ class RayWriter:
         n_cores, done = job.n_threads or 1, 0
         jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
         work = _Writing(encoder, replace(job, n_threads=n_cores))
-        with connected(self.address):
-            for (path, output), result in finished(work, outputs.items(), jobs=jobs, n_cores=n_cores):
+        tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores)
+        with connected(self.address), _parts_removed(outputs.values(), job), closing(tasks):
+            for (path, output), result in tasks:
                 n_lines, marks = fetched(result)
                 if marks != _marks(output, job):
                     raise OutputError(
@@ -119,6 +125,19 @@ class RayWriter:
                 done += size_of(path) or 0
                 progress(done)
                 yield path, n_lines
+
+
+@contextmanager
+def _parts_removed(outputs: Collection[Path], job: Job) -> Iterator[None]:
+    """If the block fails, remove what its workers, which are then killed, had begun to write."""
+    try:
+        yield
+    except BaseException:
+        end = time.monotonic() + _PATIENCE
+        files = [file for output in outputs for file in output_files([], output, job=job)]
+        while sweep_beside(files) and time.monotonic() < end:
+            time.sleep(0.05)
+        raise
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of what is to come
 }
 _PATIENCE = 10  # seconds
+_JOINED: list[str] = []  # the address, as it was given, of the cluster that `connected` has joined
 _CANNOT_START = (
     "Ray cannot start: {}; set TMPDIR to a folder with room and a short name, or give the address of a cluster"
 )
@@ -43,13 +44,38 @@ def connected(address: str | None = None) -> Iterator[None]:
     address: of a cluster, as ray.init takes it: "auto", HOST:PORT or ray://HOST:PORT; None for one of this machine,
         which starts, in some five seconds, and ends with the block
 
-    Raises ConfigError if there is no cluster at the address, or none can be started.
+    Raises ConfigError if there is no cluster at the address, or none can be started, or the connection that is there is
+    to another one.
     """
     if ray.is_initialized():
+        _check_in_use(address)
         yield
         return
     with _started() if address is None else _joined(address):
         yield
+
+
+def _check_in_use(address: str | None) -> None:
+    """Raise ConfigError if the connection that is there is not to the cluster at an address."""
+    if address in (None, "auto", *_JOINED):
+        return
+    used = ray.get_runtime_context().gcs_address
+    if not _is_same(str(address), used):
+        raise ConfigError(
+            f"Ray is connected to the cluster at {shown(used)}, and the address is {quoted(str(address))}; leave the "
+            "address out, or call ray.shutdown() before"
+        )
+
+
+def _is_same(address: str, used: str) -> bool:
+    """Whether HOST:PORT is an address of the cluster in use, whose address has the number of a host."""
+    (host, _, port), (known, _, known_port) = (one.rpartition(":") for one in (address, used))
+    try:
+        number = socket.gethostbyname(host.strip("[]"))
+    except (OSError, UnicodeError):
+        return address == used
+    is_here = number.startswith("127.") and known == ray.util.get_node_ip_address()
+    return port == known_port and (number == known or is_here)
 
 
 @contextmanager
@@ -77,10 +103,12 @@ def _joined(address: str) -> Iterator[None]:
     except _StartError as error:
         remedy = "start one with `ray start --head`, or leave the address out"
         raise ConfigError(f"no cluster of Ray at address {quoted(address)}: {error}; {remedy}") from error
+    _JOINED.append(address)
     try:
         with _exits_kept():
             yield
     finally:
+        _JOINED.remove(address)
         ray.shutdown()
 
 
@@ -131,7 +159,7 @@ def _exits_kept() -> Iterator[None]:
 
 
 def _init(address: str, options: dict[str, Any]) -> None:
-    """Connect. Ray takes SIGTERM for itself: it is given back to who had it."""
+    """Connect. Ray takes SIGTERM for itself: it is given back to who had it, also if it comes meanwhile."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -141,6 +169,11 @@ def _init(address: str, options: dict[str, Any]) -> None:
         raise _StartError(first_sentence(reason(error))) from error
     except RuntimeError as error:  # another version of Ray or Python there, or what it starts has ended
         raise _StartError(first_sentence(str(error))) from error
+    except SystemExit as error:  # what Ray's handlers of SIGTERM raise, and nothing else does
+        if is_main and before is not None:
+            signal.signal(signal.SIGTERM, before)
+            signal.raise_signal(signal.SIGTERM)
+        raise _StartError("SIGTERM came") from error
     finally:
         if is_main and before is not None:
             signal.signal(signal.SIGTERM, before)

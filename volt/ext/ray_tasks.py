@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ _NOT_THERE = "workers of the cluster cannot import volt; install the same versio
 
 def finished(
     function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[ready.Job] = (), n_cores: int = 1
-) -> Iterator[tuple[Item, Ref]]:
+) -> Generator[tuple[Item, Ref]]:
     """Apply a function to items. Yields each item when it is done, and where its result is, in any order.
 
     function: can be pickled

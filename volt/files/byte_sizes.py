@@ -12,8 +12,8 @@ from volt.errors import ConfigError, quoted
 _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def parse_bytes(value: int | str, name: str, *, also: str = "") -> int:
-    """A number of bytes, 0 or more. also: what else an error says may be given.
+def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
+    """A number of bytes; what is a whole number already, whatever its range. such_as: what an error says may be given.
 
     Raises ConfigError if it is none.
 
@@ -23,12 +23,12 @@ def parse_bytes(value: int | str, name: str, *, also: str = "") -> int:
     volt.errors.ConfigError: memory='1.5g': give bytes, such as 1000, 64M or 1G
     """
     if not isinstance(value, str):
-        return arguments.whole(value, name, low=0)
+        return arguments.whole(value, name, remedy=f"give bytes, such as {such_as}")
     number, suffix = value.strip().upper().removesuffix("B"), ""
     if number[-1:] in _SUFFIXES:
         number, suffix = number[:-1], number[-1:]
     if not (number.isascii() and number.isdecimal() and len(number) < 16):
-        raise ConfigError(f"{name}={quoted(value)}: give bytes, such as 1000, 64M or 1G{also}")
+        raise ConfigError(f"{name}={quoted(value)}: give bytes, such as {such_as}")
     return int(number) * _SUFFIXES[suffix]
 
 

@@ -29,7 +29,7 @@ def parse_max_line(text: str) -> int | None:
     """
     if text.strip().lower() == "none":
         return None
-    return checked_max_line(parse_bytes(text, "max_line", also=", or none for no limit"))
+    return checked_max_line(parse_bytes(text, "max_line", such_as="1000, 64M or 1G, or none for no limit"))
 
 
 def checked_max_line(most: int | None) -> int | None:

@@ -20,7 +20,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import chain
@@ -71,6 +71,31 @@ def sweep(part: Path) -> None:
                 part.unlink()
         finally:
             os.close(handle)
+
+
+def sweep_beside(places: Iterable[Path]) -> list[Path]:
+    """Remove the parts of some places whose writers are dead. Returns those that are left, as their writers live.
+
+    Folders are listed once, whatever the number of places.
+
+    >>> sweep_beside([Path("/nowhere/a.txt")])
+    []
+    """
+    names, found = dict[Path, set[str]](), list[Path]()
+    for place in places:
+        if place.parent not in names:
+            names[place.parent] = _names_in(place.parent)
+        found += [part for part in _counted(place) if part.name in names[place.parent]]
+    for part in found:
+        sweep(part)
+    return [part for part in found if part.exists()]
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
 
 
 def _is_stale(handle: int, part: Path) -> bool:
