@@ -64,13 +64,13 @@ class EngineOptions:
         with redirect_stdout(sys.stderr), connected(self.address):  # Ray tells there what its machines do
             yield
 
-    def shard_map(self) -> Map:
-        """What counts the files of a corpus."""
+    def shard_map(self, *, add_up: bool) -> Map:
+        """What counts the files of a corpus. add_up: whether workers of Ray add up what they counted."""
         if not self.is_ray:
             return map
         from volt.ext.ray import RayMap
 
-        return RayMap(address=self.address)
+        return RayMap(address=self.address, add_up=add_up)
 
     def writer(self) -> Write | None:
         """What writes the outputs of a folder; None for this process."""

@@ -112,8 +112,8 @@ def search(
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
-    if bounds.memory is not None and engine.is_ray:
-        raise ConfigError("--memory bounds one process, and --engine ray counts in several; leave out one")
+    if bounds.approximate and engine.is_ray:
+        raise ConfigError("--approximate takes files in their order, and --engine ray counts several; leave out one")
     engine.check(chain.from_iterable(files.values()))
     targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
     old = extended_model(learning.extend, [*corpus, *(file.path for file in named.values())])
@@ -296,7 +296,7 @@ def _count(
             fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
             errors=asked.encoding_errors, min_count=asked.min_count, special=special,
             max_line=parse_max_line(asked.max_line), memory=bounds.memory, approximate=bounds.approximate,
-            progress=lambda path, done, total: advance(done, total), map=engine.shard_map(),
+            progress=lambda path, done, total: advance(done, total), map=engine.shard_map(add_up=bounds.memory is None),
         )  # fmt: skip
 
 

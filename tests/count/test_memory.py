@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +23,7 @@ import volt
 from volt.count import budget, by_units, counting, sorted_runs
 from volt.count.bounded import approximate_sum, bounded_sum
 from volt.count.budget import Budget, Room, Tally, learning_bytes
+from volt.count.shards import in_ranges
 from volt.count.sorted_runs import SortedRuns
 from volt.count.summing import CountedPart, summed
 from volt.errors import ConfigError, CorpusError, OutputError
@@ -246,7 +249,10 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ("options", "message"),
     [
         ({"memory": "511M"}, "give 512M or more"),
-        ({"memory": 512 << 20, "map": lambda count, paths: map(count, paths)}, "memory= bounds one process"),
+        (
+            {"memory": "1G", "approximate": True, "map": lambda count, paths: map(count, paths)},
+            "map= may count several",
+        ),
         ({"approximate": True}, "give memory='2G'"),
         ({"memory": "a lot"}, "memory='a lot': give bytes, such as 512M, which is the least, 2G or 16G$"),
         ({"memory": ""}, "memory='': give bytes, such as 512M, which is the least, 2G or 16G$"),
@@ -291,3 +297,26 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     ):
         done = run("search", path, *options, "-o", tmp_path / "b.volt", status=2)
         assert message in done.stderr.decode()
+
+
+def test_a_map_counts_within_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of threads, of whole files and of ranges, go to the disk; the counts are those without a bound."""
+    chance = random.Random(1)
+    for n in range(3):
+        lines = [" ".join(f"w{chance.randrange(4000)}" for _ in range(8)) for _ in range(2000)]
+        (tmp_path / f"{n}.txt").write_text("\n".join(lines))
+    paths, written = sorted(map(str, tmp_path.glob("*.txt"))), list[int]()
+    write = SortedRuns.write
+
+    def seen(runs: SortedRuns, table: pl.DataFrame) -> None:
+        written.append(table.height)
+        write(runs, table)
+
+    monkeypatch.setattr(SortedRuns, "write", seen)
+    monkeypatch.setattr(Budget, "pending", 200_000)
+    whole = volt.count_words(paths, min_count=5)
+    with ThreadPoolExecutor(2) as pool:
+        for shard_map in (pool.map, in_ranges(pool.map, size=10_000)):
+            written.clear()
+            assert volt.count_words(paths, min_count=5, memory="512M", map=shard_map) == whole
+            assert len(written) > 1

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,21 @@ def whole(folder: Path) -> set[str]:
     return set(json.loads((folder / ".volt-encoded.json").read_bytes()))
 
 
-@pytest.mark.parametrize("options", [{}, {"pretokenizer": "gpt2", "normalizer": "nfkc"}, {"min_count": 3}])
-def test_counts_are_those_of_one_process(cluster: None, corpus: list[str], options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("shard_map", "options"),
+    [
+        (IN_RANGES, {}), (IN_RANGES, {"pretokenizer": "gpt2", "normalizer": "nfkc"}), (IN_RANGES, {"min_count": 3}),
+        (replace(IN_RANGES, add_up=False), {"min_count": 2, "memory": "512M"}),
+    ],
+)  # fmt: skip
+def test_counts_are_those_of_one_process(
+    cluster: None, corpus: list[str], shard_map: RayMap, options: dict[str, Any]
+) -> None:
     """Words, lines, bytes and bad lines; told is all that was read, once."""
     told = list[tuple[str, int, int | None]]()
     found = count_words(
         corpus,
-        map=IN_RANGES,
+        map=shard_map,
         errors="skip",
         progress=lambda path, done, total: told.append((path, done, total)),
         **options,

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import get_args
 
 from volt import arguments
@@ -74,6 +73,7 @@ def count_words(
     block_size: how many bytes are read at a time.
     max_line: the most bytes of a line; None for no limit.
     memory: about how many bytes the process may take, such as "2G", 512M or more; words beyond them go to the disk.
+        With a map this is for the process that adds up; each worker holds the words of a file, or of a range.
     approximate: within the memory forget the rarest words instead, block by block; no count is then too low by more
         than `bound`, not even when a word is left out.
     Raises CorpusError, with file and line, if a source cannot be read, there are no words, or those that occur
@@ -100,7 +100,8 @@ def count_words(
     paths, count = expand(sources), ShardCounter(job)
     if budget:
         return_freed_memory()
-        parts = chain.from_iterable(count.parts(path) for path in paths)
+        in_order = map is builtins.map
+        parts = _parts(count, paths) if in_order else (counts.part for counts in map(count, paths))
         found = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
         counts = WordCounts(*found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out)
     else:
@@ -115,9 +116,17 @@ def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> B
     """What counting may take; None for no bound. in_order: whether files are counted one after the other."""
     if memory is None and approximate:
         raise ConfigError("approximate=True forgets words that do not fit into the memory; give memory='2G', say")
-    if memory is not None and not in_order:
-        raise ConfigError("memory= bounds one process, and map= may count in several; leave out one")
+    if approximate and not in_order:
+        raise ConfigError(
+            "approximate=True takes files in their order, and map= may count several at once; leave out one"
+        )
     return None if memory is None else Budget.of(memory)
+
+
+def _parts(count: ShardCounter, paths: Iterable[str]) -> Iterator[CountedPart]:
+    """The counts of files one after the other, part by part."""
+    for path in paths:
+        yield from count.parts(path)
 
 
 def _bounded(parts: Iterable[CountedPart], budget: Budget, *, min_count: int, approximate: bool) -> BoundedSum:

@@ -61,6 +61,8 @@ class RayMap:
 
     address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
     range_size: bytes of a range
+    add_up: whether workers add up what they counted, so that one table is fetched; False gives the table of each file
+        and range as it comes, which is what memory= of `count_words` needs
 
     `progress` of count_words is called in this process, with the bytes done and the bytes of all files. Raises
     ConfigError for stdin and pipes, which workers cannot read.
@@ -68,10 +70,12 @@ class RayMap:
 
     address: str | None = None
     range_size: int = RANGE_SIZE
+    add_up: bool = True
 
     def __post_init__(self) -> None:
         _check_address(self.address)
         arguments.whole(self.range_size, "range_size", low=1)
+        arguments.flag(self.add_up, "add_up")
 
     def __call__(self, function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
         paths = readable_by_workers(paths)
@@ -81,12 +85,16 @@ class RayMap:
         done, total, sums = 0, total_size(paths), _Sums()
         with connected(self.address):
             for shard, counts in finished(counter, shards_of(paths, size=self.range_size), jobs=jobs):
-                sums.add(counts)
+                if self.add_up:
+                    sums.add(counts)
+                else:
+                    yield fetched(counts)
                 path, size = (shard.path, len(shard)) if isinstance(shard, FileRange) else (shard, size_of(shard))
                 done += size or 0
                 if report:
                     report(path, done, total)
-            yield sums.fetched()
+            if self.add_up:
+                yield sums.fetched()
 
 
 @dataclass(frozen=True, slots=True)
