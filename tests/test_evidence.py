@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import gzip
-import json
 import os
 import random
 import signal
@@ -36,6 +35,7 @@ curves, picks, regret, results, tables = (
 )
 lm_data, lm_train = import_module("experiments.lm.data"), import_module("experiments.lm.train")
 BITS = curves.MEASURES["text"]
+GOOD = b'{"key": "lm|a", "kind": "lm", "corpus": "ted-fi", "size": 500, "seed": 1, "seconds": 1.5}'
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -122,8 +122,20 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
         results.Results.open(path),
     ):
         pass
-    path.write_bytes(b'{"key": "a"}\nnothing\n')
-    with pytest.raises(ConfigError, match=r"lm\.jsonl:2: "):
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b"nothing", "2: Expecting value"), (b"[1]", "2: no object"), (b'{"key": "b"}', "2: no kind"),
+        (b'{"test": NaN}', "2: NaN is no score"), (GOOD, "2: the key of line 1 again"),
+    ],
+)  # fmt: skip
+def test_lines_that_are_no_results_are_told(tmp_path: Path, line: bytes, told: str) -> None:
+    """With the file and the line."""
+    path = tmp_path / "lm.jsonl"
+    path.write_bytes(GOOD + b"\n" + line + b"\n")
+    with pytest.raises(ConfigError, match=f"lm.jsonl:{told}.*; mend or remove the line"):
         results.read(path)
 
 
@@ -166,9 +178,12 @@ def test_rules_are_ranked_by_what_they_lose() -> None:
         for size, bleu in ((1000, 30.0), (4000, 32.0), (16000, 31.0))
     ]
     drawn = curves.curves(rows, curves.MEASURES["BLEU"])
-    found = regret.regrets(drawn, {"a": {"fed": 1000, "knee": 4000, "always 32,000": 32_000}}, curves.MEASURES["BLEU"])
-    assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [("knee", 0), ("always 32,000", 1), ("fed", 2)]
-    assert "| `fed` | 2.0 | 2.0–2.0 | 2.0 | a |" in tables.regrets_table(found, curves.MEASURES["BLEU"])
+    chosen = {"fed": 1000, "knee": 4000, "always 32,000": 32_000, "tokens": 32_001, "muv": 499, "f95": 500}
+    found = regret.regrets(drawn, {"a": chosen}, curves.MEASURES["BLEU"])
+    assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [
+        ("knee", 0), ("always 32,000", 1), ("fed", 2), ("f95", 2)
+    ]  # fmt: skip
+    assert "| `f95` | 2.0 | 2.0–2.0 | 2.0 | a | 1 |" in tables.regrets_table(found, curves.MEASURES["BLEU"])
 
 
 def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:
@@ -185,10 +200,17 @@ def committed() -> dict[str, list[dict[str, Any]]]:
     return {kind: results.read(ROOT / "experiments" / "evidence" / f"{kind}.jsonl") for kind in ("lm", "nmt")}
 
 
+def test_all_committed_results_are_of_the_usual_recipe() -> None:
+    """None is of another recipe, or of another text than the rules picked on."""
+    folder = ROOT / "experiments" / "evidence"
+    usable, stored = import_module("experiments.evidence.__main__").usable, picks.read(folder)
+    assert {kind: usable(folder, kind, stored) for kind in ("lm", "nmt")} == committed()
+
+
 def test_the_tables_are_those_of_the_results() -> None:
     """TABLES.md is what the results and the picks in the folder give."""
     folder = ROOT / "experiments" / "evidence"
-    assert (folder / "TABLES.md").read_text() == tables.document(committed(), picks.read(folder))
+    assert (folder / "TABLES.md").read_text() == tables.document(committed(), picks.sizes(picks.read(folder)))
 
 
 @pytest.mark.skipif("VOLT_DATA" not in os.environ, reason="the corpora are elsewhere")
@@ -196,6 +218,4 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     """On a corpus of the trials, rules pick today what picks.json says, and its results are of the same text."""
     texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
-    assert json.loads(json.dumps(picks.picks_of([texts.path("train")], picks.judged()))) == stored
-    rows = [row for row in committed()["lm"] if row["corpus"] == "ted-mr"]
-    assert all(f"|text:{texts.fingerprint}|" in row["key"] for row in rows)
+    assert stored == {"text": texts.fingerprint, "picks": picks.picks_of([texts.path("train")], picks.judged())}

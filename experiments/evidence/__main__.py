@@ -17,19 +17,19 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from experiments.evidence.curves import MEASURES, curves
-from experiments.evidence.grid import KINDS, OPTIONS, fingerprints, grid
+from experiments.evidence.grid import KINDS, NAMED, OPTIONS, SIZES, Corpus, Trial, grid
 from experiments.evidence.results import Results, read
 from experiments.evidence.running import Runner, note
 from experiments.nmt import options
-from experiments.nmt.options import at_least
+from experiments.nmt.options import at_least, within
 from volt.errors import VoltError
-from volt.files.atomic import write_atomic
+from volt.files.atomic import make_folder, write_atomic
 
 FOLDER = Path(__file__).parent
 PICTURES = ("text", "translation")  # the measures that are drawn
@@ -51,47 +51,69 @@ def option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def run(given: argparse.Namespace) -> None:
-    """Run trials for so many hours."""
-    until = time.monotonic() + given.hours * 3600
+def run(given: argparse.Namespace) -> int:
+    """Run trials for so many hours; 1 if one failed."""
+    until, n_failed = time.monotonic() + given.hours * 3600, 0
     with ExitStack() as stack:
         for kind in given.kinds:
-            trials = list(
-                grid([kind], corpora=given.corpora, sizes=given.sizes, seeds=given.seeds, options=dict(given.options))
-            )
+            corpora = [name for name in NAMED[kind] if name in (given.corpora or NAMED[kind])]
             results = stack.enter_context(Results.open(given.out / f"{kind}.jsonl"))
-            told = fingerprints(trials, given.data, given.work)
-            keys = {trial: trial.key(told[trial.corpus]) for trial in trials}
+            known = {name: Corpus.of(name, given.data, given.work) for name in corpora}
+            most = {name: one.most for name, one in known.items()}
+            options = dict(given.options)
+            trials = grid([kind], corpora=corpora, sizes=given.sizes, seeds=given.seeds, options=options, most=most)
+            keys = {trial: trial.key(known[trial.corpus].text) for trial in trials} if corpora else {}
             note(f"{kind}: {sum(key in results for key in keys.values())} of {len(keys)} trials are there")
             runner = Runner(given.data, given.work, device=given.device, told=note)
-            n_new = runner.run(trials, keys, results, until=until, jobs=given.jobs)
-            note(f"{kind}: {n_new} new results in {given.out / kind}.jsonl")
+            n_new, n_lost = runner.run(list(keys), keys, results, until=until, jobs=given.jobs)
+            note(
+                f"{kind}: {n_new} new results in {given.out / kind}.jsonl" + f", {n_lost} trials failed" * (n_lost > 0)
+            )
+            n_failed += n_lost
+    return int(n_failed > 0)
 
 
-def pick(given: argparse.Namespace) -> None:
+def pick(given: argparse.Namespace) -> int:
     """Write what the rules pick."""
     from experiments.evidence import picks
 
     picks.write(given.out, picks.all_picks(given.data, given.work))
     note(f"wrote {given.out / picks.FILE}")
+    return 0
 
 
-def report(given: argparse.Namespace) -> None:
+def report(given: argparse.Namespace) -> int:
     """Write the tables and the pictures."""
     from experiments.evidence import picks, tables
     from experiments.evidence.pictures import picture
 
-    rows, chosen = {kind: read(given.out / f"{kind}.jsonl") for kind in KINDS}, picks.read(given.out)
+    stored = picks.read(given.out)
+    rows, chosen = {kind: usable(given.out, kind, stored) for kind in KINDS}, picks.sizes(stored)
     written = {given.out / "TABLES.md": tables.document(rows, chosen).encode()}
     for name in PICTURES:
         measure = MEASURES[name]
         if rows[measure.kind]:
             drawn = curves(rows[measure.kind], measure)
             written[given.pictures / f"evidence-{measure.kind}.svg"] = picture(drawn, measure, chosen)
+    make_folder(given.pictures)
     for path, content in written.items():
         with write_atomic(path) as file:
             file.write(content)
         note(f"wrote {path}")
+    return 0
+
+
+def usable(folder: Path, kind: str, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The results of a kind that are of the usual recipe, and of the texts that the rules picked on."""
+    rows = read(folder / f"{kind}.jsonl")
+    found = [row for row in rows if row["corpus"] in stored and row["key"] == _usual(row, stored)]
+    if len(found) < len(rows):
+        note(f"{kind}: {len(rows) - len(found)} results of other recipes, texts or kinds are left out")
+    return found
+
+
+def _usual(row: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+    return Trial(row["kind"], row["corpus"], row["size"], row["seed"]).key(stored[row["corpus"]]["text"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -106,10 +128,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         one.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     for one in runs, picking, reports:
         one.add_argument("--out", type=Path, default=FOLDER, help="holds lm.jsonl, nmt.jsonl and picks.json")
-    runs.add_argument("--hours", type=float, required=True, help="no trial is begun that would end later")
+    runs.add_argument(
+        "--hours", type=within(0, 10_000), required=True, help="no trial is begun that is known to end later"
+    )
     runs.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    runs.add_argument("--corpora", nargs="+", default=(), help="only these corpora and directions")
-    runs.add_argument("--sizes", nargs="+", type=at_least(1), default=(), help="only these of the grid")
+    runs.add_argument(
+        "--corpora",
+        nargs="+",
+        choices=sorted({*NAMED["lm"], *NAMED["nmt"]}),
+        default=(),
+        help="only these corpora and directions",
+    )
+    runs.add_argument("--sizes", nargs="+", type=int, choices=sorted(SIZES), default=(), help="only these")
     runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
     runs.add_argument("--seeds", type=at_least(1), default=2)
     runs.add_argument("--jobs", type=at_least(1), default=2, help="trials at a time")
@@ -121,9 +151,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that trials end with this process
     try:
-        given.does(given)
-    except VoltError as error:
+        sys.exit(given.does(given))
+    except (VoltError, OSError) as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,10 @@ class Curve:
         """
         return float(np.interp(np.log(size), np.log(self.sizes), self.means))
 
+    def reaches(self, size: int) -> bool:
+        """Whether a size lies among those tried, or beyond them by a factor of two at most: farther off is a guess."""
+        return bool(self.sizes[0] <= 2 * size and size <= 2 * self.sizes[-1])
+
     def smooth(self) -> int:
         """The best size of the tried range by a parabola, over the logarithm of the size, through all scores."""
         places = np.concatenate(

@@ -17,16 +17,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import volt
 from experiments.lm import data as lm_data
 from experiments.lm import train as lm
 from experiments.nmt import trial as nmt
+from experiments.nmt.data import file_of
 
 KINDS = ("lm", "nmt")
 ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first tells most
 DIRECTIONS = ("de-en", "en-fr")
 LARGEST = {"lm": 32_000, "nmt": 16_000}
+NAMED = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
+SIZES = {size for sizes in ROUNDS for size in sizes}
 OPTIONS = {"lm": ("characters", "dropout", "lr", "products"), "nmt": ("updates", "dropout", "lr")}
 _TOLD = ("source", "target", "vocabulary", "seed")  # by the corpus, the size and the seed
 
@@ -71,29 +75,47 @@ class Trial:
 
 def grid(
     kinds: Sequence[str] = KINDS, *, corpora: Sequence[str] = (), sizes: Sequence[int] = (), seeds: int = 2,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None, most: Mapping[str, int] | None = None,
 ) -> Iterator[Trial]:  # fmt: skip
-    """All trials, those that tell most first.
+    """All trials, those that tell most first, each once.
 
     corpora, sizes: only these corpora or directions, and sizes; all if there are none
     options: of the recipes, for the kinds that have them
+    most: how many pieces corpora have, which stand for the sizes beyond
     """
-    named = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
+    found = dict[Trial, None]()
     for seed, near in product(range(1, seeds + 1), ROUNDS):
         for kind in kinds:
             chosen = tuple((name, value) for name, value in (options or {}).items() if name in OPTIONS[kind])
-            for size, corpus in product(near, named[kind]):
-                if size <= LARGEST[kind] and corpus in (corpora or named[kind]) and size in (sizes or near):
-                    yield Trial(kind, corpus, size, seed, chosen)
+            for size, corpus in product(near, NAMED[kind]):
+                if size <= LARGEST[kind] and corpus in (corpora or NAMED[kind]) and size in (sizes or near):
+                    capped = min(size, (most or {}).get(corpus, size))
+                    found.setdefault(Trial(kind, corpus, capped, seed, chosen))
+    return iter(found)
 
 
-def fingerprints(trials: Sequence[Trial], data: Path, work: Path) -> dict[str, str]:
-    """Of the texts of all corpora of the trials; those of language models are written on the way."""
-    found = dict[str, str]()
-    for kind, corpus in dict.fromkeys((one.kind, one.corpus) for one in trials):
-        if kind == "lm":
-            found[corpus] = lm_data.prepared(data, corpus, work).fingerprint
-        else:
-            source, target = corpus.split("-")
-            found[corpus] = nmt.fingerprint(data / "multi30k", (source, target))
-    return found
+class Corpus(NamedTuple):
+    """What the trials of a corpus or a direction share.
+
+    text: the fingerprint of all texts
+    most: how many pieces there are to choose from, at most as many as the largest size
+    """
+
+    text: str
+    most: int
+
+    @classmethod
+    def of(cls, name: str, data: Path, work: Path) -> Corpus:
+        """By its name; the texts of language models are written on the way."""
+        if name in lm_data.CORPORA:
+            texts = lm_data.prepared(data, name, work)
+            return cls(texts.fingerprint, _pieces([texts.path("train")]))
+        source, target = name.split("-")
+        folder = data / "multi30k"
+        files = [file_of(folder, "train", language) for language in (source, target)]
+        return cls(nmt.fingerprint(folder, (source, target)), _pieces(files))
+
+
+def _pieces(texts: Sequence[Path]) -> int:
+    largest = max(LARGEST.values())
+    return min(volt.learn_bpe(volt.count_words([str(text) for text in texts]), largest).n_tokens, largest)

@@ -7,7 +7,7 @@ language model of the trials (experiments/lm): its weights but those of the tabl
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from experiments.lm import data as lm_data
 from experiments.lm.model import LanguageModel
 from experiments.lm.train import Recipe
 from experiments.nmt.data import file_of
+from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
 from volt.files.atomic import write_atomic
 
@@ -26,11 +27,12 @@ FILE = "picks.json"
 
 
 def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> dict[str, int]:
-    """Rule → size, on these texts together."""
+    """Rule → size, on these texts together. A fixed size is what the texts have pieces for, if they are fewer."""
     candidates = volt.learn_enough(volt.count_words([str(one) for one in texts]), model=model)
     found = volt.search(candidates, model=model).picks
     named = (*RULES, "scaling") if model else RULES
-    return {rule: found[rule].size for rule in named} | {f"always {size:,}": size for size in FIXED}
+    most = candidates.n_tokens if candidates.left == 0 else max(FIXED)
+    return {rule: found[rule].size for rule in named} | {f"always {size:,}": min(size, most) for size in FIXED}
 
 
 def judged() -> volt.LanguageModel:
@@ -40,16 +42,20 @@ def judged() -> volt.LanguageModel:
     return volt.LanguageModel(n_weights, shape.width)
 
 
-def all_picks(data: Path, work: Path) -> dict[str, dict[str, int]]:
-    """Corpus or direction → rule → size."""
-    model = judged()
-    found = {name: picks_of([lm_data.prepared(data, name, work).path("train")], model) for name in lm_data.CORPORA}
-    for direction in DIRECTIONS:
-        found[direction] = picks_of([file_of(data / "multi30k", "train", one) for one in direction.split("-")])
+def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
+    """Corpus or direction → the fingerprint of its texts, and rule → size."""
+    model, found = judged(), dict[str, dict[str, Any]]()
+    for name in lm_data.CORPORA:
+        texts = lm_data.prepared(data, name, work)
+        found[name] = {"text": texts.fingerprint, "picks": picks_of([texts.path("train")], model)}
+    for name in DIRECTIONS:
+        source, target = name.split("-")
+        files = [file_of(data / "multi30k", "train", language) for language in (source, target)]
+        found[name] = {"text": fingerprint(data / "multi30k", (source, target)), "picks": picks_of(files)}
     return found
 
 
-def write(folder: Path, picks: dict[str, dict[str, int]]) -> None:
+def write(folder: Path, picks: dict[str, dict[str, Any]]) -> None:
     """Write the file."""
     with write_atomic(folder / FILE) as file:
         file.write((json.dumps(picks, indent=1, ensure_ascii=False) + "\n").encode())
@@ -60,5 +66,16 @@ def read(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.exists():
         raise ConfigError(f"{path}: no such file; python -m experiments.evidence picks --data … writes it")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    try:
+        found: Any = json.loads(path.read_text())
+        for one in found.values():
+            if not isinstance(one["text"], str) or not all(isinstance(size, int) for size in one["picks"].values()):
+                raise ValueError("no sizes")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path}: not what `picks` writes ({error}); write it anew") from None
+    return dict(found)
+
+
+def sizes(stored: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Corpus → rule → size, of what `read` gives."""
+    return {name: one["picks"] for name, one in stored.items()}

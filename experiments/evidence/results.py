@@ -5,7 +5,7 @@ next one is written; the trial of it is run again.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder, Results.open(Path(folder) / "lm.jsonl") as results:
-...     results.add({"key": "lm|ted-fi|4000|1", "dev": [2.5]})
+...     results.add({"key": "lm|ted-fi|4000|1", "test": [2.5]})
 ...     "lm|ted-fi|4000|1" in results, len(results.rows)
 (True, 1)
 """
@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from volt.errors import ConfigError
+
+_NEEDED: dict[str, Any] = {"key": str, "kind": str, "corpus": str, "size": int, "seed": int, "seconds": (int, float)}
 
 
 class Results:
@@ -72,17 +74,34 @@ def read(path: Path) -> list[dict[str, Any]]:
 def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
     """The results in whole lines, and where these end. Raises ConfigError, with the line, if one is no result.
 
-    >>> whole_lines(b'{"key": "a"}\\n{"key": "b', "lm.jsonl")
-    ([{'key': 'a'}], 13)
+    >>> line = b'{"key": "a", "kind": "lm", "corpus": "ted-fi", "size": 4000, "seed": 1, "seconds": 9}\\n'
+    >>> rows, end = whole_lines(line + b'{"key": "b', "lm.jsonl")
+    >>> rows[0]["size"], end == len(line)
+    (4000, True)
     """
     end = data.rfind(b"\n") + 1
     rows = list[dict[str, Any]]()
+    lines = dict[str, int]()
     for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
         try:
-            row = json.loads(line)
-            if not isinstance(row, dict) or "key" not in row:
-                raise ValueError("no object with a key")
+            row = _row(line)
+            if (first := lines.setdefault(row["key"], number)) != number:
+                raise ValueError(f"the key of line {first} again")
         except ValueError as error:
             raise ConfigError(f"{name}:{number}: {error}; mend or remove the line") from None
         rows.append(row)
     return rows, end
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    row: Any = json.loads(line, parse_constant=_refused)
+    if not isinstance(row, dict):
+        raise ValueError("no object")
+    for name, kind in _NEEDED.items():
+        if not isinstance(row.get(name), kind):
+            raise ValueError(f"no {name}")
+    return row
+
+
+def _refused(text: str) -> None:
+    raise ValueError(f"{text} is no score")

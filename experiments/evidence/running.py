@@ -38,31 +38,32 @@ class Runner:
 
     def run(
         self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Results, *, until: float, jobs: int
-    ) -> int:
-        """Run what is not there yet, and return how many results came.
+    ) -> tuple[int, int]:
+        """Run what is not there yet, and return how many results came, and how many trials failed.
 
         keys: of the trials
         until: the time.monotonic() at which the last trial should have ended
         """
         waiting = [one for one in trials if keys[one] not in results]
-        running, n_new = dict[Future[dict[str, Any] | None], Trial](), 0
+        running, n_new, n_failed = dict[Future[dict[str, Any] | None], Trial](), 0, 0
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 while waiting or running:
                     while waiting and len(running) < jobs:
                         trial = waiting.pop(0)
-                        if time.monotonic() + expected(trial, results.rows) < until:
+                        if time.monotonic() + expected(trial, keys[trial], results.rows) < until:
                             running[pool.submit(self._one, trial)] = trial
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
                         trial, found = running.pop(future), future.result()
+                        n_failed += found is None
                         if found is not None:
                             results.add({"key": keys[trial], "kind": trial.kind, "corpus": trial.corpus,
                                          "size": trial.size, "seed": trial.seed, **found, **versions()})  # fmt: skip
                             n_new += 1
             finally:
                 self._end()
-        return n_new
+        return n_new, n_failed
 
     def _one(self, trial: Trial) -> dict[str, Any] | None:
         """The result of a trial, or None if it failed, which is told."""
@@ -111,16 +112,30 @@ def judged(found: Mapping[str, Any]) -> str:
     return f"{found['test'][best]:.4f} bits per character at reading {best + 1} of {len(found['dev'])}"
 
 
-def expected(trial: Trial, rows: Sequence[Mapping[str, Any]]) -> float:
-    """How many seconds a trial may take: as long as the longest of its kind of the nearest size; 0 if nothing is known.
+def expected(trial: Trial, key: str, rows: Sequence[Mapping[str, Any]]) -> float:
+    """How many seconds a trial may take: as long as the longest of the nearest size; 0 if nothing is known.
 
-    >>> rows = [{"kind": "lm", "size": 1000, "seconds": 90.0}, {"kind": "lm", "size": 4000, "seconds": 120.0}]
-    >>> expected(Trial("lm", "ted-fi", 2000, 1), rows), expected(Trial("nmt", "de-en", 2000, 1), rows)
+    rows: of which those count that are of the same recipe
+
+    >>> key = "lm|ted-fi|text:a|size:2000|seed:1|rows:4"
+    >>> rows = [{"key": key, "size": 1000, "seconds": 90.0}, {"key": key, "size": 4000, "seconds": 120.0}]
+    >>> trial = Trial("lm", "ted-fi", 2000, 1)
+    >>> expected(trial, key, rows), expected(trial, key + "|lr:1", rows)
     (120.0, 0.0)
     """
-    alike = [row for row in rows if row["kind"] == trial.kind]
+    alike = [row for row in rows if recipe_of(row["key"]) == recipe_of(key)]
     nearest = min((abs(row["size"] - trial.size) for row in alike), default=0)
     return max((row["seconds"] for row in alike if abs(row["size"] - trial.size) <= 2 * nearest), default=0.0)
+
+
+def recipe_of(key: str) -> tuple[str, ...]:
+    """The kind and the recipe in a key, without the corpus, its text, the size and the seed.
+
+    >>> recipe_of("lm|ted-fi|text:a|size:2000|seed:1|rows:4|width:128")
+    ('lm', 'rows:4', 'width:128')
+    """
+    kind, *rest = key.split("|")
+    return (kind, *rest[4:])
 
 
 def last_line(text: str) -> str:

@@ -4,7 +4,7 @@
 
 A segment is lines of the corpus that follow each other, joined by a space, until they hold 400 characters. Of every
 twenty segments, the eighth is for choosing (dev) and the eighteenth for testing, so all three are of one kind; whatever
-the vocabulary, a batch of so many segments is the same text, and a character has the same text before it.
+the vocabulary, a character has the same text before it.
 
 >>> [len(one) for one in segments(["a" * 150] * 5)]
 [452, 301]
@@ -68,16 +68,17 @@ class Texts:
 
 
 def prepared(data: Path, name: str, work: Path) -> Texts:
-    """The texts of a corpus by its name, written into a folder of that name if they are not there."""
+    """The texts of a corpus by its name, written into a folder of that name where they are not there as they should be."""
     folder = work / name
-    if not all((folder / f"{split}.txt").exists() for split in SPLITS):
-        lines: dict[str, list[str]] = {split: [] for split in SPLITS}
-        for number, segment in enumerate(segments(lines_of(data, name))):
-            lines[_OF_TWENTY.get(number % 20, "train")].append(segment)
-        make_folder(folder)
-        for split, found in lines.items():
-            with write_atomic(folder / f"{split}.txt") as file:
-                file.write("".join(f"{line}\n" for line in found).encode())
+    lines: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for number, segment in enumerate(segments(lines_of(data, name))):
+        lines[_OF_TWENTY.get(number % 20, "train")].append(segment)
+    make_folder(folder)
+    for split, found in lines.items():
+        path, text = folder / f"{split}.txt", "".join(f"{line}\n" for line in found).encode()
+        if not path.exists() or path.read_bytes() != text:
+            with write_atomic(path) as file:
+                file.write(text)
     return Texts.of(folder)
 
 
@@ -89,8 +90,10 @@ def lines_of(data: Path, name: str) -> Iterator[str]:
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --data is the folder that holds multi30k, ted and bible")
     with Stream([Source(name, (str(path),), epochs=1, shuffle="none")]) as stream:
-        for line in stream:
-            yield line.split("\t")[1] if path.suffixes[0] == ".tsv" else line
+        for number, line in enumerate(stream, 1):
+            if path.suffixes[0] == ".tsv" and "\t" not in line:
+                raise ConfigError(f"{path}:{number}: no tab; a line is the number of a verse, a tab, and the verse")
+            yield line.partition("\t")[2] if path.suffixes[0] == ".tsv" else line
 
 
 def segments(lines: Iterable[str]) -> Iterator[str]:

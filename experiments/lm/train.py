@@ -6,8 +6,8 @@
     train.txt → Stream → samples → batches → Steps → arrays     (volt.batches)
     arrays → causal Transformer → loss → bits of dev and test   (this module, model.py)
 
-Every batch is 4 segments of the text, and every training learns from 5 million characters, however many epochs these
-are: whatever the size, the updates and the characters are the same. The rate of learning rises and then stays; what is
+Every batch is 4 segments of the text, and every training learns from about 5 million characters, however many epochs
+these are: whatever the size, the updates and the characters are as many. Segments of like length, in ids, share a batch. The rate of learning rises and then stays; what is
 judged is the running mean of the weights, ten times on the way, so each reading stands for a training that ended there:
 one run answers for equal text and for equal compute. A run ends when dev has not become better for as many readings as
 `patience`.
@@ -38,6 +38,7 @@ from experiments.lm.model import LanguageModel, operations
 from experiments.nmt import options
 from experiments.nmt.model import Shape
 from experiments.nmt.options import at_least, within
+from volt import arguments
 from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import VoltError
 from volt.stream import Source, Stream
@@ -49,7 +50,7 @@ _ANY = 1 << 20  # tokens of a batch: its rows decide
 class Recipe:
     """What a training follows from, beside the corpus, the vocabulary and the seed.
 
-    characters: how many are learned from, at most
+    characters: how many are learned from, about; at least an update for each reading
     rows: segments of a batch
     width, inner, heads, layers, dropout: of the model
     lr, warmup: the rate of learning, and after how many updates it is reached
@@ -74,6 +75,11 @@ class Recipe:
     readings: int = 10
     patience: int = 3
     products: str = "bfloat16"
+
+    def __post_init__(self) -> None:
+        for name in ("characters", "rows", "width", "inner", "heads", "layers", "warmup", "readings", "patience"):
+            arguments.whole(getattr(self, name), name, low=1)
+        arguments.choice(self.products, "products", ("bfloat16", "float32"))
 
     def shape(self, n_ids: int) -> Shape:
         """Of the model."""
@@ -105,13 +111,13 @@ class Judge:
         self.model = LanguageModel(recipe.shape(len(vocabulary))).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
-        self.tokens, self.updates, self.operations = 0, 0, 0.0
+        self.tokens, self.updates, self.segments, self.operations = 0, 0, 0, 0.0
 
     def readings(self) -> Iterator[Reading]:
         """Learn, and yield readings until the characters are used up or dev becomes no better."""
         n_segments, n_characters = self.texts.path("train").read_bytes().count(b"\n"), self.texts.characters["train"]
-        of_update = self.recipe.rows * n_characters / n_segments / 1e6
-        last = max(round(self.recipe.characters / 1e6 / of_update), self.recipe.readings)
+        of_segment = n_characters / n_segments
+        last = max(round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings)
         at = {round(last * n / self.recipe.readings) for n in range(1, self.recipe.readings + 1)}
         best, since = math.inf, 0
         with self._steps("train") as steps:
@@ -120,7 +126,7 @@ class Judge:
                 if self.updates not in at:
                     continue
                 dev, test = (self.bits(split) for split in ("dev", "test"))
-                yield Reading(self.updates * of_update, self.operations, dev, test)
+                yield Reading(self.segments * of_segment / 1e6, self.operations, dev, test)
                 best, since = (dev, 0) if dev < best else (best, since + 1)
                 if since == self.recipe.patience or self.updates == last:
                     return
@@ -138,6 +144,7 @@ class Judge:
         self.optimizer.step()
         self.mean.update_parameters(self.model)
         self.tokens += n_tokens
+        self.segments += int(arrays["nsentences"])
         self.operations += operations(self.model.shape, n_tokens, n_columns)
 
     @torch.inference_mode()
