@@ -66,9 +66,8 @@ def run(given: argparse.Namespace) -> int:
             note(f"{kind}: {sum(key in results for key in keys.values())} of {len(keys)} trials are there")
             runner = Runner(given.data, given.work, device=given.device, told=note)
             n_new, n_lost = runner.run(list(keys), keys, results, until=until, jobs=given.jobs)
-            note(
-                f"{kind}: {n_new} new results in {given.out / kind}.jsonl" + f", {n_lost} trials failed" * (n_lost > 0)
-            )
+            failed = f", {n_lost} trials failed" if n_lost else ""
+            note(f"{kind}: {n_new} new results in {given.out / kind}.jsonl{failed}")
             n_failed += n_lost
     return int(n_failed > 0)
 
@@ -128,17 +127,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         one.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     for one in runs, picking, reports:
         one.add_argument("--out", type=Path, default=FOLDER, help="holds lm.jsonl, nmt.jsonl and picks.json")
-    runs.add_argument(
-        "--hours", type=within(0, 10_000), required=True, help="no trial is begun that is known to end later"
-    )
+    told = "no trial is begun that is known to end later"
+    runs.add_argument("--hours", type=within(0, 10_000), required=True, help=told)
     runs.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    runs.add_argument(
-        "--corpora",
-        nargs="+",
-        choices=sorted({*NAMED["lm"], *NAMED["nmt"]}),
-        default=(),
-        help="only these corpora and directions",
-    )
+    names = sorted({*NAMED["lm"], *NAMED["nmt"]})
+    runs.add_argument("--corpora", nargs="+", choices=names, default=(), help="only these corpora and directions")
     runs.add_argument("--sizes", nargs="+", type=int, choices=sorted(SIZES), default=(), help="only these")
     runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
     runs.add_argument("--seeds", type=at_least(1), default=2)

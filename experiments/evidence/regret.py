@@ -2,9 +2,9 @@
 
 The interval is a bootstrap over corpora: the mean loss of as many corpora drawn with replacement, 10,000 times, from
 the 2.5th to the 97.5th percentile. It says how the mean would move with other corpora of this kind, and nothing of
-corpora of other kinds. The floor is what the best size by a smooth fit through the very scores loses; a rule that sees the text alone can
-hardly be blamed for as much. Corpora of which fewer than three sizes were tried are left out, and so are rules that
-pick a size far beyond those tried on any corpus; a pick somewhat beyond scores as the size tried next to it.
+corpora of other kinds. The floor is what the best size by a smooth fit through the very scores loses; a rule that sees
+the text alone can hardly be blamed for as much. Corpora of which fewer than three sizes were tried are left out, and so
+are rules that pick a size far beyond those tried on any corpus; a pick somewhat beyond scores as the size next to it.
 
 >>> found = Regret.of("fed", {"a": 0.0, "b": 2.0, "c": 1.0})
 >>> found.mean, found.worst, found.worst_corpus, found.low <= found.mean <= found.high

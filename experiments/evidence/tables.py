@@ -27,9 +27,10 @@ TITLES = {
 }
 
 _ABOUT = """\
-Written by `python -m experiments.evidence report`. A size counts tokens before those that no longer occur are dropped, so there
-are up to 7 % fewer ids. The best size of a corpus is bold. *Beyond* says on how many corpora a rule's pick lies beyond the sizes tried
-(by less than a factor of two; it scores as the one next to it); a rule that goes farther is left out."""
+Written by `python -m experiments.evidence report`. A size counts tokens before those that no longer occur are dropped,
+so there are up to 7 % fewer ids. The best size of a corpus is bold. *Beyond* says on how many corpora a rule's pick lies
+beyond the sizes tried (by less than a factor of two; it scores as the one next to it); a rule that goes farther is left
+out, and so are corpora of which fewer than three sizes were tried."""
 
 
 def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks) -> str:
@@ -44,7 +45,7 @@ def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks) -> s
         drawn = curves(rows[measure.kind], measure)
         parts += [f"## {TITLES[name]}", about(rows[measure.kind], measure), scores_table(drawn, measure, picks)]
         if found := regrets(drawn, picks, measure):
-            parts += [f"Over {len(found[0].by_corpus)} corpora:", regrets_table(found, measure)]
+            parts += [f"Over {', '.join(found[0].by_corpus)}:", regrets_table(found, measure)]
     return "\n\n".join(parts) + "\n"
 
 

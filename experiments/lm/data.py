@@ -68,7 +68,7 @@ class Texts:
 
 
 def prepared(data: Path, name: str, work: Path) -> Texts:
-    """The texts of a corpus by its name, written into a folder of that name where they are not there as they should be."""
+    """The texts of a corpus by its name, written into a folder of that name unless they are there already."""
     folder = work / name
     lines: dict[str, list[str]] = {split: [] for split in SPLITS}
     for number, segment in enumerate(segments(lines_of(data, name))):

@@ -7,10 +7,10 @@
     arrays → causal Transformer → loss → bits of dev and test   (this module, model.py)
 
 Every batch is 4 segments of the text, and every training learns from about 5 million characters, however many epochs
-these are: whatever the size, the updates and the characters are as many. Segments of like length, in ids, share a batch. The rate of learning rises and then stays; what is
-judged is the running mean of the weights, ten times on the way, so each reading stands for a training that ended there:
-one run answers for equal text and for equal compute. A run ends when dev has not become better for as many readings as
-`patience`.
+these are: whatever the size, the updates and the characters are as many. Segments of like length, in ids, share a
+batch. The rate of learning rises and then stays; what is judged is the running mean of the weights, ten times on the
+way, so each reading stands for a training that ended there: one run answers for equal text and for equal compute. A run
+ends when dev has not become better for as many readings as `patience`.
 
 bits per character = Σ −log₂ p(id) / characters, with the ends of segments, which are ids (EOS) and characters (\\n).
 """
