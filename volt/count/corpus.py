@@ -102,7 +102,9 @@ def count_words(
         return_freed_memory()
         parts = chain.from_iterable(count.parts(path) for path in paths)
         found = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
-        counts = WordCounts(*found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out)
+        counts = WordCounts(
+            *found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out, left_out_pairs=found.left_out_pairs
+        )
     else:
         counts = WordCounts(*summed(part.part for part in map(count, paths)), *made_with)
     kept = counts.min_count(min_count)
