@@ -83,31 +83,19 @@ def learn(word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix",
     return merges
 
 
-def seam_counts(left_out: Mapping[str, int], marker: str) -> Counter[Pair]:
-    """How often two characters stand side by side in words, before which there may be a "▁".
+def certain(kept: Mapping[str, int], left_out: Mapping[str, int], merges: Sequence[Pair], marker: str) -> int:
+    """How many of the first merges no word that is left out could have changed.
 
-    >>> seam_counts({"low": 2}, "prefix")[START, "l"]
-    2
-    """
-    counts: Counter[Pair] = Counter()
-    for word, count in left_out.items():
-        for pair in pairwise(START * (marker == "prefix") + word):
-            counts[pair] += count
-    return counts
-
-
-def certain(kept: Mapping[str, int], seams: Mapping[Pair, int], merges: Sequence[Pair], marker: str) -> int:
-    """How many of the first merges no word that is left out could have changed. seams: of those words
-
-    >>> certain({"ab": 5, "cd": 4}, {("c", "d"): 1}, [("a", "b"), ("c", "d")], "none")
+    >>> certain({"ab": 6, "cd": 4, "xy": 4}, {"cd": 1}, [("a", "b"), ("x", "y"), ("c", "d")], "none")
     1
     """
+    seams = pair_counts(left_out, {word: atoms(word, marker) for word in left_out})
     symbols, most = {word: atoms(word, marker) for word in kept}, max(seams.values(), default=0)
     for n, best in enumerate(merges):
         counts = pair_counts(kept, symbols)
         for (left, right), count in counts.items():
-            last = left.removesuffix(END)[-1] if marker == "suffix" else left[-1]
-            more = count + seams.get((last, right[0]), 0)
+            is_last = marker == "suffix" and len(right.removesuffix(END)) == 1
+            more = count + seams[left[-1], right if is_last else right[0]]
             if counts[best] <= most or ((left, right) != best and (more, (left, right)) > (counts[best], best)):
                 return n
         symbols = {word: replace(parts, best) for word, parts in symbols.items()}

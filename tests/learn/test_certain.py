@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from merges import MARKERS, markers, word_counts
 
 import volt
+from volt.choose.report import as_data
 from volt.count import left_out
 from volt.count.bounded import approximate_sum, bounded_sum
 from volt.count.budget import Budget
@@ -29,6 +30,8 @@ from volt.count.summing import CountedPart
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.certain import certain_merges
+from volt.text.atoms import atom_text
+from volt.text.markers import Marker
 from volt.text.special_tokens import SpecialTokens
 
 MOST = 40
@@ -51,6 +54,13 @@ def total_of(parts: list[dict[str, int]]) -> Counter[str]:
     return total
 
 
+def seams_of(pairs: LeftOutPairs, marker: Marker) -> tuple[dict[naive.Pair, int], int]:
+    """The count of each pair of atoms, and the rest."""
+    keys, counts, rest = pairs.seams(marker)
+    atoms = [(chr(key >> 22), atom_text(key & (1 << 22) - 1)) for key in keys.tolist()]
+    return dict(zip(atoms, counts.tolist(), strict=True)), rest
+
+
 def same_at_first(one: list[naive.Pair], other: list[naive.Pair]) -> int:
     """How many merges of two lists are the same before the first that differs."""
     pairs = zip(one, other, strict=False)
@@ -66,7 +76,7 @@ def assert_certain(counts: WordCounts, words: Mapping[str, int], marker: str, *,
     kept = dict(counts.table.rows())
     gone = {word: count - kept.get(word, 0) for word, count in words.items() if count > kept.get(word, 0)}
     if counts.n_left_out and is_exact:
-        assert n_certain == naive.certain(kept, naive.seam_counts(gone, marker), candidates.merges, marker)
+        assert n_certain == naive.certain(kept, gone, candidates.merges, marker)
 
 
 @given(word_counts() | WORDS, markers, st.integers(1, 5))
@@ -114,20 +124,20 @@ def test_folded_pairs_are_never_too_few(parts, marker, most):
     gone = total_of([{word: count for word, count in words.items() if count < 4} for words in parts])
     pairs = counts.left_out_pairs
     assert pairs.table.height <= most
-    seams = naive.seam_counts(gone, "prefix")
-    assert all(pairs.of(first.replace("▁", ""), second) >= count for (first, second), count in seams.items())
-    assert pairs.most >= max(seams.values(), default=0)
+    found, rest = seams_of(pairs, marker)
+    expected = naive.pair_counts(gone, {word: naive.atoms(word, marker) for word in gone})
+    assert all(found.get(pair, rest) >= count for pair, count in expected.items())
     if counts.n_words:
         assert_certain(counts, total_of(parts), marker, is_exact=not pairs.rest)
 
 
-def test_no_more_is_told_of_a_pair_than_came():
-    """Unless pairs were folded: then none is below what any other may have."""
-    words = {"ab": 3, "bab": 2, "c": 9}
+@pytest.mark.parametrize("marker", MARKERS)
+def test_no_more_is_told_of_a_pair_than_came(marker: Marker) -> None:
+    """Unless pairs were folded."""
+    words = {"ab": 3, "bab": 2, "c": 9, "▁ab": 4}
     pairs = left_out_pairs(table_of(words))
-    assert {(a, b): pairs.of(a.replace("▁", ""), b) for a in "▁abc" for b in "abc" if pairs.of(a.replace("▁", ""), b)} == (
-        naive.seam_counts(words, "prefix")
-    )
+    expected = naive.pair_counts(words, {word: naive.atoms(word, marker) for word in words})
+    assert seams_of(pairs, marker) == (expected, 0)
     assert (pairs.most, pairs.rest) == (9, 0)
     assert pairs + NOTHING == pairs == NOTHING + pairs
     assert pairs + pairs == left_out_pairs(table_of({word: 2 * count for word, count in words.items()}))
@@ -141,26 +151,24 @@ def test_longer_words(marker: str, n_rare: int) -> None:
     words = {"".join(rng.choices("abcdefgh", k=rng.randint(20, 60))): rng.randint(300, 90_000) for _ in range(60)}
     rare = {"".join(rng.choices("abcdefghij", k=9)): 1 for _ in range(n_rare)}
     candidates = learn_bpe(WordCounts.from_pairs(words | rare).min_count(2), 150, marker=marker)
-    seams = naive.seam_counts(rare, marker)
-    expected = naive.certain(words, seams, candidates.merges, marker) if rare else 150
+    expected = naive.certain(words, rare, candidates.merges, marker)
     assert certain_merges(candidates) == expected
     assert expected >= 20
     assert same_at_first(naive.learn(words | rare, 150, marker), candidates.merges) >= expected
 
 
-def test_bytes_user_tokens_and_characters_left_out() -> None:
-    """Words that are bytes, words that user tokens cut, and words without their rare characters: nothing special."""
+def test_user_tokens_and_characters_left_out() -> None:
+    """Words that user tokens cut, and words without their rare characters, are certain of what all of them give."""
     hidden = SpecialTokens(user=("<url>",)).hide_text("ab<url>ab")
-    words = {hidden: 9, "abc": 7, "cab": 1, hidden[::-1]: 1}
-    counts = WordCounts.from_pairs(words)
-    all_merges = learn_bpe(counts, 9, min_pair_count=1).merges
-    rare = learn_bpe(counts.min_count(2), 9, min_pair_count=1)
-    assert same_at_first(all_merges, rare.merges) >= certain_merges(rare) == 3  # type: ignore[operator]
-    covered = learn_bpe(WordCounts.from_pairs({"abc": 9, "abx": 4, "bca": 1}).min_count(2), 9, coverage=0.9)
-    assert covered.coverage is not None
-    assert covered.coverage.left_out == "x"
-    without = learn_bpe({"abc": 9, "ab": 4, "bca": 1}, 9)
-    assert same_at_first(without.merges, covered.merges) >= certain_merges(covered) == 1  # type: ignore[operator]
+    counts = WordCounts.from_pairs({hidden: 9, "abc": 7, "cd": 5, "bcd": 1, f"{hidden}b": 1})
+    everything, kept = learn_bpe(counts, 4), learn_bpe(counts.min_count(2), 4)
+    assert kept.merges == [("a", "b"), ("a", "b</w>"), ("ab", "c</w>"), ("c", "d</w>")]
+    assert (same_at_first(everything.merges, kept.merges), certain_merges(kept)) == (4, 4)
+    counts = WordCounts.from_pairs({"abc": 9, "abx": 4, "bca": 1})
+    everything, kept = (learn_bpe(some, 9, coverage=0.9) for some in (counts, counts.min_count(2)))
+    assert [one.coverage.left_out for one in (everything, kept) if one.coverage] == ["x", "x"]
+    assert everything.merges[:2] == kept.merges == [("a", "b"), ("ab", "c</w>")]
+    assert certain_merges(kept) == 2
 
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes", "gpt2", "metaspace"])
@@ -170,7 +178,10 @@ def test_files_tell_alike_however_they_are_counted(
 ) -> None:
     """In any order, by several workers, within a memory and through a pipe."""
     rng = Random(3)
-    lines = [" ".join("".join(rng.choices("abcdé", k=rng.randint(1, 4))) for _ in range(9)) + "\n" for _ in range(400)]
+    lines = [
+        " ".join("".join(rng.choices("abcdé", [80, 20, 9, 3, 1], k=rng.randint(1, 4))) for _ in range(9)) + "\n"
+        for _ in range(400)
+    ]
     paths = [tmp_path / f"{n}.txt" for n in range(4)]
     for n, path in enumerate(paths):
         path.write_text("".join(lines[n::4]), "utf-8")
@@ -212,11 +223,11 @@ def test_what_is_not_known_is_not_told() -> None:
 
 def test_counts_that_may_leave_64_bits_are_not_told() -> None:
     """Nothing wraps around, however often words come."""
-    huge = left_out_pairs(table_of({"ab": 2**60}))
+    huge = left_out_pairs(table_of({"ab": 2**59}))
     assert huge == UNKNOWN == UNKNOWN + huge
-    half = left_out_pairs(table_of({"ab": 2**59}))
+    half = left_out_pairs(table_of({"a": 2**58 + 1}))
     assert half + half == UNKNOWN
-    assert half.most == 2**59
+    assert half.most == 2**58 + 1
     kept = WordCounts(table_of({"ab" * 3: 2**60}), n_left_out=1, left_out_pairs=left_out_pairs(table_of({"c": 1})))
     assert certain_merges(learn_bpe(kept, 2)) == 0
     assert hash(half) == hash(LeftOutPairs(half.table, 0))
@@ -226,5 +237,50 @@ def test_words_that_nothing_is_left_of_still_count() -> None:
     """Counts of which all words were left out add what they left out."""
     gone = WordCounts.from_pairs({"ab": 1}).min_count(2)
     both = gone + WordCounts.from_pairs({"cd": 5})
-    assert (both.n_left_out, both.left_out_pairs.of("a", "b")) == (1, 1)
+    assert (both.n_left_out, both.left_out_pairs) == (1, left_out_pairs(table_of({"ab": 1})))
     assert both == WordCounts.from_pairs({"cd": 5}) + gone
+
+
+@pytest.mark.parametrize(
+    ("rare", "sentence"),
+    [
+        ({"ac": 1}, "words that occur too rarely were left out, 0.8 % of all. All 3 merges are those of all words"),
+        ({"cd": 1}, ". The first 2 of 3 merges are those of all words; later ones could differ"),
+        ({"ac": 5, "xac": 1}, ". The first merge is that of all words; later ones could differ"),
+        ({"ac": 29, "xac": 29}, ". With them each of the 3 merges could be another"),
+    ],
+)
+def test_a_search_tells_what_is_certain(rare: dict[str, int], sentence: str) -> None:
+    """In a sentence, as a number, and in the data of its report; of all words there is nothing to tell."""
+    words = {"abab": 45, "ac": 40, "cd": 39}
+    counts = WordCounts.from_pairs(words) + WordCounts.from_pairs(rare).min_count(30)
+    candidates = learn_bpe(counts, 3, marker="none")
+    result = volt.search(candidates)
+    assert sentence in " ".join(result.warnings)
+    assert as_data(result)["counts"]["certain_merges"] == result.n_certain == certain_merges(candidates)
+
+
+def test_a_search_of_all_words_tells_nothing() -> None:
+    """All merges are certain, and there is no sentence on it; what is not known is no sentence either."""
+    counts = WordCounts.from_pairs({"low": 9, "lower": 6, "er": 1})
+    result = volt.search(learn_bpe(counts, 3))
+    assert result.n_certain == 3
+    assert "left out" not in " ".join(result.warnings)
+    result = volt.search(learn_bpe(counts.min_count(2).rescale(90), 3))
+    assert result.n_certain is None
+    assert "words that occur too rarely were left out, 1.1 % of all" in result.warnings
+
+
+def test_the_command_tells_what_is_certain(run: Run, tmp_path: Path) -> None:
+    """With words left out, and with words forgotten, in the report and as a number."""
+    path = tmp_path / "a.txt"
+    path.write_text("the cat sat on the mat\n" * 40 + "a rat\n")
+    for options in (["--min-count", "2"], ["--memory", "1G", "--approximate", "--min-count", "2"]):
+        done = run("search", path, *options, "-o", tmp_path / "a.volt", "--force")
+        told = " ".join(done.stdout.decode().split())
+        assert (
+            "warning words that occur too rarely were left out, 0.826 % of all. All 7 merges are those of all words"
+            in told
+        )
+        data = json.loads(run("search", path, *options, "--json", "-o", tmp_path / "b.volt", "--force").stdout)
+        assert data["counts"]["certain_merges"] == 7

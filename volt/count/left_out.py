@@ -1,15 +1,17 @@
-"""Words that are left out → how often each two characters stand side by side in them, which is all that is kept of them.
+"""Words that are left out → how often each two characters stand side by side in them, which is all that is kept.
 
 What a merge would have gained from these words is thereby known from above: a pair of tokens (x, y) occurs in them, at
 whatever step, at most as often as the last character of x stands before the first of y. `volt.learn.certain` tells from
 this how many merges the words could not have changed.
 
-There are at most 2^18 pairs of characters. Of more, the rarest are forgotten, and `rest` is the most that one of them
-may have come; it is 0 as long as none is forgotten.
+    pair = first << 22 | second << 1 | whether the second is the last of its word
+
+The first may be the start of a word. There are at most 2^18 pairs. Of more, the rarest are forgotten, and `rest` is the
+most that one of them may have come; it is 0 as long as none is forgotten.
 
 >>> rare = left_out_pairs(pl.DataFrame({"word": ["low", "wow"], "count": [1, 2]}))
->>> rare.of("o", "w"), rare.of("w", "o"), rare.of("", "w"), rare.of("a", "b"), rare.most
-(3, 2, 2, 0, 3)
+>>> rare.table.height, rare.rest, rare.most  # two starts, "lo", "wo", and "ow" at an end
+(5, 0, 3)
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
     from volt.text.markers import Marker
 
-MOST_COUNT = 2**60  # beyond it, no count is told
+MOST_COUNT = 2**59  # beyond it, no count is told
+_BITS = 22  # of the second character
 _START = 0x110000  # before the first character of a word; no code point
-_BITS, _LAST = 21, (1 << 21) - 1  # of a code point
 _MOST_PAIRS, _ROWS = 1 << 18, 1 << 16  # words at a time
 _PAIR, _COUNT = pl.col("pair"), pl.col("count")
 
@@ -38,8 +40,7 @@ _PAIR, _COUNT = pl.col("pair"), pl.col("count")
 class LeftOutPairs:
     """How often each two characters stand side by side in words that are left out, at most.
 
-    table: columns pair (Int64, first << 21 | second, of their code points) and count (Int64), sorted by pair; the first
-        may be the start of a word
+    table: columns pair and count (both Int64), sorted by pair
     rest: how often any other pair comes at most
     """
 
@@ -65,35 +66,28 @@ class LeftOutPairs:
     @property
     def most(self) -> int:
         """How often the commonest pair comes."""
-        return max(self.rest, *self.table["count"].top_k(1), 0)
-
-    def of(self, first: str, second: str) -> int:
-        """How often two characters stand side by side at most. first: may be empty, for the start of a word
-
-        >>> NOTHING.of("a", "b"), UNKNOWN.of("a", "b") == 2**60
-        (0, True)
-        """
-        key = (ord(first) if first else _START) << _BITS | ord(second)
-        found = self.table.filter(key == _PAIR)["count"]
-        return int(found[0]) if len(found) else self.rest
+        return max(self.rest, int(self.table.select(_COUNT.max()).item() or 0))
 
     def seams(self, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """(n,) int64 pairs, in order, (n,) int64 counts, and the rest. With the marker "prefix" words start with "▁".
+        """The same of atoms: (n,) int64 pairs, in order, (n,) int64 counts, and the rest.
+
+        A pair is the first's code point << 22 | the code of the second as an atom (see volt.text.atoms). Where words
+        have no end marker, characters count wherever they stand; with the marker "prefix" words start with "▁".
 
         >>> pairs, counts, rest = left_out_pairs(pl.DataFrame({"word": ["ab"], "count": [3]})).seams("prefix")
-        >>> [chr(pair >> 21) + chr(pair & 2**21 - 1) for pair in pairs.tolist()], counts, rest
+        >>> [chr(pair >> 22) + chr((pair & 2**22 - 1) >> 1) for pair in pairs.tolist()], counts, rest
         (['ab', '▁a'], array([3, 3]), 0)
         """
         pairs, counts = (self.table[name].to_numpy().copy() for name in ("pair", "count"))
-        if marker != "prefix":
-            n_pairs = np.searchsorted(pairs, _START << _BITS)
-            return pairs[:n_pairs], counts[:n_pairs], self.rest
-        is_start = pairs >> _BITS == _START
-        pairs[is_start] = pairs[is_start] & _LAST | ord(PREFIX) << _BITS
-        found, places = np.unique(pairs, return_inverse=True)
-        sums = np.full(len(found), self.rest, np.int64)  # where text holds "▁", this and the start may be one pair
+        is_start, n_alike = pairs >> _BITS == _START, {"suffix": 1, "none": 2, "prefix": 4}[marker]
+        if marker == "prefix":
+            pairs[is_start] += (ord(PREFIX) - _START) << _BITS
+        else:
+            pairs, counts = pairs[~is_start], counts[~is_start]
+        found, places = np.unique(pairs if marker == "suffix" else pairs & ~1, return_inverse=True)
+        sums = np.full(len(found), (n_alike - 1) * self.rest, np.int64)  # for those that become one with these
         np.add.at(sums, places, counts)
-        return found, sums, 2 * self.rest
+        return found, sums, n_alike * self.rest
 
 
 _EMPTY = pl.DataFrame(schema={"pair": pl.Int64, "count": pl.Int64})
@@ -116,9 +110,11 @@ def _of_rows(table: pl.DataFrame) -> LeftOutPairs:
     if float(lengths @ counts.astype(float)) > MOST_COUNT:
         return UNKNOWN
     second = np.frombuffer("".join(table["word"]).encode("utf-32-le"), np.uint32).astype(np.int64)
-    first = np.concatenate([[_START], second[:-1]])
-    first[np.cumsum(lengths)[:-1]] = _START
-    rows = pl.DataFrame({"pair": first << _BITS | second, "count": np.repeat(counts, lengths)})
+    first, ends = np.concatenate([[_START], second[:-1]]), np.cumsum(lengths)
+    first[ends[:-1]] = _START
+    pairs = first << _BITS | second << 1
+    pairs[ends - 1] += 1
+    rows = pl.DataFrame({"pair": pairs, "count": np.repeat(counts, lengths)})
     return _folded(_added(rows), 0)
 
 

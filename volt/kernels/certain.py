@@ -1,7 +1,7 @@
 """Which of the learned merges other words could not have changed: flat arrays in, a number out.
 
-The merges are made once more, with the tables of `volt.kernels.learn`, in which each pair now counts as many occurrences
-more as it may have in the other words. So the heap gives the pair that all words together may have most often.
+The merges are made once more, with the tables of `volt.kernels.learn`, in which each pair now counts as many
+occurrences more as it may have in the other words. So the heap gives the pair that all words may have most often.
 """
 
 from typing import NamedTuple
@@ -31,13 +31,13 @@ from volt.kernels.learn import (
 )
 from volt.kernels.texts import Texts, append_text
 
-_CHARACTER_BITS = 21
+_ATOM_BITS = 22
 
 
 class Others(NamedTuple):
-    """How often each two characters stand side by side in the other words, at most.
+    """How often each two atoms stand side by side in the other words, at most.
 
-    pairs: (n,) int64, first << 21 | second, in order
+    pairs: (n,) int64, code point of the first << 22 | code of the second, in order
     counts: (n,) int64
     rest: how often any other two do
     most: the greatest of them all
@@ -51,10 +51,11 @@ class Others(NamedTuple):
 
 @compiled
 def _more(pair: int, pairs: LongArray, texts: Texts, final: FlagArray, n_marker: int, others: Others) -> int:
-    """How often a pair may occur in the other words: as often as the characters at its seam."""
+    """How often a pair may occur in the other words: as often as the atoms at its seam."""
     left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
-    last = texts.chars[texts.starts[left + 1] - 1 - n_marker * final[left]]
-    seam = np.int64(last) << _CHARACTER_BITS | texts.chars[texts.starts[right]]
+    last, first = texts.chars[texts.starts[left + 1] - 1], texts.chars[texts.starts[right]]  # the left is never final
+    is_atom = texts.starts[right + 1] - texts.starts[right] == 1 + n_marker * final[right]
+    seam = np.int64(last) << _ATOM_BITS | np.int64(first) << 1 | (final[right] & is_atom)
     low, high = 0, len(others.pairs)
     while low < high:
         middle = (low + high) // 2

@@ -1,9 +1,8 @@
 """Candidates learned without rare words → how many of the first merges are those of all words.
 
 Let K_s(q) be how often pair q occurs in the words that were kept after the first s merges, c the count of the pair p
-that is merged next, and U(a, b) how often characters a, b stand side by side in what was left out. Then merge s + 1 is
-that of all words, if the s before are, and every other pair q = (x, y) has, with a the last character of x, b the
-first of y,
+that is merged next, and U(a, b) how often atoms a, b stand side by side in what was left out. Then merge s + 1 is that
+of all words, if the s before are, and every other pair q = (x, y) has, with a the last atom of x, b the first of y,
 
     K_s(q) + U(a, b) < c,   or equals it and loses the tie to p
 
@@ -14,8 +13,8 @@ K_s(q) + U(a, b) times, and p at least c times: p is their best pair as well. By
 A pair that the kept words do not hold has K_s(q) = 0, so c must be above the greatest U. Words are the same occurrences
 whatever is kept, which makes these cases no exceptions:
 
-    markers      the last character and the same with "</w>" are different atoms; U counts both as one, which is more;
-                 "▁" before a word is an atom, and the start of a word is counted with the character behind it
+    markers      a character with "</w>" is an atom of its own, for U as well; so is "▁" before a word, and left-out
+                 words count their first character behind it
     alphabet     a character that only left-out words hold is in U, and in no K
     bytes        are characters of an alphabet of 256
     user tokens  are in no pair, and cut words: U is at most too great
@@ -43,7 +42,7 @@ from volt.text.markers import SUFFIX
 
 
 def certain_merges(candidates: Candidates) -> int | None:
-    """How many of the first merges are certainly those of all words, those that `min_count` or a memory left out included.
+    """How many of the first merges are those of all words, with those that `min_count` or a memory left out.
 
     candidates: what `learn_bpe` returns
 
