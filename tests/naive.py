@@ -94,8 +94,9 @@ def certain(kept: Mapping[str, int], left_out: Mapping[str, int], merges: Sequen
     for n, best in enumerate(merges):
         counts = pair_counts(kept, symbols)
         for (left, right), count in counts.items():
-            is_last = marker == "suffix" and len(right.removesuffix(END)) == 1
-            more = count + seams[left[-1], right if is_last else right[0]]
+            is_last = marker == "suffix" and right.endswith(END)
+            spelled = [*left, *(atoms(right.removesuffix(END)) if is_last else right)]
+            more = count + min(seams[pair] for pair in pairwise(spelled))
             if counts[best] <= most or ((left, right) != best and (more, (left, right)) > (counts[best], best)):
                 return n
         symbols = {word: replace(parts, best) for word, parts in symbols.items()}

@@ -1,7 +1,7 @@
 """Words that are left out → how often each two characters stand side by side in them, which is all that is kept.
 
-What a merge would have gained from these words is thereby known from above: a pair of tokens (x, y) occurs in them, at
-whatever step, at most as often as the last character of x stands before the first of y. `volt.learn.certain` tells from
+What a merge would have gained from these words is thereby known from above: a pair of tokens occurs in them, at
+whatever step, at most as often as any two characters do that are neighbours within it. `volt.learn.certain` tells from
 this how many merges the words could not have changed.
 
     pair = first << 22 | second << 1 | whether the second is the last of its word
@@ -109,7 +109,7 @@ def _of_rows(table: pl.DataFrame) -> LeftOutPairs:
     lengths, counts = table["word"].str.len_chars().to_numpy().astype(np.int64), table["count"].to_numpy()
     if float(lengths @ counts.astype(float)) > MOST_COUNT:
         return UNKNOWN
-    second = np.frombuffer("".join(table["word"]).encode("utf-32-le"), np.uint32).astype(np.int64)
+    second = np.frombuffer(table["word"].str.join("").item().encode("utf-32-le"), np.uint32).astype(np.int64)
     first, ends = np.concatenate([[_START], second[:-1]]), np.cumsum(lengths)
     first[ends[:-1]] = _START
     pairs = first << _BITS | second << 1

@@ -50,9 +50,8 @@ class Others(NamedTuple):
 
 
 @compiled
-def _more(pair: int, pairs: LongArray, texts: Texts, final: FlagArray, n_marker: int, others: Others) -> int:
-    """How often a pair may occur in the other words: as often as the atoms at its seam."""
-    left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
+def _at_seam(left: int, right: int, texts: Texts, final: FlagArray, n_marker: int, others: Others) -> int:
+    """How often the last atom of one token stands before the first of another in the other words, at most."""
     last, first = texts.chars[texts.starts[left + 1] - 1], texts.chars[texts.starts[right]]  # the left is never final
     is_atom = texts.starts[right + 1] - texts.starts[right] == 1 + n_marker * final[right]
     seam = np.int64(last) << _ATOM_BITS | np.int64(first) << 1 | (final[right] & is_atom)
@@ -67,12 +66,20 @@ def _more(pair: int, pairs: LongArray, texts: Texts, final: FlagArray, n_marker:
 
 
 @compiled
+def _more(key: int, most: LongArray, texts: Texts, final: FlagArray, n_marker: int, others: Others) -> int:
+    """How often a pair may occur in the other words: as often as the rarest two atoms side by side within it."""
+    left, right = key >> 32, key & RIGHT
+    return int(min(_at_seam(left, right, texts, final, n_marker, others), most[left], most[right]))
+
+
+@compiled
 def _add_more(
-    first: int, n_pairs: int, pairs: LongArray, texts: Texts, final: FlagArray, n_marker: int, others: Others
-) -> None:
+    first: int, n_pairs: int, pairs: LongArray, most: LongArray, texts: Texts, final: FlagArray, n_marker: int,
+    others: Others,
+) -> None:  # fmt: skip
     """Let all pairs from `first` on count what they may have in the other words."""
     for pair in range(first, n_pairs):
-        pairs[pair, COUNT] += _more(pair, pairs, texts, final, n_marker, others)
+        pairs[pair, COUNT] += _more(pairs[pair, KEY], most, texts, final, n_marker, others)
 
 
 def count_certain(
@@ -87,21 +94,25 @@ def count_certain(
     """
     known = np.zeros((4, len(final_atoms) + len(merges) + 1), np.int64)
     final = np.concatenate([final_atoms, np.zeros(len(merges) + 1, np.uint8)])
-    merges = np.ascontiguousarray(merges, np.int32)
-    return int(certain_merges(words, texts, len(final_atoms), final, n_marker, merges, others, known, progress))
+    most, merges = np.full(len(final), others.most, np.int64), np.ascontiguousarray(merges, np.int32)
+    return int(certain_merges(words, texts, len(final_atoms), final, n_marker, merges, others, most, known, progress))
 
 
 @loop
 def certain_merges(
     words: Words, texts: Texts, n_atoms: int, final: FlagArray, n_marker: int, merges: IntArray, others: Others,
-    known: LongArray, progress: LongArray,
+    most: LongArray, known: LongArray, progress: LongArray,
 ) -> int:  # fmt: skip
-    """The number. final, known: as in `volt.kernels.learn.learn_merges`"""
+    """The number.
+
+    final, known: as in `volt.kernels.learn.learn_merges`
+    most: (room,) int64, how often each token's text may occur in the other words, at first others.most
+    """
     n_done = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
     slots, found = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
-    _add_more(0, n_pairs, pairs, texts, final, n_marker, others)
+    _add_more(0, n_pairs, pairs, most, texts, final, n_marker, others)
     heap, size = _first_heap(n_pairs, 1, pairs, texts)
 
     while n_done < len(merges) and progress[1] == 0:
@@ -109,7 +120,8 @@ def certain_merges(
         left, right, new = merges[n_done, 0], merges[n_done, 1], n_atoms + n_done
         if pair < 0 or pairs[pair, KEY] != pair_key(left, right):
             break
-        count = pairs[pair, COUNT] - _more(pair, pairs, texts, final, n_marker, others)
+        most[new] = _more(pairs[pair, KEY], most, texts, final, n_marker, others)
+        count = pairs[pair, COUNT] - most[new]
         if count <= others.most:
             break  # pairs that only the other words have may occur as often
         rival, size = _best(heap, size, pairs, texts)
@@ -126,7 +138,7 @@ def certain_merges(
             pair, new, n_done + 1, n_pairs, positions, at, words.counts, found, known, pairs, slots
         )
         pairs[pair, COUNT] = 0  # in the other words it was merged as well
-        _add_more(n_before, n_pairs, pairs, texts, final, n_marker, others)
+        _add_more(n_before, n_pairs, pairs, most, texts, final, n_marker, others)
         if pool_end + n_found > len(pool):
             pool = grown_ints(pool, 2 * (pool_end + n_found))
         pool_end = _place(found, n_found, pool_end, pool, pairs)

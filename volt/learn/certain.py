@@ -1,21 +1,21 @@
 """Candidates learned without rare words → how many of the first merges are those of all words.
 
 Let K_s(q) be how often pair q occurs in the words that were kept after the first s merges, c the count of the pair p
-that is merged next, and U(a, b) how often atoms a, b stand side by side in what was left out. Then merge s + 1 is that
-of all words, if the s before are, and every other pair q = (x, y) has, with a the last atom of x, b the first of y,
+that is merged next, and U(q) the least of how often any two atoms that are neighbours in the text of q are neighbours
+in what was left out. Then merge s + 1 is that of all words, if the s before are, and every other pair q has
 
-    K_s(q) + U(a, b) < c,   or equals it and loses the tie to p
+    K_s(q) + U(q) < c,   or equals it and loses the tie to p
 
-Proof. Where q occurs, a stands before b, and no two occurrences share this place, so q occurs at most U(a, b) times in
-what was left out, however that is merged. All words together are the kept and the left out, so they have q at most
-K_s(q) + U(a, b) times, and p at least c times: p is their best pair as well. By induction, so are all before it.  ∎
+Proof. Wherever q occurs, two atoms of its text are neighbours, at a place that no other occurrence shares; so it occurs
+at most U(q) times in what was left out, whatever merges were made there. All words together are the kept and the left
+out, so they have q at most K_s(q) + U(q) times, and p at least c times: p is their best pair, too. So, by induction,
+the first merges are the same.  ∎
 
-A pair that the kept words do not hold has K_s(q) = 0, so c must be above the greatest U. Words are the same occurrences
-whatever is kept, which makes these cases no exceptions:
+A pair that the kept words do not hold has K_s(q) = 0; for these, c must be above the greatest U. No case needs more:
 
     markers      a character with "</w>" is an atom of its own, for U as well; so is "▁" before a word, and left-out
                  words count their first character behind it
-    alphabet     a character that only left-out words hold is in U, and in no K
+    alphabet     an atom that only left-out words hold is in U, and in no K
     bytes        are characters of an alphabet of 256
     user tokens  are in no pair, and cut words: U is at most too great
     coverage     decides by the kept words alone which characters are left out; "all words" then leave out the same
@@ -53,7 +53,7 @@ def certain_merges(candidates: Candidates) -> int | None:
     >>> certain_merges(learn_bpe({"low": 5, "lower": 2}, n_merges=3))
     3
     """
-    arguments.instance(candidates, Candidates, "candidates", call="volt.learn.certain_merges({})")
+    arguments.instance(candidates, Candidates, "candidates", call="volt.certain_merges({})")
     counts = candidates.counts
     if candidates.left is None or candidates.parity or candidates.extends:
         return None
