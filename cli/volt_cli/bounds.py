@@ -14,6 +14,7 @@ import typer
 if TYPE_CHECKING:
     from volt.count.budget import Budget
     from volt.count.word_counts import WordCounts
+    from volt.kernels.ready import Job
 
 
 @dataclass(frozen=True)
@@ -47,3 +48,7 @@ class Bounds:
         """Raise CorpusError if learning from so many words would take more."""
         if budget := self.budget():
             budget.check_learning(counts.table)
+
+    def jobs(self, min_count: int) -> tuple[Job, ...]:
+        """The compiled loops that are needed besides where words may be left out."""
+        return ("certain",) if self.approximate or min_count > 1 else ()

@@ -16,6 +16,7 @@ from volt.choose.exact import FED_COUNT
 from volt.choose.rules import Pick
 from volt.choose.size_steps import SizeStep
 from volt.count.spacing import unspaced, warning
+from volt.display import counted
 from volt.learn.candidates import Candidates
 
 FAIR_COUNT = 50
@@ -31,10 +32,13 @@ def supported(candidates: Candidates, size: int) -> str:
     return f"{degree} support: at {size:,} tokens the median {kind} occurs {median:,.0f} times"
 
 
-def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
+def caveats(
+    candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick, *, n_certain: int | None
+) -> Iterator[str]:
     """Sentences on what to know before trusting the result, and on what to do about it.
 
     searched: the sizes that were asked for
+    n_certain: how many of the first merges are those of all words; None if that is not known
     """
     if pick.at_least:
         yield f"{pick.rule} picks {pick.told}: {_undecided(candidates, pick)}"
@@ -54,13 +58,8 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
             f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
         )
-    if bound := candidates.counts.bound:
-        left_out = candidates.counts.n_left_out
-        share = 100 * left_out / (left_out + candidates.counts.total)
-        yield (
-            f"counts are approximate: none is too low by more than {bound:,}, and none was when words were left out, "
-            f"{share:.3g} % of all"
-        )
+    if candidates.counts.n_left_out:
+        yield _left_out(candidates, n_certain)
     if candidates.counts.n_bad_lines:
         yield f"{candidates.counts.n_bad_lines:,} lines were not UTF-8 and were repaired or skipped"
 
@@ -70,3 +69,31 @@ def _undecided(candidates: Candidates, pick: Pick) -> str:
     if candidates.left == 0:
         return f"no pair is left to merge behind {candidates.n_tokens:,} tokens. Give more text"
     return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"
+
+
+def _left_out(candidates: Candidates, n_certain: int | None) -> str:
+    """How much of the words was left out, and what that leaves certain."""
+    counts = candidates.counts
+    share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
+    if counts.bound:
+        told = f"none is too low by more than {counts.bound:,}, and none was when words were left out, {share}"
+        told = f"counts are approximate: {told}"
+    else:
+        told = f"words that occur too rarely were left out, {share}"
+    return f"{told}. {_certain(candidates.n_merges, n_certain)}".removesuffix(". ")
+
+
+def _certain(n_merges: int, n_certain: int | None) -> str:
+    """What is known of the merges of all words.
+
+    >>> _certain(9, 9), _certain(9, 1)
+    ('All 9 merges are those of all words', 'The first merge is that of all words; later ones could differ')
+    """
+    if n_certain is None:
+        return ""
+    if n_certain == n_merges:
+        return f"All {counted(n_merges, 'merge')} are those of all words"
+    if not n_certain:
+        return f"With them each of the {counted(n_merges, 'merge')} could be another"
+    one_or_more = f"first {n_certain:,} of {n_merges:,} merges are those" if n_certain > 1 else "first merge is that"
+    return f"The {one_or_more} of all words; later ones could differ"

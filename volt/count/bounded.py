@@ -26,6 +26,7 @@ from typing import NamedTuple
 import polars as pl
 
 from volt.count.budget import Budget, Tally, table_bytes
+from volt.count.left_out import NOTHING, LeftOutPairs, left_out_pairs
 from volt.count.sorted_runs import SortedRuns
 from volt.count.summing import EMPTY, CountedPart, added, check_total
 from volt.files.scratch import scratch_folder
@@ -39,11 +40,13 @@ class BoundedSum(NamedTuple):
     part: the sum, sorted by word
     bound: how much a count is too low at most, and how often a word that is absent occurs at most, were it counted
     n_left_out: occurrences of the words that are absent
+    left_out_pairs: the characters that stand side by side in what is not in the sum
     """
 
     part: CountedPart
     bound: int
     n_left_out: int
+    left_out_pairs: LeftOutPairs
 
 
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
@@ -76,9 +79,10 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
 
 def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
     """The words that occur often enough, of tables that follow each other."""
-    kept, n_bytes, tally, total, n_kept = [EMPTY], 0, Tally(min_count), 0, 0
+    kept, n_bytes, tally, total, n_kept, pairs = [EMPTY], 0, Tally(min_count), 0, 0, NOTHING
     for table in tables:
         total += _total(table)
+        pairs += left_out_pairs(table.filter(min_count > _COUNT))
         table = table.filter(min_count <= _COUNT)
         n_kept += _total(table)
         tally.add(table)
@@ -87,7 +91,7 @@ def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, mi
     check_total(total)
     if n_bytes > budget.table:
         raise tally.refusal(budget)
-    return BoundedSum(whole._replace(table=pl.concat(kept)), 0, total - n_kept)
+    return BoundedSum(whole._replace(table=pl.concat(kept)), 0, total - n_kept, pairs)
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum:
@@ -97,7 +101,7 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum
     n_words: how many words are remembered; at the end of a part, there may be as many more as it has
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
-    whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
+    whole, bound, total, pairs = CountedPart(EMPTY, 0, 0, 0), 0, 0, NOTHING
     for part in parts:
         whole, total = _numbers(whole, part), total + _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
@@ -105,10 +109,11 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum
         if known.height > n_words:
             most = _COUNT + _MISSED
             bound = known.select(most.top_k(n_words + 1).min()).item()
+            pairs += left_out_pairs(known.filter(most <= bound))
             known = known.filter(most > bound)
     check_total(total)
     table = known.select("word", "count").sort("word")
-    return BoundedSum(whole._replace(table=table), bound, total - _total(table))
+    return BoundedSum(whole._replace(table=table), bound, total - _total(table), pairs)
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:

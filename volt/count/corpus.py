@@ -103,7 +103,9 @@ def count_words(
         in_order = map is builtins.map
         parts = _parts(count, paths) if in_order else (counts.part for counts in map(count, paths))
         found = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
-        counts = WordCounts(*found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out)
+        counts = WordCounts(
+            *found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out, left_out_pairs=found.left_out_pairs
+        )
     else:
         counts = WordCounts(*summed(part.part for part in map(count, paths)), *made_with)
     kept = counts.min_count(min_count)

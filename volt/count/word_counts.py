@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from volt import arguments
+from volt.count.left_out import NOTHING, UNKNOWN, LeftOutPairs, left_out_pairs
 from volt.count.summing import EMPTY, MAX_TOTAL, CountedPart, check_total, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, shown
@@ -48,6 +49,7 @@ class WordCounts:
     sources, temperature: what `mix` made them of; equal counts are equal whatever they are of
     bound: how much a count may be too low at most, where counting was approximate; else 0
     n_left_out: occurrences that were counted, and are of words that are not in the table
+    left_out_pairs: how often two characters stand side by side in these, at most; unknown if it is not given
 
     Raises ConfigError if a number is negative or the table has other columns, CorpusError if the counts add up to more
     than 64 bits hold.
@@ -69,6 +71,7 @@ class WordCounts:
     temperature: float = 1.0
     bound: int = 0
     n_left_out: int = 0
+    left_out_pairs: LeftOutPairs = NOTHING
 
     def __post_init__(self) -> None:
         arguments.instance(
@@ -80,6 +83,8 @@ class WordCounts:
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
+        if self.n_left_out and not self.left_out_pairs.most:
+            object.__setattr__(self, "left_out_pairs", UNKNOWN)
 
     def __repr__(self) -> str:
         settings = [self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
@@ -159,7 +164,8 @@ class WordCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        return self._provenance == other._provenance and self.table.equals(other.table)
+        is_same = self._provenance == other._provenance and self.left_out_pairs == other.left_out_pairs
+        return is_same and self.table.equals(other.table)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -167,14 +173,14 @@ class WordCounts:
         if not isinstance(other, WordCounts):
             return NotImplemented
         for left, right in ((self, other), (other, self)):
-            if not (left.n_words or left.n_lines):
+            if not (left.n_words or left.n_lines or left.n_left_out):
                 return right
         if self._provenance[-2:] != other._provenance[-2:]:
             made_with = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
             raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
         return WordCounts(
             *summed([self.part, other.part]), self.normalizer, self.pretokenizer, bound=self.bound + other.bound,
-            n_left_out=self.n_left_out + other.n_left_out,
+            n_left_out=self.n_left_out + other.n_left_out, left_out_pairs=self.left_out_pairs + other.left_out_pairs,
         )  # fmt: skip
 
     @property
@@ -201,8 +207,10 @@ class WordCounts:
         ['a']
         """
         about_to_use_polars()
-        table = self.table.filter(pl.col("count") >= min(arguments.whole(n, "n"), MAX_TOTAL))
-        return replace(self, table=table, n_left_out=self.n_left_out + self.total - int(table["count"].sum()))
+        is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
+        table, rare = self.table.filter(is_kept), self.table.filter(~is_kept)
+        pairs = self.left_out_pairs + left_out_pairs(rare)
+        return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()), left_out_pairs=pairs)
 
     def rescale(self, total: int) -> WordCounts:
         """Every count times total / self.total, rounded up, so that no word vanishes.
@@ -219,7 +227,8 @@ class WordCounts:
         new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
         scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
         check_total(int(scaled["count"].sum()))
-        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=self._rescaled(self.bound, total))
+        bound, pairs = self._rescaled(self.bound, total), UNKNOWN if self.n_left_out else NOTHING
+        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)
 
     def _rescaled(self, number: int, total: int) -> int:
         """A number of occurrences times total / self.total, rounded up."""
@@ -301,4 +310,5 @@ def _scaled(counts: WordCounts, total: int) -> WordCounts:
     scaled = counts.table.with_columns(rounded.alias("count"))
     check_total(int(scaled["count"].sum()))
     bound = counts._rescaled(counts.bound, total) + 1 if counts.bound else 0
-    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound)
+    pairs = UNKNOWN if counts.n_left_out else NOTHING
+    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)

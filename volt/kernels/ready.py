@@ -18,6 +18,7 @@ from volt.kernels import batch_samples, column_samples, pattern_samples, samples
 Job = Literal[
     "count",
     "learn",
+    "certain",
     "parity",
     "replay",
     "words",
@@ -71,6 +72,7 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("unit_counts.count_units", 1.6), Loop("unit_rows.rebuild", 0.1), Loop("unit_words.add_words", 1.8),
     ),
     "learn": (Loop("learn.learn_merges", 4.5),),
+    "certain": (Loop("certain.certain_merges", 4.5),),
     "parity": (Loop("learn_parity.learn_parity_merges", 5.4),),
     "replay": (_FILL, Loop("words.trace_each", 1.8)),
     "words": (
