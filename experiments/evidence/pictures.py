@@ -29,7 +29,7 @@ def picture(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mappin
 
 def chart(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mapping[str, int]]) -> alt.ConcatChart:
     """A small chart for each corpus, all on one scale."""
-    most = max(row["lost"] for row in points(drawn, measure))
+    most = 1.05 * max(row["lost"] for row in points(drawn, measure)) or 1.0
     charts = [_small(curve, measure, picks[curve.corpus]["balanced"], most) for curve in drawn]
     return alt.concat(*charts, columns=_COLUMNS)
 
@@ -40,8 +40,8 @@ def _small(curve: Curve, measure: Measure, pick: int, most: float) -> alt.LayerC
     x = alt.X("size:Q", title=None, scale=alt.Scale(type="log", domain=[450, 36_000]),
               axis=alt.Axis(values=sizes, labelExpr="datum.value / 1000 + ' k'", grid=False))  # fmt: skip
     title = f"lost, {measure.unit}"
-    y = alt.Y("lost:Q", title=title, scale=alt.Scale(domain=[0, most]), axis=alt.Axis(tickCount=4))
-    line = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=30), color=COLORS[0], clip=True).encode(x, y)
+    y = alt.Y("lost:Q", title=title, scale=alt.Scale(domain=[-0.03 * most, most], nice=False), axis=alt.Axis(tickCount=4))
+    line = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=30), color=COLORS[0]).encode(x, y)
     picked = (
         alt.Chart(alt.Data(values=[{"size": pick}])).mark_rule(color=COLORS[1], strokeDash=[4, 3]).encode(x="size:Q")
     )

@@ -215,6 +215,7 @@ def test_what_is_not_known_is_not_told() -> None:
     given_so = WordCounts(rare.table, n_left_out=1)
     assert given_so.left_out_pairs == given_so.min_count(7).left_out_pairs == UNKNOWN
     assert certain_merges(learn_bpe(given_so, 4)) is None
+    assert WordCounts(counts.table, bound=1).left_out_pairs == UNKNOWN
     assert certain_merges(replay_bpe(rare, [("l", "o")])) is None
     assert certain_merges(volt.learn_parity({"a": rare, "b": {"low": 2}}, 2)) is None
     vocabulary = volt.search(learn_bpe(counts, 2), select=8).vocabulary
@@ -266,6 +267,11 @@ def test_a_search_of_all_words_tells_nothing() -> None:
     result = volt.search(learn_bpe(counts, 3))
     assert result.n_certain == 3
     assert "left out" not in " ".join(result.warnings)
+    approximate = WordCounts(counts.table, bound=2)
+    told = " ".join(volt.search(learn_bpe(approximate, 3)).warnings)
+    assert told.endswith(
+        "counts are approximate: none is too low by more than 2, and none was when words were left out, 0 % of all"
+    )
     result = volt.search(learn_bpe(counts.min_count(2).rescale(90), 3))
     assert result.n_certain is None
     assert "words that occur too rarely were left out, 1.1 % of all" in result.warnings

@@ -58,7 +58,7 @@ def caveats(
             f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
         )
-    if candidates.counts.n_left_out:
+    if candidates.counts.left_out_pairs.most:
         yield _left_out(candidates, n_certain)
     if candidates.counts.n_bad_lines:
         yield f"{candidates.counts.n_bad_lines:,} lines were not UTF-8 and were repaired or skipped"

@@ -84,6 +84,7 @@ class WordCounts:
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
         if self.n_left_out and not self.left_out_pairs.most:
+        if (self.n_left_out or self.bound) and not self.left_out_pairs.most:
             object.__setattr__(self, "left_out_pairs", UNKNOWN)
 
     def __repr__(self) -> str:
@@ -227,7 +228,7 @@ class WordCounts:
         new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
         scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
         check_total(int(scaled["count"].sum()))
-        bound, pairs = self._rescaled(self.bound, total), UNKNOWN if self.n_left_out else NOTHING
+        bound, pairs = self._rescaled(self.bound, total), UNKNOWN if self.left_out_pairs.most else NOTHING
         return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)
 
     def _rescaled(self, number: int, total: int) -> int:
@@ -310,5 +311,5 @@ def _scaled(counts: WordCounts, total: int) -> WordCounts:
     scaled = counts.table.with_columns(rounded.alias("count"))
     check_total(int(scaled["count"].sum()))
     bound = counts._rescaled(counts.bound, total) + 1 if counts.bound else 0
-    pairs = UNKNOWN if counts.n_left_out else NOTHING
+    pairs = UNKNOWN if counts.left_out_pairs.most else NOTHING
     return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)

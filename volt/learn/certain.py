@@ -57,9 +57,9 @@ def certain_merges(candidates: Candidates) -> int | None:
     counts = candidates.counts
     if candidates.left is None or candidates.parity or candidates.extends:
         return None
-    if not counts.n_left_out:
+    if not (most := counts.left_out_pairs.most):
         return candidates.n_merges
-    return _replayed(candidates) if counts.left_out_pairs.most < MOST_COUNT else None
+    return _replayed(candidates) if most < MOST_COUNT else None
 
 
 def _replayed(candidates: Candidates) -> int:
