@@ -40,7 +40,9 @@ def _small(curve: Curve, measure: Measure, pick: int, most: float) -> alt.LayerC
     x = alt.X("size:Q", title=None, scale=alt.Scale(type="log", domain=[450, 36_000]),
               axis=alt.Axis(values=sizes, labelExpr="datum.value / 1000 + ' k'", grid=False))  # fmt: skip
     title = f"lost, {measure.unit}"
-    y = alt.Y("lost:Q", title=title, scale=alt.Scale(domain=[-0.03 * most, most], nice=False), axis=alt.Axis(tickCount=4))
+    y = alt.Y(
+        "lost:Q", title=title, scale=alt.Scale(domain=[-0.03 * most, most], nice=False), axis=alt.Axis(tickCount=4)
+    )
     line = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=30), color=COLORS[0]).encode(x, y)
     picked = (
         alt.Chart(alt.Data(values=[{"size": pick}])).mark_rule(color=COLORS[1], strokeDash=[4, 3]).encode(x="size:Q")

@@ -83,7 +83,6 @@ class WordCounts:
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
-        if self.n_left_out and not self.left_out_pairs.most:
         if (self.n_left_out or self.bound) and not self.left_out_pairs.most:
             object.__setattr__(self, "left_out_pairs", UNKNOWN)
 
