@@ -65,10 +65,8 @@ def run(given: argparse.Namespace) -> int:
             keys = {trial: trial.key(known[trial.corpus].text) for trial in trials} if corpora else {}
             note(f"{kind}: {sum(key in results for key in keys.values())} of {len(keys)} trials are there")
             runner = Runner(given.data, given.work, device=given.device, told=note)
-            n_new, n_lost = runner.run(list(keys), keys, results, until=until, jobs=given.jobs)
-            failed = f", {n_lost} trials failed" if n_lost else ""
-            note(f"{kind}: {n_new} new results in {given.out / kind}.jsonl{failed}")
-            n_failed += n_lost
+            note(f"{kind}: {runner.run(list(keys), keys, results, until=until, jobs=given.jobs)}")
+            n_failed += runner.n_failed
     return int(n_failed > 0)
 
 

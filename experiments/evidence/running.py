@@ -34,18 +34,19 @@ class Runner:
 
     def __init__(self, data: Path, work: Path, *, device: str, told: Callable[[str], object]) -> None:
         self.data, self.work, self.device, self.told = data, work, device, told
+        self.n_failed = 0
         self._processes, self._lock, self._is_over = set[subprocess.Popen[str]](), Lock(), False
 
     def run(
         self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Results, *, until: float, jobs: int
-    ) -> tuple[int, int]:
-        """Run what is not there yet, and return how many results came, and how many trials failed.
+    ) -> str:
+        """Run what is not there yet, and return how many results came, and how many did not, and why.
 
         keys: of the trials
         until: the time.monotonic() at which the last trial should have ended
         """
         waiting = [one for one in trials if keys[one] not in results]
-        running, n_new, n_failed = dict[Future[dict[str, Any] | None], Trial](), 0, 0
+        running, n_new, n_late = dict[Future[dict[str, Any] | None], Trial](), 0, 0
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 while waiting or running:
@@ -53,17 +54,21 @@ class Runner:
                         trial = waiting.pop(0)
                         if time.monotonic() + expected(trial, keys[trial], results.rows) < until:
                             running[pool.submit(self._one, trial)] = trial
+                        else:
+                            n_late += 1
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
                         trial, found = running.pop(future), future.result()
-                        n_failed += found is None
+                        self.n_failed += found is None
                         if found is not None:
                             results.add({"key": keys[trial], "kind": trial.kind, "corpus": trial.corpus,
                                          "size": trial.size, "seed": trial.seed, **found, **versions()})  # fmt: skip
                             n_new += 1
             finally:
                 self._end()
-        return n_new, n_failed
+        failed = f"; {self.n_failed} failed" if self.n_failed else ""
+        late = f"; {n_late} were not begun, as they would end later: give more hours" if n_late else ""
+        return f"{n_new} new results{failed}{late}"
 
     def _one(self, trial: Trial) -> dict[str, Any] | None:
         """The result of a trial, or None if it failed, which is told."""

@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--corpus", choices=sorted(CORPORA), required=True)
     parser.add_argument("--size", type=at_least(1), required=True)
     parser.add_argument("--seed", type=at_least(0), default=1)
-    parser.add_argument("--work", type=Path, default=Path("trials"), help="holds the texts of each corpus")
+    parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     parser.add_argument("--device", type=options.device, default="cpu")
     parser.add_argument("--threads", type=at_least(1), default=1)
     parser.add_argument("--characters", type=at_least(1), default=Recipe().characters, help="to learn from")

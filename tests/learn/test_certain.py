@@ -186,20 +186,20 @@ def test_files_tell_alike_however_they_are_counted(
     for n, path in enumerate(paths):
         path.write_text("".join(lines[n::4]), "utf-8")
     options = {"pretokenizer": pretokenizer, "min_count": min_count}
-    expected = volt.count_words(paths, **options)  # type: ignore[arg-type]
+    expected = volt.count_words(paths, **options)
     n_certain = certain_merges(learn_bpe(expected, 60))
     with ThreadPoolExecutor(3) as pool:
-        found = [volt.count_words(paths[::-1], map=pool.map, **options)]  # type: ignore[arg-type]
+        found = [volt.count_words(paths[::-1], map=pool.map, **options)]
     monkeypatch.setattr(Budget, "pending", 2_000)
-    found += [volt.count_words(paths[::-1], memory="1G", **options)]  # type: ignore[arg-type]
+    found += [volt.count_words(paths[::-1], memory="1G", **options)]
     script = f"import sys\nfor path in {[*map(str, paths)]!r}: sys.stdout.write(open(path, encoding='utf-8').read())"
     with subprocess.Popen([sys.executable, "-X", "utf8", "-c", script], stdout=subprocess.PIPE) as child:
         assert child.stdout
-        found += [volt.count_words(f"/dev/fd/{child.stdout.fileno()}", **options)]  # type: ignore[arg-type]
+        found += [volt.count_words(f"/dev/fd/{child.stdout.fileno()}", **options)]
     assert found == [expected] * 3
     assert [certain_merges(learn_bpe(counts, 60)) for counts in found] == [n_certain] * 3
     everything = learn_bpe(volt.count_words(paths, pretokenizer=pretokenizer), 60)
-    assert same_at_first(everything.merges, learn_bpe(expected, 60).merges) >= n_certain > 0  # type: ignore[operator]
+    assert same_at_first(everything.merges, learn_bpe(expected, 60).merges) >= n_certain > 0
 
 
 def test_what_is_not_known_is_not_told() -> None:

@@ -91,7 +91,8 @@ def count_words(
     min_count, block_size = arguments.whole(min_count, "min_count"), arguments.whole(block_size, "block_size", low=1)
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
-    budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=map is builtins.map)
+    in_order = map is builtins.map
+    budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
     block_size = min(block_size, budget.block) if budget else block_size
     room = Room.of(budget, approximate=approximate)
     job = Job(
@@ -100,7 +101,6 @@ def count_words(
     paths, count = expand(sources), ShardCounter(job)
     if budget:
         return_freed_memory()
-        in_order = map is builtins.map
         parts = _parts(count, paths) if in_order else (counts.part for counts in map(count, paths))
         found = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
         counts = WordCounts(
