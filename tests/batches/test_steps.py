@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, settings
 from hypothesis import given as for_all
-from hypothesis import settings
 from hypothesis import strategies as st
 from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
 
-from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
+from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Samples, Steps, pack
 from volt.stream import Sampling, Source, Stream
 from volt.stream.transforms.filters import Length
 
@@ -44,6 +44,28 @@ def test_ranks_share_an_epoch(folder: Path, packed: bool, n: int, world: int, wi
         assert max(n_rows) - min(n_rows) <= 1
         assert all(n_rows)
     assert {steps.totals.n_left for steps in ranks} == {0}
+
+
+@settings(deadline=None, max_examples=100)
+@for_all(
+    st.integers(0, 10**6), st.integers(8, 32), st.integers(2, 3), st.integers(3, 5), st.integers(30, 70), st.booleans()
+)
+def test_packs_of_an_epoch_are_for_all_ranks(
+    seed: int, length: int, rows: int, world: int, window: int, short: bool
+) -> None:
+    """Though the last window has one line, nothing of an epoch is left, if there were packs enough for all ranks."""
+    n = 5 * window + 1
+    lengths = np.random.default_rng(seed).integers(1, length // 3 if short else length, n, endpoint=True)
+    assume(len(pack(lengths, length)) >= 2 * world)
+    rule, old = ByPacks(length=length, rows=rows), np.zeros(0, int)
+    for number, start in enumerate(range(0, n, window)):
+        lines = np.concatenate([old, np.arange(start, min(start + window, n))])
+        samples = Samples.of({"text": [[5] * size for size in lengths[lines].tolist()]})
+        is_last = start + window >= n
+        made = rule.planned(samples, world=world, seed=seed, window=number, n_old=len(old), is_last=is_last)
+        assert {*made.given(made.n_steps).tolist(), *made.left.tolist()} == {*range(len(lines))}
+        old = lines[made.left]
+    assert not len(old)
 
 
 @FEW

@@ -168,7 +168,7 @@ class ByPacks:
         """The steps of a window: those of `ByTokens.planned`.
 
         Where a window follows, only whole steps are made, of `rows` rows for each rank, if any; what fills a row least
-        is left for it.
+        is left for it, and enough of it for all ranks.
         """
         packs = pack(
             samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
@@ -185,8 +185,12 @@ class ByPacks:
         return Planned(made, packs, np.flatnonzero(~used), planned.unused)
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
-        """The packs of whole steps, at least one being left out: those with rows that waited, then the fullest."""
-        n = max(0, len(packs) - 1) // (self.rows * world) * self.rows * world
+        """The packs of whole steps: those with rows that waited, then the fullest.
+
+        At least 2 · world − 1 are left out, so that the last window has a pack for each rank: two packs of a best fit
+        hold more than one pack does, so these hold more than world − 1, however they are packed again.
+        """
+        n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
         if not n:
             return np.empty(0, np.int64)
