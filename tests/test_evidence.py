@@ -74,6 +74,22 @@ def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Pa
     assert texts.characters["train"] == len(texts.path("train").read_text())
 
 
+def test_delivery_counts_what_a_training_takes(corpora: Path, tmp_path: Path) -> None:
+    """Lines are those of the batches that count; a training that sleeps waits for nothing else."""
+    delivery = import_module("experiments.evidence.delivery")
+    taken = list[int]()
+
+    def sleep(arrays: dict[str, Any]) -> None:
+        taken.append(int(arrays["nsentences"]))
+        time.sleep(0.002)
+
+    with delivery.language_model(corpora, tmp_path / "work", 500) as (steps, _):
+        found = delivery.measured(steps(), sleep, 30)
+    assert len(taken) == delivery.FIRST + 30
+    assert found.lines == sum(taken[-30:])
+    assert 0 < found.waited < found.seconds - 30 * 0.002
+
+
 def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) -> None:
     """A model that knows nothing needs log2 of the number of ids for each id, EOS among them."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
@@ -183,7 +199,7 @@ def test_rules_are_ranked_by_what_they_lose() -> None:
     assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [
         ("knee", 0), ("always 32,000", 1), ("fed", 2), ("f95", 2)
     ]  # fmt: skip
-    assert "| `f95` | 2.0 | 2.0–2.0 | 2.0 | a | 1 |" in tables.regrets_table(found, curves.MEASURES["BLEU"])
+    assert "| `f95` | 2.00 | 2.00–2.00 | 2.00 | a | 1 |" in tables.regrets_table(found, curves.MEASURES["BLEU"])
 
 
 def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:

@@ -28,9 +28,10 @@ TITLES = {
 
 _ABOUT = """\
 Written by `python -m experiments.evidence report`. A size counts tokens before those that no longer occur are dropped,
-so there are up to 7 % fewer ids. The best size of a corpus is bold. *Beyond* says on how many corpora a rule's pick
-lies beyond the sizes tried (by less than a factor of two; it scores as the one next to it); a rule that goes farther is
-left out, and so are corpora of which fewer than three sizes were tried."""
+so there are up to 7 % fewer ids. The best size of a corpus is bold; in brackets stands how many pieces a text has, if
+they are fewer than the size. *Beyond* says on how many corpora a rule's pick lies beyond the sizes tried (by less than
+a factor of two; it scores as the one next to it); a rule that goes farther is left out, and so are corpora of which
+fewer than three sizes were tried."""
 
 
 def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks) -> str:
@@ -61,26 +62,36 @@ def about(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
 
 
 def scores_table(drawn: Sequence[Curve], measure: Measure, picks: Picks) -> str:
-    """A row for each corpus, a column for each size; the best is bold."""
-    sizes = sorted({int(size) for curve in drawn for size in curve.sizes})
+    """A row for each corpus, a column for each size; the best is bold. A text that has fewer pieces says how many."""
+    sizes = sorted({asked(int(size)) for curve in drawn for size in curve.sizes})
     rows = [[curve.corpus, *_cells(curve, sizes, measure), f"{picks[curve.corpus]['balanced']:,}"] for curve in drawn]
     return table(["corpus", *map(short, sizes), "`balanced`"], rows)
 
 
 def _cells(curve: Curve, sizes: Sequence[int], measure: Measure) -> Iterator[str]:
-    means = dict(zip(curve.sizes.tolist(), curve.means.tolist(), strict=True))
+    found = {asked(size): (size, mean) for size, mean in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True)}
     digits = 3 if measure.unit == "%" else 1
-    for size in sizes:
-        shown = f"{measure.sign * means[size]:.{digits}f}" if size in means else "–"
-        yield f"**{shown}**" if means.get(size) == curve.best else shown
+    for column in sizes:
+        size, mean = found.get(column, (column, np.nan))
+        shown = "–" if np.isnan(mean) else f"{measure.sign * mean:.{digits}f}"
+        shown = f"**{shown}**" if mean == curve.best else shown
+        yield shown if size == column else f"{shown} ({short(round(size, -2))})"
+
+
+def asked(size: int) -> int:
+    """The size of the grid that was asked for, if a text has only so many pieces.
+
+    >>> asked(500), asked(16_000), asked(12_682)
+    (500, 16000, 16000)
+    """
+    return int(500 * 2 ** np.ceil(np.log2(size / 500)))
 
 
 def regrets_table(found: Sequence[Regret], measure: Measure) -> str:
     """A row for each rule."""
-    digits = 2 if measure.unit == "%" else 1
     rows = [
-        [named(one.rule), f"{one.mean:.{digits}f}", f"{one.low:.{digits}f}–{one.high:.{digits}f}",
-         f"{one.worst:.{digits}f}", one.worst_corpus, str(one.n_beyond or "")]
+        [named(one.rule), f"{one.mean:.2f}", f"{one.low:.2f}–{one.high:.2f}",
+         f"{one.worst:.2f}", one.worst_corpus, str(one.n_beyond or "")]
         for one in found
     ]  # fmt: skip
     return table(["rule", f"loses on average, {measure.unit}", "95 %", "at worst", "on", "beyond"], rows)

@@ -120,7 +120,7 @@ class Judge:
         last = max(round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings)
         at = {round(last * n / self.recipe.readings) for n in range(1, self.recipe.readings + 1)}
         best, since = math.inf, 0
-        with self._steps("train") as steps:
+        with self.steps("train") as steps:
             for arrays in steps:
                 self.learn(arrays)
                 if self.updates not in at:
@@ -130,6 +130,17 @@ class Judge:
                 best, since = (dev, 0) if dev < best else (best, since + 1)
                 if since == self.recipe.patience or self.updates == last:
                     return
+
+    def steps(self, split: str) -> Steps:
+        """The batches of a text: without end and shuffled to learn from, once and in order to read."""
+        learns = split == "train"
+        source = Source(
+            split, (str(self.texts.path(split)),), epochs=None if learns else 1, shuffle="lines" if learns else "none"
+        )
+        return Steps(
+            Stream([source], seed=self.seed), SampleFormat({"text": self.vocabulary}),
+            ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns), window="epoch",
+        )  # fmt: skip
 
     def learn(self, arrays: dict[str, Any]) -> None:
         """Learn from a batch."""
@@ -151,7 +162,7 @@ class Judge:
     def bits(self, split: str) -> float:
         """Bits per character of a text."""
         self.mean.eval()
-        with self._steps(split) as steps:
+        with self.steps(split) as steps:
             nats = sum(self._nats(self.mean, arrays)[0].item() for arrays in steps)
         return nats / math.log(2) / self.texts.characters[split]
 
@@ -163,17 +174,6 @@ class Judge:
             scores = model(ids, mask)
         loss = F.cross_entropy(scores.float(), found["target"].to(self.device)[mask], reduction="sum")
         return loss, int(arrays["ntokens"]), ids.shape[1]
-
-    def _steps(self, split: str) -> Steps:
-        """The batches of a text: without end and shuffled to learn from, once and in order to read."""
-        learns = split == "train"
-        source = Source(
-            split, (str(self.texts.path(split)),), epochs=None if learns else 1, shuffle="lines" if learns else "none"
-        )
-        return Steps(
-            Stream([source], seed=self.seed), SampleFormat({"text": self.vocabulary}),
-            ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns), window="epoch",
-        )  # fmt: skip
 
 
 def vocabulary_of(texts: Texts, size: int) -> volt.Vocabulary:

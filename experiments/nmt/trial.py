@@ -87,7 +87,7 @@ class Trial:
         at = {round(self.plan.updates * n / self.plan.readings) for n in range(1, self.plan.readings + 1)}
         lowest, since = math.inf, 0
         torch.manual_seed(self.recipe.seed + 1)
-        with self._training() as steps:
+        with self.steps() as steps:
             for arrays in steps:
                 self.updates += 1
                 self.learner.model.train()
@@ -103,6 +103,16 @@ class Trial:
                     self.best = {name: one.clone() for name, one in self.mean.module.state_dict().items()}
                 if since == self.plan.patience or self.updates == self.plan.updates:
                     return
+
+    def steps(self) -> Steps:
+        """The batches to learn from, without end."""
+        paths = tuple(str(file_of(self.data, "train", language)) for language in self.languages)
+        source = Source("train", paths, names=("src", "tgt"), shuffle="lines")
+        lines = Stream([source], seed=self.recipe.seed, policy=Policy(on_fault="skip"))  # a line holds a tab
+        return Steps(
+            lines, SampleFormat({"src": self.vocabulary, "tgt": self.vocabulary}),
+            ByTokens(max_tokens=_ANY, max_sentences=self.plan.rows, noise=0.1), window="epoch",
+        )  # fmt: skip
 
     @torch.inference_mode()
     def bits(self, split: str) -> float:
@@ -130,15 +140,6 @@ class Trial:
             "test": round(bits, 5), **{name: float(score) for name, score, _ in named},
             "signatures": [signature for _, _, signature in named],
         }  # fmt: skip
-
-    def _training(self) -> Steps:
-        paths = tuple(str(file_of(self.data, "train", language)) for language in self.languages)
-        source = Source("train", paths, names=("src", "tgt"), shuffle="lines")
-        lines = Stream([source], seed=self.recipe.seed, policy=Policy(on_fault="skip"))  # a line holds a tab
-        return Steps(
-            lines, SampleFormat({"src": self.vocabulary, "tgt": self.vocabulary}),
-            ByTokens(max_tokens=_ANY, max_sentences=self.plan.rows, noise=0.1), window="epoch",
-        )  # fmt: skip
 
 
 def vocabulary_of(data: Path, languages: tuple[str, str], size: int) -> volt.Vocabulary:
