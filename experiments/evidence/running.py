@@ -61,8 +61,8 @@ class Runner:
                         trial, found = running.pop(future), future.result()
                         self.n_failed += found is None
                         if found is not None:
-                            results.add({"key": keys[trial], "kind": trial.kind, "corpus": trial.corpus,
-                                         "size": trial.size, "seed": trial.seed, **found, **versions()})  # fmt: skip
+                            told = {"kind": trial.kind, "corpus": trial.corpus, "size": trial.size, "seed": trial.seed}
+                            results.add({"key": keys[trial], **told, **found, "device": self.device, **versions()})
                             n_new += 1
             finally:
                 self._end()

@@ -167,4 +167,4 @@ def smoothed_loss(scores: Tensor, target: Tensor, smoothing: float) -> Tensor:
     >>> smoothed_loss(torch.zeros(2, 4), torch.tensor([1, 3]), 0.1).item() == 2 * torch.tensor(4.0).log().item()
     True
     """
-    return F.cross_entropy(scores, target, label_smoothing=smoothing, reduction="sum")
+    return F.cross_entropy(scores.float(), target, label_smoothing=smoothing, reduction="sum")

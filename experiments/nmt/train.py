@@ -100,12 +100,13 @@ class Recipe:
 
 
 class Learner:
-    """A model that learns from the arrays of a step, alone or with other ranks."""
+    """A model that learns from the arrays of a step, alone or with other ranks; on a GPU with products of bfloat16."""
 
     def __init__(self, recipe: Recipe, n_ids: int, *, device: torch.device, world: int) -> None:
         torch.manual_seed(recipe.seed)  # all ranks start with equal weights
         self.recipe, self.device, self.world = recipe, device, world
         self.model = Transformer(recipe.shape(n_ids)).to(device)
+        self.products = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
         self._scored: nn.Module = nn.parallel.DistributedDataParallel(self.model) if world > 1 else self.model
 
@@ -118,7 +119,8 @@ class Learner:
         rows = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors(arrays).items()}
         tokens, ids, cells = self._summed(*counts(rows))
         target = rows.pop("target")[rows["tgt_mask"]]
-        loss = smoothed_loss(self._scored(**rows), target, self.recipe.smoothing)
+        with self.products:
+            loss = smoothed_loss(self._scored(**rows), target, self.recipe.smoothing)
         self.optimizer.zero_grad()
         (loss * (self.world / tokens)).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
