@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from volt.choose.sweep import muv_search as muv_search
     from volt.choose.transport import Sinkhorn as Sinkhorn
     from volt.choose.transport import TransportPlan as TransportPlan
-    from volt.choose.transport import TransportProblem as TransportProblem
+    from volt.choose.transport_problem import TransportProblem as TransportProblem
     from volt.comparison import Comparison as Comparison
     from volt.comparison.compare import compare as compare
     from volt.count.corpus import count_words as count_words
@@ -57,7 +57,8 @@ _import, __dir__, __all__ = lazy(
         "choose.shrink": ("shrink",),
         "choose.size_steps": ("Parameters", "SizeStep"),
         "choose.sweep": ("muv_search",),
-        "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
+        "choose.transport": ("Sinkhorn", "TransportPlan"),
+        "choose.transport_problem": ("TransportProblem",),
         "comparison.compare": ("compare",),
         "comparison.result": ("Comparison",),
         "count": ("WordCounts", "count_words", "mix"),

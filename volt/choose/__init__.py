@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from volt.choose.sweep import muv_search as muv_search
     from volt.choose.transport import Sinkhorn as Sinkhorn
     from volt.choose.transport import TransportPlan as TransportPlan
-    from volt.choose.transport import TransportProblem as TransportProblem
+    from volt.choose.transport_problem import TransportProblem as TransportProblem
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
@@ -23,6 +23,7 @@ __getattr__, __dir__, __all__ = lazy(
         "search": ("SearchResult",),
         "size_steps": ("Parameters", "SizeStep"),
         "sweep": ("muv_search",),
-        "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
+        "transport": ("Sinkhorn", "TransportPlan"),
+        "transport_problem": ("TransportProblem",),
     },
 )

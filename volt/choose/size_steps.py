@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
 from volt.choose.pot import SOLVERS
-from volt.choose.transport import TransportPlan, TransportProblem
+from volt.choose.transport import TransportPlan
+from volt.choose.transport_problem import TransportProblem
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.text.markers import SUFFIX

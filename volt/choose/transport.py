@@ -9,6 +9,7 @@ whose solution is P = diag(u) K diag(v) with K = exp(−D/ε), found by alternat
 
     v ← (b / Kᵀu)^τ_b      u ← (a / Kv)^τ_a      τ = 1: a hard marginal.
 
+>>> from scipy import sparse
 >>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored, so off the support
 >>> problem = TransportProblem(cost, np.array([0.5, 0.5]), np.array([0.25, 0.75]))
 >>> plan = Sinkhorn(threshold=1e-9)(problem)
@@ -26,80 +27,16 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from volt import arguments
+from volt.choose.transport_problem import Floats, Mask, Matrix, TransportProblem, like, require
 from volt.display import counted
-from volt.errors import TransportError
 
-Floats: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
-Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 Sides: TypeAlias = "tuple[_Side, _Side]"
 
 # Costs are ≥ 0, so K ≤ 1 and a term lost to underflow is below 1e-307: a sum above this limit is exact.
 _UNDERFLOW = 1e-280
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
-
-
-def penalty(tau: float, epsilon: float) -> float:
-    """ρ = ε τ / (1 − τ), the weight of KL(marginal | mass) in the objective; infinite for a hard marginal.
-
-    >>> penalty(0.5, 1.0), penalty(0.75, 2.0), penalty(1.0, 1.0)
-    (1.0, 6.0, inf)
-    """
-    return math.inf if tau == 1 else epsilon * tau / (1 - tau)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TransportProblem:
-    """What is to be moved (rows), whereto (columns), and at what cost.
-
-    cost: (n_rows, n_cols) sparse, ≥ 0; its stored entries, zeros included, are the support, all others are +∞
-    row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 takes no part
-    column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 takes no part
-    epsilon: ε > 0, in units of cost
-    row_tau, column_tau: in (0, 1], 1 = hard marginal (see `penalty`)
-    active_rows, active_columns: bool, those that have mass and a partner with mass; computed
-    Raises TransportError if a value is out of range, or if mass under a hard marginal has nowhere to go.
-
-    >>> TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
-    <TransportProblem: 1 row, 2 columns, 2 stored costs, epsilon 1, taus 1 and 0.5>
-    """
-
-    cost: Matrix
-    row_mass: Floats
-    column_mass: Floats
-    epsilon: float = 1.0
-    row_tau: float = 1.0
-    column_tau: float = 0.5
-    active_rows: Mask = field(init=False, repr=False)
-    active_columns: Mask = field(init=False, repr=False)
-
-    def __repr__(self) -> str:
-        sides = [counted(self.cost.shape[0], "row"), counted(self.cost.shape[1], "column")]
-        settings = f"epsilon {self.epsilon:g}, taus {self.row_tau:g} and {self.column_tau:g}"
-        return f"<TransportProblem: {', '.join(sides)}, {counted(self.cost.nnz, 'stored cost')}, {settings}>"
-
-    def __post_init__(self) -> None:
-        for name in ("epsilon", "row_tau", "column_tau"):
-            arguments.number(getattr(self, name), name)
-        _require(0 < self.epsilon < math.inf, f"epsilon is {self.epsilon}; give a finite number above 0.")
-        for name, tau in (("row_tau", self.row_tau), ("column_tau", self.column_tau)):
-            _require(0 < tau <= 1, f"{name} is {tau}; give a number above 0 and at most 1 (hard marginal).")
-        cost = _checked_cost(self.cost)
-        row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
-        column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
-        rows, columns = _active(cost, row_mass > 0, column_mass > 0)
-        _refuse_stranded("row", row_mass, rows, tau=self.row_tau)
-        _refuse_stranded("column", column_mass, columns, tau=self.column_tau)
-        # A problem is built like any other value, TransportProblem(cost, a, b), and holds its arrays converted. A
-        # frozen dataclass lets its own constructor set them in this way alone; nothing changes them later.
-        for name, value in (("cost", cost), ("row_mass", row_mass), ("column_mass", column_mass)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "active_rows", rows)
-        object.__setattr__(self, "active_columns", columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +63,7 @@ class TransportPlan:
     converged: whether the solver's threshold holds
     row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed marginals
 
+    >>> from scipy import sparse
     >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
     >>> Sinkhorn()(problem)
     <TransportPlan: 1 row, 2 columns, converged after 2 iterations, residuals 0 and 0.245>
@@ -151,7 +89,7 @@ class TransportPlan:
         """P on the support of the problem, (n_rows, n_cols), built from the potentials at each access."""
         cost, potentials = self.problem.cost, self.potentials
         log_scaling = np.repeat(potentials.row, np.diff(cost.indptr)) + potentials.column[cost.indices]
-        return _like(cost, np.exp(log_scaling - cost.data / self.problem.epsilon))
+        return like(cost, np.exp(log_scaling - cost.data / self.problem.epsilon))
 
     @property
     def remedy(self) -> str:
@@ -177,6 +115,7 @@ class Sinkhorn:
     max_iters: after how many iterations the solver gives up
     Raises TransportError if threshold or max_iters is not positive.
 
+    >>> from scipy import sparse
     >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
     >>> Sinkhorn(threshold=1e-6)(problem).converged
     True
@@ -188,10 +127,8 @@ class Sinkhorn:
     def __post_init__(self) -> None:
         found = f"threshold is {self.threshold}"
         arguments.whole(self.max_iters, "max_iters")
-        _require(
-            0 < arguments.number(self.threshold, "threshold") < math.inf, f"{found}; give a finite number above 0."
-        )
-        _require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
+        require(0 < arguments.number(self.threshold, "threshold") < math.inf, f"{found}; give a finite number above 0.")
+        require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
         """Solve `problem`. A plan that has not converged is returned, too.
@@ -246,9 +183,9 @@ def _sides(problem: TransportProblem) -> Sides:
     rows, columns, cost = problem.active_rows, problem.active_columns, problem.cost
     if not (rows.all() and columns.all()):
         cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
-    log_rows = _like(cost, cost.data / -problem.epsilon)
+    log_rows = like(cost, cost.data / -problem.epsilon)
     log_columns = log_rows.T.tocsr()
-    kernels = _like(log_rows, np.exp(log_rows.data)), _like(log_columns, np.exp(log_columns.data))
+    kernels = like(log_rows, np.exp(log_rows.data)), like(log_columns, np.exp(log_columns.data))
     log_masses = np.log(problem.row_mass[rows]), np.log(problem.column_mass[columns])
     row_side = _Side(log_rows, kernels[0], log_masses[0], problem.row_tau)
     return row_side, _Side(log_columns, kernels[1], log_masses[1], problem.column_tau)
@@ -298,7 +235,7 @@ def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:
     if start is None:
         return np.zeros(int(problem.active_rows.sum()))
     fits = start.row.shape == problem.row_mass.shape
-    _require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
+    require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
     row = start.row[problem.active_rows]
     return np.where(np.isfinite(row), row, 0.0)
 
@@ -310,13 +247,10 @@ def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
     return full
 
 
-def _like(matrix: Matrix, entries: Floats) -> Matrix:
-    return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
 def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
     """log Σ_j exp(L_ij + x_j) for each row of L, none of which is empty (reduceat would misread one).
 
+    >>> from scipy import sparse
     >>> _log_sum_rows(sparse.csr_array([[-1.0, -2.0], [0.0, -3.0]]), np.array([-999.0, -9e9])).tolist()
     [-1000.0, -9000000003.0]
     """
@@ -325,48 +259,3 @@ def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
     top: Floats = np.maximum.reduceat(terms, starts)
     terms -= np.repeat(top, np.diff(log_kernel.indptr))
     return top + np.log(np.add.reduceat(np.exp(terms), starts))
-
-
-def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
-    """Those of the given rows and columns that a stored entry joins to one of the given others."""
-    support = _like(cost, np.ones(cost.nnz))
-    joined = rows & (support @ columns.astype(np.float64) > 0)
-    _require(joined.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
-    return joined, columns & (support.T @ rows.astype(np.float64) > 0)
-
-
-def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> None:
-    """Raise TransportError if a hard marginal has mass that no stored cost joins to a partner with mass."""
-    stranded = (mass > 0) & ~active
-    found = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-    _require(tau < 1 or not stranded.any(), f"{found}; add one, set its mass to 0, or {name}_tau below 1.")
-
-
-def _require(holds: bool | np.bool_, message: str) -> None:
-    if not holds:
-        raise TransportError(message)
-
-
-def _checked_cost(cost: Matrix) -> Matrix:
-    fits = sparse.issparse(cost) and len(cost.shape) == 2
-    _require(fits, f"cost is a {type(cost).__name__}; pass a two-dimensional scipy.sparse.csr_array.")
-    csr: Matrix = sparse.csr_array(cost).astype(np.float64, copy=False)
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()  # keeps stored zeros, which are legal costs
-    legal = (csr.data >= 0) & (csr.data < math.inf)
-    _require(legal.all(), "cost holds a negative, NaN or infinite entry; leave infinite costs unstored.")
-    return csr
-
-
-def _checked_mass(name: str, mass: Floats, *, size: int) -> Floats:
-    try:
-        checked: Floats = np.asarray(mass, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise arguments.refusal(mass, name, "give a numpy array of numbers") from None
-    _require(checked.shape == (size,), f"{name} has shape {checked.shape}; cost asks for ({size},).")
-    _require(checked.any(), f"{name} is 0 everywhere; give at least one positive mass.")
-    legal = (checked >= 0) & (checked < math.inf)
-    place = int(legal.argmin())
-    _require(legal.all(), f"{name}[{place}] is {checked[place]}; give finite masses of at least 0.")
-    return checked
