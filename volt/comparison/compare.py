@@ -15,10 +15,7 @@ where VOLT cannot be what it holds, its own library cuts, and `problems` says so
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -35,12 +32,13 @@ from volt.choose.size_steps import Parameters
 from volt.choose.sweep import muv_search
 from volt.comparison import Comparison as Comparison
 from volt.comparison.cost import Cost, measured
+from volt.comparison.given import Given, as_texts, read_both
 from volt.comparison.libraries import ReadFile, read_file
 from volt.comparison.measures import Cuts
 from volt.comparison.measuring import SystemResult as SystemResult
 from volt.comparison.measuring import cut_texts, measure_system, measured_texts
 from volt.comparison.muv_study import Study, grid_argmax, muv_study
-from volt.comparison.named_texts import NamedText, match_names, read_sources, unseen_characters
+from volt.comparison.named_texts import NamedText
 from volt.comparison.result import corpus_facts, made_now
 from volt.comparison.systems import (
     DEFAULT_SYSTEMS,
@@ -55,15 +53,12 @@ from volt.comparison.systems import (
     volt_systems,
 )
 from volt.comparison.token_table import sample_cuts, token_table
+from volt.comparison.work import Report, Work
 from volt.count.word_counts import WordCounts, mix
-from volt.errors import CandidateError, ConfigError, VoltError
+from volt.errors import CandidateError
 from volt.files.long_lines import MAX_LINE
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
-
-Report = Callable[[str], object]
-Text = str | os.PathLike[str] | NamedText
-Given = Text | Iterable[Text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,38 +93,6 @@ class _Found:
     learning: Cost
     searching: Cost
     sweep: Cost
-
-
-class _Work:
-    """The record of a comparison under way: the seconds of each phase, and what could not be made."""
-
-    def __init__(self, report: Report | None) -> None:
-        self.phases: dict[str, float] = {}
-        self.problems: list[str] = []
-        self._report, self._start = report or (lambda _: None), time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self._start
-
-    @contextmanager
-    def phase(self, name: str, detail: str = "") -> Iterator[None]:
-        """Time the block, and add its seconds to those of the phase."""
-        self._report(f"{name} {detail}".strip())
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
-
-    @contextmanager
-    def tolerated(self, what: str) -> Iterator[None]:
-        """Record an error of VOLT in the block as a problem, and go on behind the block."""
-        try:
-            yield
-        except VoltError as error:
-            self.problems.append(f"{what}: {error}")
 
 
 def compare(
@@ -172,15 +135,16 @@ def compare(
     >>> compare(NamedText("en", WordCounts.from_pairs(words)), systems="bpe:30")
     <Comparison: 9 systems on 1 source of 300 words, volt balanced chosen, 73 tokens>
     """
-    work = _Work(arguments.function(report, "report"))
+    work = Work(arguments.function(report, "report"))
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
     temperature, samples = arguments.number(temperature, "temperature"), _listed(samples, "samples")
-    training, held_out = _texts(sources, "sources"), _texts(heldout, "heldout")
+    training, held_out = as_texts(sources, "sources"), as_texts(heldout, "heldout")
     options = _Options.of(sizes, select, n_candidates, parameters, model)
     _load_kernels()
     files = _files_read(specs, work)
     with work.phase("count"):
-        texts, held = _read_both(training, held_out, work, max_line)
+        texts, held, notes = read_both(training, held_out, max_line)
+        work.problems += notes
     found = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
     made = [*_volt(found), *_others(found, specs, files, work), *_separate(texts if separate else (), options, work)]
     results = tuple(_results(made, texts, held, options, work))
@@ -201,28 +165,13 @@ def _listed(texts: str | Iterable[str], name: str) -> list[str]:
     return [texts] if isinstance(texts, str) else arguments.texts(texts, name)
 
 
-def _texts(given: Given, name: str) -> list[str | NamedText]:
-    """Named texts, read or as NAME=FILE, of which a single one may stand by itself."""
-    listed = (
-        [given] if isinstance(given, str | os.PathLike | NamedText | WordCounts) else arguments.several(given, name)
-    )
-    return [_text(text, f"{name}[{place}]") for place, text in enumerate(listed)]
-
-
-def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedText:
-    if isinstance(text, str | os.PathLike):
-        return arguments.path(text, name)
-    remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
-    return arguments.instance(text, NamedText, name, remedy=remedy)
-
-
 def _load_kernels() -> None:
     """Run a tiny search, so that the time of loading the compiled loops is in no system's cost."""
     tiny = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
     search(tiny)
 
 
-def _files_read(specs: Sequence[Spec], work: _Work) -> dict[Spec, ReadFile]:
+def _files_read(specs: Sequence[Spec], work: Work) -> dict[Spec, ReadFile]:
     """The files among the systems. Raises VocabularyError if one cannot be read: it was meant to be there."""
     with work.phase("read"):
         files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
@@ -230,27 +179,7 @@ def _files_read(specs: Sequence[Spec], work: _Work) -> dict[Spec, ReadFile]:
     return files
 
 
-def _read_both(
-    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], work: _Work, max_line: int | None
-) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...]]:
-    """The training texts and the held-out texts, these under the names of those."""
-    texts, others = _read(training, max_line), _read(heldout, max_line)
-    held, notes = match_names([text.name for text in texts], others)
-    work.problems += [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]
-    return texts, held
-
-
-def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[NamedText, ...]:
-    """The texts, read and counted where they are files. Raises ConfigError if two have the same name."""
-    files = iter(read_sources([text for text in texts if isinstance(text, str)], max_line=max_line))
-    found = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
-    names = [text.name for text in found]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a name of its own")
-    return found
-
-
-def _searched(counts: WordCounts, options: _Options, work: _Work, *, label: str = "") -> _Found:
+def _searched(counts: WordCounts, options: _Options, work: Work, *, label: str = "") -> _Found:
     """Learn and search. Sizes, and a rule, that the corpus does not reach are left out and become problems."""
     with work.phase("learn"), measured() as learning:
         n_merges = options.n_candidates
@@ -286,7 +215,7 @@ def _volt(found: _Found) -> Iterator[System]:
     return volt_systems(found.search, cost=found.learning + found.searching, parts=parts)
 
 
-def _others(found: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: _Work) -> Iterator[System]:
+def _others(found: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: Work) -> Iterator[System]:
     """The systems that were asked for, as far as they can be made."""
     for spec in dict.fromkeys(spec.sized(found.search.vocabulary.size) for spec in specs):
         with work.phase("other systems", spec.text), work.tolerated(spec.text):
@@ -324,7 +253,7 @@ def _muv_search_system(found: _Found) -> System:
     )  # fmt: skip
 
 
-def _separate(texts: Sequence[NamedText], options: _Options, work: _Work) -> Iterator[System]:
+def _separate(texts: Sequence[NamedText], options: _Options, work: Work) -> Iterator[System]:
     """One system in which each source has a vocabulary of its own; none if a source has no vocabulary."""
     found = {}
     for text in texts:
@@ -354,7 +283,7 @@ def _chosen(found: _Found) -> System:
 
 
 def _results(
-    systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: _Work
+    systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: Work
 ) -> Iterator[SystemResult]:
     """Every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
     with work.phase("measure"):
@@ -367,7 +296,7 @@ def _results(
             yield measure_system(system, both, cuts=cuts[system.cut])
 
 
-def _study(found: _Found, options: _Options, work: _Work) -> Study:
+def _study(found: _Found, options: _Options, work: Work) -> Study:
     with work.phase("study"):
         return muv_study(
             found.search, parameters=options.parameters, volt_cost=found.learning + found.searching,
