@@ -71,10 +71,11 @@ notebooks: $(READY)  ## run the notebooks and keep their outputs
 
 HOURS ?= 2
 
-evidence: torch  ## trial trainings on the corpora in VOLT_DATA for HOURS hours, and the tables of what each rule loses
+evidence: torch  ## trial trainings on the corpora in VOLT_DATA for HOURS hours, and the tables, pictures and notebook of what each rule loses
 	PYTHONPATH=.:cli $(BIN)/python -m experiments.evidence run --data $(VOLT_DATA) --hours $(HOURS)
 	PYTHONPATH=.:cli $(BIN)/python -m experiments.evidence picks --data $(VOLT_DATA)
 	PYTHONPATH=.:cli $(BIN)/python -m experiments.evidence report
+	$(BIN)/python notebooks/execute.py notebooks/05-evidence.ipynb
 
 paper: $(READY)  ## the paper's figure and tables on the corpora in VOLT_DATA
 	for name in figure1 table1 table4 published; do $(BIN)/python experiments/paper/$$name.py || exit 1; done

@@ -22,7 +22,7 @@ pytest.importorskip("ipykernel")
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 IMPORTED = {"volt", "polars", "IPython", "vl_convert", "pathlib", "tempfile", "pydoc_data"}
-IMPORTED |= {"collections", "itertools", "json"}
+IMPORTED |= {"collections", "itertools", "json", "sys", "experiments"}
 PRIVATE = re.compile(r"/(?:tmp|home|root|work|usr|opt|var|Users|private)\b|[A-Z]:\\|https?://|localhost|127\.0\.0\.1")
 named = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -58,7 +58,8 @@ def _text(output: Any) -> str:
 
 def test_there_are_notebooks() -> None:
     """The notebooks are here."""
-    assert [path.stem for path in NOTEBOOKS] == ["01-quickstart", "02-choosing-a-size", "03-streams", "04-steps"]
+    names = ["01-quickstart", "02-choosing-a-size", "03-streams", "04-steps", "05-evidence"]
+    assert [path.stem for path in NOTEBOOKS] == names
 
 
 @named

@@ -53,21 +53,23 @@ def option(text: str) -> tuple[str, Any]:
 
 def run(given: argparse.Namespace) -> int:
     """Run trials for so many hours; 1 if one failed."""
-    until, n_failed = time.monotonic() + given.hours * 3600, 0
+    until = time.monotonic() + given.hours * 3600
+    names = {kind: [name for name in NAMED[kind] if name in (given.corpora or NAMED[kind])] for kind in given.kinds}
+    kinds = [kind for kind in given.kinds if names[kind]]
     with ExitStack() as stack:
-        for kind in given.kinds:
-            corpora = [name for name in NAMED[kind] if name in (given.corpora or NAMED[kind])]
-            results = stack.enter_context(Results.open(given.out / f"{kind}.jsonl"))
-            known = {name: Corpus.of(name, given.data, given.work) for name in corpora}
-            most = {name: one.most for name, one in known.items()}
-            options = dict(given.options)
-            trials = grid([kind], corpora=corpora, sizes=given.sizes, seeds=given.seeds, options=options, most=most)
-            keys = {trial: trial.key(known[trial.corpus].text) for trial in trials} if corpora else {}
-            note(f"{kind}: {sum(key in results for key in keys.values())} of {len(keys)} trials are there")
-            runner = Runner(given.data, given.work, device=given.device, told=note)
-            note(f"{kind}: {runner.run(list(keys), keys, results, until=until, jobs=given.jobs)}")
-            n_failed += runner.n_failed
-    return int(n_failed > 0)
+        results = {kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl")) for kind in kinds}
+        known = {name: Corpus.of(name, given.data, given.work) for kind in kinds for name in names[kind]}
+        trials = grid(
+            kinds, corpora=[*known], sizes=given.sizes, seeds=given.seeds, options=dict(given.options),
+            most={name: one.most for name, one in known.items()},
+        )  # fmt: skip
+        keys = {trial: trial.key(known[trial.corpus].text) for trial in trials}
+        for kind in kinds:
+            there = [key in results[kind] for trial, key in keys.items() if trial.kind == kind]
+            note(f"{kind}: {sum(there)} of {len(there)} trials are there")
+        runner = Runner(given.data, given.work, device=given.device, told=note)
+        note(runner.run(list(keys), keys, results, until=until, jobs=given.jobs))
+    return int(runner.n_failed > 0)
 
 
 def pick(given: argparse.Namespace) -> int:

@@ -38,21 +38,23 @@ class Runner:
         self._processes, self._lock, self._is_over = set[subprocess.Popen[str]](), Lock(), False
 
     def run(
-        self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Results, *, until: float, jobs: int
-    ) -> str:
+        self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Mapping[str, Results], *, until: float,
+        jobs: int,
+    ) -> str:  # fmt: skip
         """Run what is not there yet, and return how many results came, and how many did not, and why.
 
         keys: of the trials
+        results: of each kind
         until: the time.monotonic() at which the last trial should have ended
         """
-        waiting = [one for one in trials if keys[one] not in results]
+        waiting = [one for one in trials if keys[one] not in results[one.kind]]
         running, n_new, n_late = dict[Future[dict[str, Any] | None], Trial](), 0, 0
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 while waiting or running:
                     while waiting and len(running) < jobs:
                         trial = waiting.pop(0)
-                        if time.monotonic() + expected(trial, keys[trial], results.rows) < until:
+                        if time.monotonic() + expected(trial, keys[trial], results[trial.kind].rows) < until:
                             running[pool.submit(self._one, trial)] = trial
                         else:
                             n_late += 1
@@ -62,7 +64,9 @@ class Runner:
                         self.n_failed += found is None
                         if found is not None:
                             told = {"kind": trial.kind, "corpus": trial.corpus, "size": trial.size, "seed": trial.seed}
-                            results.add({"key": keys[trial], **told, **found, "device": self.device, **versions()})
+                            results[trial.kind].add(
+                                {"key": keys[trial], **told, **found, "device": self.device, **versions()}
+                            )
                             n_new += 1
             finally:
                 self._end()

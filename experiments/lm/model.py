@@ -1,12 +1,9 @@
 """A small causal Transformer: the ids before each place → scores of the id that stands there.
 
-Pre-norm layers (Xiong et al. 2020), positions by rotation of queries and keys (Su et al. 2021), one table of embeddings
+Pre-norm layers (Xiong et al. 2020), positions by rotation (experiments/nmt/rotation.py), one table of embeddings
 for input and output. Rows are padded on the right, where the causal mask hides padding. With w the width:
 
     x = √w · E[ids]        in each layer x ← x + attention(norm x), x ← x + inner(norm x)        scores = norm(x) Eᵀ
-
-Small vocabularies leave it to the model to put words together from pieces, which takes attention to the places just
-before; rotation makes that easy to learn. With sines added to the embeddings, small sizes lagged behind for long.
 
 >>> model = LanguageModel(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
 >>> ids = torch.tensor([[2, 4, 5]])
@@ -23,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from experiments.nmt.model import Shape
+from experiments.nmt.rotation import rotated, rotations
 
 
 class LanguageModel(nn.Module):
@@ -48,7 +46,7 @@ class LanguageModel(nn.Module):
         ids: (rows, n), what stands before each place
         mask: (rows, n), true where there is something to foretell
         """
-        turns = rotations(ids.shape[1], self.shape.width // self.shape.heads, ids.device)
+        turns = rotations(torch.arange(ids.shape[1], device=ids.device), self.shape.width // self.shape.heads)
         x = self.dropout(self.table(ids) * math.sqrt(self.shape.width))
         for layer in self.layers:
             x = layer(x, turns)
@@ -74,31 +72,6 @@ class Layer(nn.Module):
         found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.dropout(self.out(found.transpose(1, 2).flatten(2)))
         return x + self.dropout(self.inner(self.inner_norm(x)))
-
-
-def rotations(n: int, width: int, device: torch.device) -> Tensor:
-    """Cosines and sines of the angles at n places, (2, n, width / 2).
-
-    >>> rotations(2, 2, torch.device("cpu"))[:, 0].tolist()
-    [[1.0], [0.0]]
-    """
-    rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000) / width))
-    angles = torch.arange(n, device=device)[:, None] * rates
-    return torch.stack([angles.cos(), angles.sin()])
-
-
-def rotated(x: Tensor, turns: Tensor) -> Tensor:
-    """Each pair of values, one of the first half and one of the second, turned by the angle of its place.
-
-    x: (…, n, width)
-
-    >>> turned = rotated(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), rotations(2, 2, torch.device("cpu")))
-    >>> torch.allclose(turned[1], torch.tensor([math.cos(1), math.sin(1)]))
-    True
-    """
-    first, second = x.chunk(2, dim=-1)
-    cosines, sines = turns.to(x.dtype)
-    return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
 
 
 def operations(shape: Shape, n_tokens: int, n_columns: int) -> float:

@@ -1,13 +1,14 @@
 """A small Transformer that translates: arrays of a step → scores of the next piece at each place of the target.
 
 Encoder and decoder of pre-norm layers (Vaswani et al. 2017; norm before each part, as Xiong et al. 2020 have it), with
-sinusoidal positions, and one table of embeddings for source, target and output, since the languages share a vocabulary.
+positions by rotation (rotation.py), and one table of embeddings for source, target and output, as the languages share a
+vocabulary.
 What is padding is told by the masks of `volt.batches.collate`, so the source may be padded on either side: positions
 count from the first id. The target must be padded on the right, where the causal mask hides its padding.
 
 The formulas of a step, with E the table of embeddings and w its width:
 
-    x = √w · E[ids] + positions          h = decoder(prev_output_tokens, encoder(src_tokens))          scores = h Eᵀ
+    x = √w · E[ids]          h = decoder(prev_output_tokens, encoder(src_tokens))          scores = h Eᵀ
 
 >>> model = Transformer(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
 >>> ids, mask = torch.tensor([[4, 5, 2]]), torch.tensor([[True, True, True]])
@@ -23,6 +24,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from experiments.nmt.rotation import rotated, rotations
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,16 @@ class Attention(nn.Module):
         self.heads, self.dropout = shape.heads, shape.dropout
         self.query, self.key, self.value, self.out = (nn.Linear(shape.width, shape.width) for _ in range(4))
 
-    def forward(self, x: Tensor, seen: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, seen: Tensor, mask: Tensor, turns: Tensor | None = None) -> Tensor:
         """What each place of x finds.
 
         x, seen: (rows, n, width) and (rows, m, width)
         mask: true where a place of x may look, (rows or 1, 1, n or 1, m)
+        turns: by which x, which sees itself, is rotated, (2, rows or 1, 1, n, width / heads / 2)
         """
         query, key, value = self._split(self.query(x)), self._split(self.key(seen)), self._split(self.value(seen))
+        if turns is not None:
+            query, key = rotated(query, turns), rotated(key, turns)
         dropout = self.dropout if self.training else 0.0
         found = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         return self.out(found.transpose(1, 2).flatten(2))
@@ -81,10 +87,12 @@ class Layer(nn.Module):
         self.inner = nn.Sequential(nn.Linear(width, inner), nn.ReLU(), nn.Linear(inner, width))
         self.dropout = nn.Dropout(shape.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor, source: Tensor | None = None, src_mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor, turns: Tensor, source: Tensor | None = None, src_mask: Tensor | None = None
+    ) -> Tensor:
         """What the next layer gets; source and its mask are for a layer of the decoder."""
         normed = self.own_norm(x)
-        x = x + self.dropout(self.own(normed, normed, mask))
+        x = x + self.dropout(self.own(normed, normed, mask, turns))
         if source is not None and src_mask is not None:
             x = x + self.dropout(self.other(self.other_norm(x), source, src_mask))
         return x + self.dropout(self.inner(self.inner_norm(x)))
@@ -116,27 +124,30 @@ class Transformer(nn.Module):
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
         """What the decoder sees of the source, (rows, n, width)."""
-        x, mask = self._embedded(src_tokens, positions(src_mask)), src_mask[:, None, None]
+        x, mask, turns = self._embedded(src_tokens), src_mask[:, None, None], self._turns(positions(src_mask))
         for layer in self.encoder:
-            x = layer(x, mask)
+            x = layer(x, mask, turns)
         return self.encoder_norm(x)
 
     def decode(self, prev_output_tokens: Tensor, source: Tensor, src_mask: Tensor) -> Tensor:
         """States before the next piece, (rows, n, width). A place sees those before it, and the whole source."""
         n = prev_output_tokens.shape[1]
         places = torch.arange(n, device=prev_output_tokens.device)
-        x, mask = self._embedded(prev_output_tokens, places[None]), (places[:, None] >= places)[None, None]
+        mask, turns = (places[:, None] >= places)[None, None], self._turns(places[None])
+        x = self._embedded(prev_output_tokens)
         for layer in self.decoder:
-            x = layer(x, mask, source, src_mask[:, None, None])
+            x = layer(x, mask, turns, source, src_mask[:, None, None])
         return self.decoder_norm(x)
 
     def scores(self, states: Tensor) -> Tensor:
         """States → scores of every id."""
         return states @ self.table.weight.T
 
-    def _embedded(self, ids: Tensor, places: Tensor) -> Tensor:
-        width = self.shape.width
-        return self.dropout(self.table(ids) * math.sqrt(width) + sinusoids(places, width))
+    def _embedded(self, ids: Tensor) -> Tensor:
+        return self.dropout(self.table(ids) * math.sqrt(self.shape.width))
+
+    def _turns(self, places: Tensor) -> Tensor:
+        return rotations(places, self.shape.width // self.shape.heads)[:, :, None]
 
 
 def positions(mask: Tensor) -> Tensor:
@@ -146,17 +157,6 @@ def positions(mask: Tensor) -> Tensor:
     [[0, 0, 1], [0, 1, 2]]
     """
     return (mask.cumsum(1) - 1).clamp(min=0)
-
-
-def sinusoids(places: Tensor, width: int) -> Tensor:
-    """The vectors of positions, (…, width): sines and cosines of wavelengths from 2π to 20,000π.
-
-    >>> sinusoids(torch.tensor([0, 1]), 2).tolist()[0]
-    [0.0, 1.0]
-    """
-    rates = torch.exp(torch.arange(0, width, 2, device=places.device) * (-math.log(10_000) / width))
-    angles = places[..., None] * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
 
 def smoothed_loss(scores: Tensor, target: Tensor, smoothing: float) -> Tensor:

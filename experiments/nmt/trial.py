@@ -2,7 +2,7 @@
 
     python -m experiments.nmt.trial --data $VOLT_DATA/multi30k --source de --target en --size 4000
 
-    train.de, train.en → one vocabulary of that size → batches of 32 pairs → Transformer (train.py)
+    train.de, train.en → one vocabulary of that size → batches of 8 pairs → Transformer (train.py)
     val                → bits per character of the target, ten times on the way
     test2016           → BLEU, chrF and bits per character, of the running mean of the weights that val liked best
 
@@ -57,15 +57,15 @@ class Plan:
     beam: of the translations that are scored
     """
 
-    updates: int = 7_000
-    rows: int = 32
-    average: float = 0.997
+    updates: int = 20_000
+    rows: int = 8
+    average: float = 0.999
     readings: int = 10
     patience: int = 3
     beam: int = 4
 
 
-MODEL = Recipe(width=128, inner=512, heads=4, layers=2, lr=2e-3, warmup=400)
+MODEL = Recipe(width=128, inner=512, heads=4, layers=2, lr=3e-3, warmup=1000)
 
 
 class Trial:
