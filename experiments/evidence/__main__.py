@@ -91,8 +91,7 @@ def report(given: argparse.Namespace) -> int:
     written = {given.out / "TABLES.md": tables.document(rows, chosen).encode()}
     for name in PICTURES:
         measure = MEASURES[name]
-        if rows[measure.kind]:
-            drawn = curves(rows[measure.kind], measure)
+        if drawn := [curve for curve in curves(rows[measure.kind], measure) if len(curve.sizes) > 2]:
             written[given.pictures / f"evidence-{measure.kind}.svg"] = picture(drawn, measure, chosen)
     make_folder(given.pictures)
     for path, content in written.items():

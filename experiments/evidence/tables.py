@@ -16,6 +16,7 @@ import numpy as np
 
 from experiments.evidence.curves import MEASURES, Curve, Measure, curves
 from experiments.evidence.regret import FLOOR, Regret, regrets
+from volt.display import counted
 
 Picks = Mapping[str, Mapping[str, int]]
 TITLES = {
@@ -54,7 +55,7 @@ def about(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
     """How many trainings there are, what differs between seeds, and the signatures of scores."""
     drawn = curves(rows, measure)
     spread = [float(np.ptp(one)) for curve in drawn for one in curve.scores if len(one) > 1]
-    told = f"{len(rows)} trainings, {sum(row['seconds'] for row in rows) / 3600:.1f} hours of one core."
+    told = f"{counted(len(rows), 'training')}, {sum(row['seconds'] for row in rows) / 3600:.1f} hours of one core."
     if spread:
         told += f" Between two seeds a score moves by {np.median(spread):.3f} (median), {max(spread):.3f} at most."
     signatures = sorted({one for row in rows for one in row.get("signatures", ())})
