@@ -219,7 +219,7 @@ def test_misuse_of_the_commands_is_one_line(capsys, arguments, message):
         ("empty", b"", "is empty; give a text"),
         (
             "packed",
-            gzip.compress(b"low\n" * 500),
+            gzip.compress(b"low\n" * 500, mtime=0),
             "is packed, and its first bytes are no sample of it; give it unpacked",
         ),
         ("short", b"low\n" * 9_999, "39,996 bytes, and 80,000 are asked for; give a longer corpus"),
