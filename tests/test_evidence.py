@@ -70,7 +70,7 @@ def one_thread() -> Iterator[None]:
 def evidence(data: Path, out: Path, *more: str) -> list[str]:
     """The command that runs small trials."""
     given = ["run", "--data", data, "--out", out, "--work", out / "texts", "--hours", "1", "--kinds", "lm"]
-    given += ["--corpora", "ted-fi", "--sizes", "500", "--options", "characters=20000", *more]
+    given += ["--corpora", "ted-fi", "--sizes", "500", "--options", "characters=20000", "--nice", "0", *more]
     return [sys.executable, "-m", "experiments.evidence", *map(str, given)]
 
 

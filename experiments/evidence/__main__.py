@@ -67,7 +67,7 @@ def run(given: argparse.Namespace) -> int:
         for kind in kinds:
             there = [key in results[kind] for trial, key in keys.items() if trial.kind == kind]
             note(f"{kind}: {sum(there)} of {len(there)} trials are there")
-        runner = Runner(given.data, given.work, device=given.device, told=note)
+        runner = Runner(given.data, given.work, device=given.device, told=note, nice=given.nice)
         note(runner.run(list(keys), keys, results, until=until, jobs=given.jobs))
     return int(runner.n_failed > 0)
 
@@ -135,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
     runs.add_argument("--seeds", type=at_least(1), default=2)
     runs.add_argument("--jobs", type=at_least(1), default=2, help="trials at a time")
+    runs.add_argument("--nice", type=at_least(0), default=10, help="how far trials let other processes go first")
     runs.add_argument("--device", type=options.device, default="cpu")
     runs.set_defaults(does=run)
     picking.set_defaults(does=pick)

@@ -1,7 +1,7 @@
 """Trials, and how much time there is → results, appended as they come.
 
-Each trial is a process of its own, `jobs` of them at a time, at low priority. A trial is begun only if it can be
-expected to end in time, by what trials of its kind and of the nearest sizes took so far. What is killed on the way, or
+Each trial is a process of its own, `jobs` of them at a time, which lets others go first. A trial is begun only if it can
+be expected to end in time, by what trials of its kind and of the nearest sizes took so far. What is killed on the way, or
 ends with an error, leaves no result, and is run by the next call.
 """
 
@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
@@ -25,15 +26,17 @@ from typing import Any
 from experiments.evidence.grid import Trial
 from experiments.evidence.results import Results
 
-_NICE = 10
 _ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class Runner:
-    """Runs trials in processes, which end when it does."""
+    """Runs trials in processes, which end when it does.
 
-    def __init__(self, data: Path, work: Path, *, device: str, told: Callable[[str], object]) -> None:
-        self.data, self.work, self.device, self.told = data, work, device, told
+    nice: how far they let other processes go first
+    """
+
+    def __init__(self, data: Path, work: Path, *, device: str, told: Callable[[str], object], nice: int = 10) -> None:
+        self.data, self.work, self.device, self.told, self.nice = data, work, device, told, nice
         self.n_failed = 0
         self._processes, self._lock, self._is_over = set[subprocess.Popen[str]](), Lock(), False
 
@@ -81,7 +84,7 @@ class Runner:
                 return None
             process = subprocess.Popen(
                 trial.command(self.data, self.work, device=self.device), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True, preexec_fn=_behave,
+                text=True, preexec_fn=partial(_behave, self.nice),
             )  # fmt: skip
             self._processes.add(process)
         self.told(f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}: begun")
@@ -106,9 +109,9 @@ class Runner:
                 process.terminate()
 
 
-def _behave() -> None:
+def _behave(nice: int) -> None:
     """Let others go first, and end when the runner does, however that ends: on Linux by a signal of the kernel."""
-    os.nice(_NICE)
+    os.nice(nice)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
 
