@@ -1,8 +1,8 @@
 """Trials, and how much time there is → results, appended as they come.
 
-Each trial is a process of its own, `jobs` of them at a time, which lets others go first. A trial is begun only if it can
-be expected to end in time, by what trials of its kind and of the nearest sizes took so far. What is killed on the way, or
-ends with an error, leaves no result, and is run by the next call.
+Each trial is a process of its own, `jobs` of them at a time, which lets others go first. A trial is begun only if it
+can be expected to end in time, by what trials of its kind and of the nearest sizes took so far. What is killed on the
+way, or ends with an error, leaves no result, and is run by the next call.
 """
 
 from __future__ import annotations
