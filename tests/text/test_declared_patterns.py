@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 from drawn import examples
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from patterns import any_texts, oracle, patterns, split_by
 
@@ -77,7 +77,9 @@ def test_hidden_user_tokens_are_words_of_their_own() -> None:
 
 @given(pattern=patterns, lines=st.lists(any_texts, min_size=3, max_size=5))
 @example(pattern="a++a", lines=["aaa"])
-@settings(max_examples=examples(40), deadline=None)
+@settings(  # by chance most of the first ones are refused
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)
 def test_regexes_cut_as_their_own_engine_does(pattern: str, lines: list[str]) -> None:
     """The loop takes over a regex only where it finds what the Rust engine finds."""
     try:
