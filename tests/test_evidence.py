@@ -86,7 +86,7 @@ def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Pa
 
 
 def test_delivery_counts_what_a_training_takes(corpora: Path, tmp_path: Path) -> None:
-    """Lines are those of the batches that count; a training that sleeps waits for nothing else."""
+    """Lines are those of the batches that count, and the time that a training takes to learn is no waiting."""
     delivery = import_module("experiments.evidence.delivery")
     taken = list[int]()
 
@@ -94,8 +94,7 @@ def test_delivery_counts_what_a_training_takes(corpora: Path, tmp_path: Path) ->
         taken.append(int(arrays["nsentences"]))
         time.sleep(0.002)
 
-    with delivery.language_model(corpora, tmp_path / "work", 500) as (steps, _):
-        found = delivery.measured(steps(), sleep, 30)
+    found = delivery.measured(delivery.language_model(corpora, tmp_path / "work", 500).steps(), sleep, 30)
     assert len(taken) == delivery.FIRST + 30
     assert found.lines == sum(taken[-30:])
     assert 0 < found.waited < found.seconds - 30 * 0.002

@@ -187,7 +187,8 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
     [
         ("train", ["--every", "0"], "argument --every: 0: give a whole number, 1 or more"),
         ("train", ["--steps", "-3"], "argument --steps: -3: give a whole number, 1 or more"),
-        ("train", ["--heads", "3", "--width", "16"], "argument --heads: 3 heads, width 16: give an even width"),
+        ("train", ["--heads", "3", "--width", "16"], "3 heads, width 16: give a width that is a multiple of 6"),
+        ("train", ["--heads", "2", "--width", "6"], "2 heads, width 6: give a width that is a multiple of 4"),
         ("train", ["--device", "cuda:99"], "argument --device: cuda:99: torch finds no such device here; give cpu"),
         ("train", ["--device", "abacus"], "argument --device: abacus: no device; give cpu or cuda"),
         ("train", ["--dropout", "1"], "argument --dropout: 1: give a number from 0 to below 1"),

@@ -17,12 +17,11 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -35,6 +34,13 @@ from volt.errors import VoltError
 
 FIRST = 20  # updates that do not count
 Learn = Callable[[dict[str, Any]], object]
+
+
+class Training(NamedTuple):
+    """What gives batches without end, from the first one on, and what learns from one."""
+
+    steps: Callable[[], Steps]
+    learn: Learn
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Share:
 
 def measured(steps: Steps, learn: Learn, updates: int) -> Share:
     """What becomes of the time of so many updates, behind the first ones."""
-    lines, waited, began = 0, 0.0, 0.0
+    lines, waited = 0, 0.0
     with steps:
         batches = iter(steps)
         for arrays in islice(batches, FIRST):
@@ -77,44 +83,38 @@ def measured(steps: Steps, learn: Learn, updates: int) -> Share:
     return Share(lines, before - began, waited)
 
 
-@contextmanager
-def language_model(data: Path, work: Path, size: int) -> Iterator[tuple[Callable[[], Steps], Learn]]:
+def language_model(data: Path, folder: Path, size: int) -> Training:
     """The steps and the learning of a language model's trial."""
-    texts = prepared(data, "ted-fi", work)
+    texts = prepared(data, "ted-fi", folder)
     judge = lm.Judge(texts, lm.vocabulary_of(texts, size), lm.Recipe(), seed=1, device="cpu")
-    yield lambda: judge.steps("train"), judge.learn
+    return Training(lambda: judge.steps("train"), judge.learn)
 
 
-@contextmanager
-def translation(data: Path, _: Path, size: int) -> Iterator[tuple[Callable[[], Steps], Learn]]:
+def translation(data: Path, folder: Path, size: int) -> Training:
     """The steps and the learning of a translation's trial."""
     recipe = replace(nmt.MODEL, source="de", target="en", vocabulary=str(size))
-    with tempfile.TemporaryDirectory(prefix="volt-delivery-") as folder:
-        one = nmt.Trial(data / "multi30k", Path(folder), recipe, nmt.Plan(), device="cpu")
-        updates = count(1)
-        yield one.steps, lambda arrays: one.learner.learn(arrays, next(updates))
+    trial = nmt.Trial(data / "multi30k", folder, recipe, nmt.Plan(), device="cpu")
+    updates = count(1)
+    return Training(trial.steps, lambda arrays: trial.learner.learn(arrays, next(updates)))
 
 
-KINDS: dict[str, Callable[[Path, Path, int], AbstractContextManager[tuple[Callable[[], Steps], Learn]]]] = {
-    "lm ted-fi": language_model,
-    "nmt de-en": translation,
-}
+KINDS = {"lm ted-fi": language_model, "nmt de-en": translation}
 
 
 def main() -> None:
     """Measure, and tell a line for each kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
-    parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     parser.add_argument("--size", type=at_least(1), default=4_000)
     parser.add_argument("--updates", type=at_least(1), default=300, help="that count")
     given = parser.parse_args()
     torch.set_num_threads(1)
     try:
         for name, kind in KINDS.items():
-            with kind(given.data, given.work, given.size) as (steps, learn):
-                alone = measured(steps(), lambda arrays: None, given.updates)
-                both = measured(steps(), learn, given.updates)
+            with tempfile.TemporaryDirectory(prefix="volt-delivery-") as folder:
+                training = kind(given.data, Path(folder), given.size)
+                alone = measured(training.steps(), lambda arrays: None, given.updates)
+                both = measured(training.steps(), training.learn, given.updates)
             told = f"delivers {alone.lines_per_second:,.0f} lines/s, the training takes {both.lines_per_second:,.0f}"
             print(f"{name} {given.size:,}: {told} and waits {both.waited_share:.2%} of its time", flush=True)
     except VoltError as error:

@@ -249,8 +249,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, value in asdict(Recipe()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=RANGES.get(name, type(value)), default=value)
     given = parser.parse_args(arguments)
-    if given.width % given.heads or given.width % 2:
-        parser.error(f"argument --heads: {given.heads} heads, width {given.width}: give an even width they divide")
+    if given.width % (2 * given.heads):  # half of a head's values are turned by the other half
+        told = f"give a width that is a multiple of {2 * given.heads}"
+        parser.error(f"argument --heads: {given.heads} heads, width {given.width}: {told}")
     recipe = Recipe(**{name: getattr(given, name) for name in asdict(Recipe())})
     try:
         train(given, recipe)
