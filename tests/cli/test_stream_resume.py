@@ -93,7 +93,7 @@ import time
 def sleep(fields):
     while fields[0] == "30":
         open("here", "w").close()
-        time.sleep(600)
+        time.sleep(0.1)
     return fields
 """)
     (stream_folder / "one.tsv").write_text("".join(f"{n}\n" for n in range(50)))
@@ -119,7 +119,7 @@ def test_a_signal_before_the_first_line_is_obeyed_at_once(
     start_stream: Start, stream_folder: Path, number: int
 ) -> None:
     """While sources are opened there is nothing to save: a signal ends the run there and then."""
-    (stream_folder / "mine.py").write_text("import time\nopen('here', 'w').close()\ntime.sleep(600)\n")
+    (stream_folder / "mine.py").write_text("import time\nopen('here', 'w').close()\nwhile True:\n    time.sleep(0.1)\n")
     (stream_folder / "stream.yaml").write_text(
         "sources: {one: {path: one.tsv, transforms: [user: {file: mine.py, function: f}]}}"
     )
