@@ -32,7 +32,7 @@ LARGEST = {"lm": 32_000, "nmt": 16_000}
 NAMED = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
 SIZES = {size for sizes in ROUNDS for size in sizes}
 OPTIONS = {"lm": ("characters", "dropout", "lr", "products"), "nmt": ("updates", "dropout", "lr")}
-_TOLD = ("source", "target", "vocabulary", "seed")  # by the corpus, the size and the seed
+_TOLD = ("source", "target", "vocabulary", "seed", "end")  # by the corpus, the size, the seed and the updates
 
 
 @dataclass(frozen=True, slots=True)

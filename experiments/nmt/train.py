@@ -49,7 +49,7 @@ RANGES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("max_tokens", "window", "width", "inner", "heads", "layers", "warmup"), at_least(1)),
     **dict.fromkeys(("dropout", "smoothing"), within(0, 1)),
     **dict.fromkeys(("lr", "clip"), within(0, math.inf)),
-    "seed": at_least(0),
+    **dict.fromkeys(("seed", "end"), at_least(0)),
 }
 CHECKPOINT, LOG = "checkpoint.pt", "losses.jsonl"
 LOGGED = ("step", "loss", "hex", "tokens", "padding", "lr")  # what follows from the options, and no seconds
@@ -67,6 +67,7 @@ class Recipe:
     width, inner, heads, layers, dropout: of the model
     smoothing: the share of probability that a label gives to all ids
     lr, warmup: the highest rate of learning, and after how many steps it is reached; then it falls as 1 / √step
+    end: the last step, if the rate is to fall evenly and be 0 behind it; 0 for 1 / √step
     clip: the greatest norm of a gradient
     """
 
@@ -84,6 +85,7 @@ class Recipe:
     smoothing: float = 0.1
     lr: float = 2e-3
     warmup: int = 400
+    end: int = 0
     clip: float = 1.0
 
     def shape(self, n_ids: int) -> Shape:
@@ -95,8 +97,13 @@ class Recipe:
 
         >>> [Recipe(lr=1.0, warmup=4).lr_at(step) for step in (1, 4, 16)]
         [0.25, 1.0, 0.5]
+        >>> [Recipe(lr=1.0, warmup=4, end=7).lr_at(step) for step in (1, 4, 6, 7)]
+        [0.25, 1.0, 0.5, 0.25]
         """
-        return self.lr * min(step / self.warmup, math.sqrt(self.warmup / step))
+        left = math.sqrt(self.warmup / step)
+        if self.end:
+            left = (self.end + 1 - step) / max(1, self.end + 1 - self.warmup)
+        return self.lr * max(0.0, min(step / self.warmup, left))
 
 
 class Learner:

@@ -2,7 +2,7 @@
 
     python -m experiments.nmt.trial --data $VOLT_DATA/multi30k --source de --target en --size 4000
 
-    train.de, train.en → one vocabulary of that size → batches of 8 pairs → Transformer (train.py)
+    train.de, train.en → one vocabulary of that size → batches of 16 pairs → Transformer (train.py)
     val                → bits per character of the target, ten times on the way
     test2016           → BLEU, chrF and bits per character, of the running mean of the weights that val liked best
 
@@ -49,7 +49,7 @@ DEV, TEST = "val", "test2016"
 class Plan:
     """What a trial follows from, beside the data, the languages, the size, the seed and the model.
 
-    updates: at most
+    updates: at most; the rate of learning falls evenly, and is 0 behind the last
     rows: pairs of a batch
     average: how much of the running mean of the weights an update keeps
     readings: of val on the way
@@ -57,15 +57,15 @@ class Plan:
     beam: of the translations that are scored
     """
 
-    updates: int = 20_000
-    rows: int = 8
-    average: float = 0.999
+    updates: int = 10_000
+    rows: int = 16
+    average: float = 0.997
     readings: int = 10
     patience: int = 3
     beam: int = 4
 
 
-MODEL = Recipe(width=128, inner=512, heads=4, layers=2, lr=3e-3, warmup=1000)
+MODEL = Recipe(width=128, inner=512, heads=4, layers=2, lr=4e-3, warmup=1000)
 
 
 class Trial:
@@ -77,7 +77,8 @@ class Trial:
         self.vocabulary = vocabulary_of(data, self.languages, int(recipe.vocabulary))
         make_folder(run)
         self.vocabulary.save(run / VOCABULARY)
-        self.learner = Learner(recipe, len(self.vocabulary), device=self.device, world=1)
+        learned = replace(recipe, end=plan.updates)
+        self.learner = Learner(learned, len(self.vocabulary), device=self.device, world=1)
         self.mean = AveragedModel(self.learner.model, multi_avg_fn=get_ema_multi_avg_fn(plan.average))
         self.best: dict[str, torch.Tensor] = {}
         self.updates, self.tokens = 0, 0
