@@ -163,6 +163,17 @@ def test_lines_that_are_no_results_are_told(tmp_path: Path, line: bytes, told: s
         results.read(path)
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n" + GOOD[:-9]])
+def test_a_last_line_counts_if_it_is_whole(tmp_path: Path, end: bytes) -> None:
+    """With or without its end; the next result stands on a line of its own."""
+    path = tmp_path / "lm.jsonl"
+    path.write_bytes(GOOD + end)
+    assert len(results.read(path)) == 1
+    with results.Results.open(path) as found:
+        found.add(found.rows[0] | {"key": "new"})
+    assert [row["key"] for row in results.read(path)] == ["lm|a", "new"]
+
+
 LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=1)
 
 

@@ -1,4 +1,4 @@
-"""Curves → one picture: for each corpus, what every size loses against the best, and the size that `balanced` picks.
+"""Curves → one picture: for each corpus, what every size loses against the best, and the sizes that two rules pick.
 
 >>> import numpy as np
 >>> from experiments.evidence.curves import MEASURES
@@ -18,6 +18,7 @@ from experiments.evidence.curves import Curve, Measure
 from volt.comparison.page.charts import COLORS, CONFIG
 
 _WIDTH, _HEIGHT, _COLUMNS = 170, 120, 5
+_RULES = ("balanced", "knee")
 
 
 def picture(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mapping[str, int]]) -> bytes:
@@ -30,11 +31,11 @@ def picture(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mappin
 def chart(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mapping[str, int]]) -> alt.ConcatChart:
     """A small chart for each corpus, all on one scale."""
     most = 1.05 * max(row["lost"] for row in points(drawn, measure)) or 1.0
-    charts = [_small(curve, measure, picks[curve.corpus]["balanced"], most) for curve in drawn]
+    charts = [_small(curve, measure, picks[curve.corpus], most) for curve in drawn]
     return alt.concat(*charts, columns=_COLUMNS)
 
 
-def _small(curve: Curve, measure: Measure, pick: int, most: float) -> alt.LayerChart:
+def _small(curve: Curve, measure: Measure, picks: Mapping[str, int], most: float) -> alt.LayerChart:
     rows = alt.Data(values=points([curve], measure))
     sizes = [500, 2_000, 8_000, 32_000]
     x = alt.X("size:Q", title=None, scale=alt.Scale(type="log", domain=[450, 36_000]),
@@ -44,8 +45,11 @@ def _small(curve: Curve, measure: Measure, pick: int, most: float) -> alt.LayerC
         "lost:Q", title=title, scale=alt.Scale(domain=[-0.03 * most, most], nice=False), axis=alt.Axis(tickCount=4)
     )
     line = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=30), color=COLORS[0]).encode(x, y)
+    rules = alt.Scale(domain=[*_RULES], range=COLORS[1 : 1 + len(_RULES)])
     picked = (
-        alt.Chart(alt.Data(values=[{"size": pick}])).mark_rule(color=COLORS[1], strokeDash=[4, 3]).encode(x="size:Q")
+        alt.Chart(alt.Data(values=[{"size": picks[rule], "rule": rule} for rule in _RULES]))
+        .mark_rule(strokeDash=[4, 3], strokeWidth=1.5)
+        .encode(x="size:Q", color=alt.Color("rule:N", scale=rules, legend=alt.Legend(title="picked by", orient="top")))
     )
     return alt.layer(picked, line).properties(width=_WIDTH, height=_HEIGHT, title=curve.corpus)
 

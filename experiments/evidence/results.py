@@ -1,7 +1,7 @@
 """Results of trials, one JSON object on a line, under a key that says all that the result follows from.
 
-Lines are only ever appended, by one process at a time. A line that a kill cut short is left out, and removed when the
-next one is written; the trial of it is run again.
+Lines are only ever appended, by one process at a time. A last line that a kill cut short is left out, and removed when
+the next one is written; the trial of it is run again.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder, Results.open(Path(folder) / "lm.jsonl") as results:
@@ -33,7 +33,10 @@ class Results:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
-        self.rows, self._end = whole_lines(file.read(), name)
+        data = file.read()
+        self.rows, self._end = whole_lines(data, name)
+        if data[: self._end] and not data[: self._end].endswith(b"\n"):  # as some editors leave it
+            self._end += file.write(b"\n")
         self._keys = {row["key"] for row in self.rows}
 
     @classmethod
@@ -74,15 +77,19 @@ def read(path: Path) -> list[dict[str, Any]]:
 def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
     """The results in whole lines, and where these end. Raises ConfigError, with the line, if one is no result.
 
+    The last line may lack its end, if it is a result as it is.
+
     >>> line = b'{"key": "a", "kind": "lm", "corpus": "ted-fi", "size": 4000, "seed": 1, "seconds": 9}\\n'
     >>> rows, end = whole_lines(line + b'{"key": "b', "lm.jsonl")
     >>> rows[0]["size"], end == len(line)
     (4000, True)
     """
     end = data.rfind(b"\n") + 1
+    if _is_row(data[end:]):
+        end = len(data)
     rows = list[dict[str, Any]]()
     lines = dict[str, int]()
-    for number, line in enumerate(data[:end].split(b"\n")[:-1], 1):
+    for number, line in enumerate(data[:end].removesuffix(b"\n").split(b"\n") if end else (), 1):
         try:
             row = _row(line)
             if (first := lines.setdefault(row["key"], number)) != number:
@@ -91,6 +98,14 @@ def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
             raise ConfigError(f"{name}:{number}: {error}; mend or remove the line") from None
         rows.append(row)
     return rows, end
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        _row(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _row(line: bytes) -> dict[str, Any]:
