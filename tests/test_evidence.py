@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import gzip
+import json
 import os
 import random
 import signal
@@ -36,7 +37,10 @@ curves, picks, regret, results, tables = (
 )
 lm_data, lm_train = import_module("experiments.lm.data"), import_module("experiments.lm.train")
 BITS = curves.MEASURES["text"]
-GOOD = b'{"key": "lm|a", "kind": "lm", "corpus": "ted-fi", "size": 500, "seed": 1, "seconds": 1.5}'
+GOOD = (
+    b'{"key": "lm|a", "kind": "lm", "corpus": "ted-fi", "size": 500, "seed": 1, "seconds": 1.5, '
+    b'"dev": [2.5], "test": [2.5], "operations": [9.0]}'
+)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -153,6 +157,10 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
     [
         (b"nothing", "2: Expecting value"), (b"[1]", "2: no object"), (b'{"key": "b"}', "2: no kind"),
         (b'{"test": NaN}', "2: NaN is no score"), (GOOD, "2: the key of line 1 again"),
+        (GOOD.replace(b'"test": [2.5]', b'"test": [2.5, 2.4]'), "2: dev, test, operations are not lists"),
+        (GOOD.replace(b'"dev": [2.5], ', b""), "2: dev, test, operations are not lists"),
+        (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "2: no test"),
+        pytest.param(b"[" * 100_000, "2: nested too deep", id="deep"),
     ],
 )  # fmt: skip
 def test_lines_that_are_no_results_are_told(tmp_path: Path, line: bytes, told: str) -> None:
@@ -172,6 +180,17 @@ def test_a_last_line_counts_if_it_is_whole(tmp_path: Path, end: bytes) -> None:
     with results.Results.open(path) as found:
         found.add(found.rows[0] | {"key": "new"})
     assert [row["key"] for row in results.read(path)] == ["lm|a", "new"]
+
+
+@pytest.mark.parametrize("size", [0, -5, 1 << 40, True, "4000", None])
+def test_picks_that_are_no_sizes_are_told(tmp_path: Path, size: object) -> None:
+    """So is a rule that is not there."""
+    of_rules = dict.fromkeys(picks.RULES, 4000)
+    odd = [of_rules | {"fed": size}, {"balanced": 4000}]
+    for one in odd:
+        (tmp_path / picks.FILE).write_text(json.dumps({"ted-fi": {"text": "a", "picks": one}}))
+        with pytest.raises(ConfigError, match=r"picks.json: not what `picks` writes .*; write it anew"):
+            picks.read(tmp_path)
 
 
 LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=1)

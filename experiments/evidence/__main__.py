@@ -104,13 +104,15 @@ def report(given: argparse.Namespace) -> int:
 def usable(folder: Path, kind: str, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The results of a kind that are of the usual recipe, and of the texts that the rules picked on."""
     rows = read(folder / f"{kind}.jsonl")
-    found = [row for row in rows if row["corpus"] in stored and row["key"] == _usual(row, stored)]
+    found = [row for row in rows if (row["kind"], row["key"]) == (kind, _usual(row, stored))]
     if len(found) < len(rows):
         note(f"{kind}: {len(rows) - len(found)} results of other recipes, texts or kinds are left out")
     return found
 
 
 def _usual(row: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+    if row["corpus"] not in stored or row["kind"] not in KINDS:
+        return ""
     return Trial(row["kind"], row["corpus"], row["size"], row["seed"]).key(stored[row["corpus"]]["text"])
 
 

@@ -24,6 +24,7 @@ from volt.files.atomic import write_atomic
 RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi")
 FIXED = (4_000, 8_000, 32_000)
 FILE = "picks.json"
+_LARGEST = 1 << 31
 
 
 def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> dict[str, int]:
@@ -69,9 +70,11 @@ def read(folder: Path) -> dict[str, Any]:
     try:
         found: Any = json.loads(path.read_text())
         for one in found.values():
-            if not isinstance(one["text"], str) or not all(isinstance(size, int) for size in one["picks"].values()):
+            if not isinstance(one["text"], str) or not {*RULES} <= {*one["picks"]}:
+                raise ValueError("not all rules")
+            if not all(type(size) is int and 0 < size <= _LARGEST for size in one["picks"].values()):
                 raise ValueError("no sizes")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{path}: not what `picks` writes ({error}); write it anew") from None
     return dict(found)
 

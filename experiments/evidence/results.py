@@ -23,6 +23,8 @@ from typing import Any, BinaryIO
 from volt.errors import ConfigError
 
 _NEEDED: dict[str, Any] = {"key": str, "kind": str, "corpus": str, "size": int, "seed": int, "seconds": (int, float)}
+_READINGS = {"lm": ("dev", "test", "operations")}  # of each kind: as many numbers as there were readings
+_SCORES = {"nmt": ("test", "BLEU", "chrF2")}
 
 
 class Results:
@@ -79,7 +81,8 @@ def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
 
     The last line may lack its end, if it is a result as it is.
 
-    >>> line = b'{"key": "a", "kind": "lm", "corpus": "ted-fi", "size": 4000, "seed": 1, "seconds": 9}\\n'
+    >>> line = (b'{"key": "a", "kind": "lm", "corpus": "ted-fi", "size": 4000, "seed": 1, "seconds": 9, '
+    ...         b'"dev": [3.1], "test": [3.0], "operations": [8.0]}\\n')
     >>> rows, end = whole_lines(line + b'{"key": "b', "lm.jsonl")
     >>> rows[0]["size"], end == len(line)
     (4000, True)
@@ -109,13 +112,26 @@ def _is_row(line: bytes) -> bool:
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    row: Any = json.loads(line, parse_constant=_refused)
+    try:
+        row: Any = json.loads(line, parse_constant=_refused)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
     if not isinstance(row, dict):
         raise ValueError("no object")
     for name, kind in _NEEDED.items():
         if not isinstance(row.get(name), kind):
             raise ValueError(f"no {name}")
+    for name in _SCORES.get(row["kind"], ()):
+        if not isinstance(row.get(name), (int, float)):
+            raise ValueError(f"no {name}")
+    names = _READINGS.get(row["kind"], ())
+    if not all(_are_numbers(row.get(name)) and len(row[name]) == len(row[names[0]]) for name in names):
+        raise ValueError(f"{', '.join(names)} are not lists of as many numbers")
     return row
+
+
+def _are_numbers(values: object) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(one, (int, float)) for one in values)
 
 
 def _refused(text: str) -> None:
