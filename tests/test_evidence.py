@@ -182,6 +182,22 @@ def test_a_last_line_counts_if_it_is_whole(tmp_path: Path, end: bytes) -> None:
     assert [row["key"] for row in results.read(path)] == ["lm|a", "new"]
 
 
+def test_what_others_append_stays_and_a_file_that_was_replaced_is_told(tmp_path: Path) -> None:
+    """Results that would go into a file without a name are not taken for written."""
+    path = tmp_path / "lm.jsonl"
+    with results.Results.open(path) as found:
+        with path.open("ab") as other:
+            other.write(GOOD + b"\n")
+        row = json.loads(GOOD)
+        found.add(row | {"key": "new"})
+        assert [one["key"] for one in results.read(path)] == ["lm|a", "new"]
+        path.rename(tmp_path / "elsewhere")
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="was replaced while results came"):
+                found.add(row | {"key": "newer"})
+            path.write_bytes(GOOD + b"\n")
+
+
 @pytest.mark.parametrize("size", [0, -5, 1 << 40, True, "4000", None])
 def test_picks_that_are_no_sizes_are_told(tmp_path: Path, size: object) -> None:
     """So is a rule that is not there."""

@@ -28,7 +28,7 @@ from experiments.evidence.results import Results, read
 from experiments.evidence.running import Runner, note
 from experiments.nmt import options
 from experiments.nmt.options import at_least, within
-from volt.errors import VoltError
+from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder, write_atomic
 
 FOLDER = Path(__file__).parent
@@ -55,7 +55,10 @@ def run(given: argparse.Namespace) -> int:
     """Run trials for so many hours; 1 if one failed."""
     until = time.monotonic() + given.hours * 3600
     names = {kind: [name for name in NAMED[kind] if name in (given.corpora or NAMED[kind])] for kind in given.kinds}
-    kinds = [kind for kind in given.kinds if names[kind]]
+    kinds = [kind for kind in names if names[kind]]
+    for name, _ in given.options:
+        if not any(name in OPTIONS[kind] for kind in kinds):
+            raise ConfigError(f"--options {name}: trials of {' and '.join(kinds)} have no such option; leave it out")
     with ExitStack() as stack:
         results = {kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl")) for kind in kinds}
         known = {name: Corpus.of(name, given.data, given.work) for kind in kinds for name in names[kind]}

@@ -1,7 +1,7 @@
 """Results of trials, one JSON object on a line, under a key that says all that the result follows from.
 
 Lines are only ever appended, by one process at a time. A last line that a kill cut short is left out, and removed when
-the next one is written; the trial of it is run again.
+the file is opened to add to it; the trial of it is run again.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder, Results.open(Path(folder) / "lm.jsonl") as results:
@@ -34,11 +34,13 @@ class Results:
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file = file
+        self._file, self._name = file, name
         data = file.read()
-        self.rows, self._end = whole_lines(data, name)
-        if data[: self._end] and not data[: self._end].endswith(b"\n"):  # as some editors leave it
-            self._end += file.write(b"\n")
+        self.rows, end = whole_lines(data, name)
+        file.truncate(end)
+        if data[:end] and not data[:end].endswith(b"\n"):  # as some editors leave it
+            file.write(b"\n")
+            file.flush()
         self._keys = {row["key"] for row in self.rows}
 
     @classmethod
@@ -58,15 +60,15 @@ class Results:
         return key in self._keys
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append a result; it is on the disk when this returns."""
+        """Append a result; it is on the disk when this returns. Raises ConfigError if another file is there by now."""
         if row["key"] in self._keys:
             raise ConfigError(f"a result for {row['key']} is there already")
-        line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
-        self._file.truncate(self._end)
-        self._file.write(line)
+        path = Path(self._name)
+        if not path.exists() or not os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+            raise ConfigError(f"{path}: was replaced while results came; the one for {row['key']} is lost; start again")
+        self._file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._end += len(line)
         self._keys.add(row["key"])
         self.rows.append(row)
 

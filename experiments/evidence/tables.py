@@ -29,8 +29,8 @@ TITLES = {
 
 _ABOUT = """\
 Written by `python -m experiments.evidence report`. A size counts tokens before those that no longer occur are dropped,
-so there are up to 7 % fewer ids. The best size of a corpus is bold; in brackets stands how many pieces a text has, if
-they are fewer than the size. *Beyond* says on how many corpora a rule's pick lies beyond the sizes tried (by less than
+so there are up to 10 % fewer ids. The best size of a corpus is bold; in brackets stands how many pieces a text has, if
+they are fewer than the size. *Beyond* says on how many corpora a rule's pick lies beyond the sizes tried (by at most
 a factor of two; it scores as the one next to it); a rule that goes farther is left out, and so are corpora of which
 fewer than three sizes were tried."""
 
