@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,26 @@ def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Pa
     assert texts.characters["train"] == len(texts.path("train").read_text())
 
 
+def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_path: Path) -> None:
+    """Two folders of data share one folder of work."""
+    mine, work = lm_data.prepared(corpora, "ted-fi", tmp_path / "work"), tmp_path / "work"
+    before = mine.path("train").read_bytes()
+    (tmp_path / "other" / "ted").mkdir(parents=True)
+    (tmp_path / "other" / "ted" / "Finnish.txt.gz").write_bytes(gzip.compress(b"ei mitaan\n" * 900))
+    other = lm_data.prepared(tmp_path / "other", "ted-fi", work)
+    assert other.fingerprint != mine.fingerprint
+    assert mine.path("train").read_bytes() == before
+    assert lm_data.prepared(corpora, "ted-fi", work) == mine
+
+
+def test_weights_that_are_no_numbers_any_more_are_told(corpora: Path, tmp_path: Path) -> None:
+    """And give no result."""
+    texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
+    recipe = lm_train.Recipe(characters=20_000, lr=1e30, warmup=1)
+    with pytest.raises(ConfigError, match=r"nan bits per character; give a lower --lr"):
+        lm_train.trial(texts, size=500, seed=1, recipe=recipe)
+
+
 def test_delivery_counts_what_a_training_takes(corpora: Path, tmp_path: Path) -> None:
     """Lines are those of the batches that count, and the time that a training takes to learn is no waiting."""
     delivery = import_module("experiments.evidence.delivery")
@@ -141,6 +162,44 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp
         assert all(row[name] == wanted[name] for name in ("dev", "test", "tokens"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signal.Signals) -> None:
+    """And its trials, of which nothing is said: they have not failed."""
+    command = evidence(corpora, tmp_path, "--options", "characters=200000000")
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background may not
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heeds)
+    assert process.stderr is not None
+    try:
+        told = [process.stderr.readline() for _ in range(3)]
+        assert told[-1].endswith(": begun\n")
+        process.send_signal(ended)
+        assert process.communicate(timeout=60)[1] == ""  # within a trial, which would take an hour
+        assert process.returncode == 128 + ended
+    finally:
+        process.kill()
+    assert results.read(tmp_path / "lm.jsonl") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--options", "dropout=2"], "2: give a number from 0 to below 1"),
+        (["--options", "characters=1e3"], "1e3: give a whole number, 1 or more"),
+        (["--options", "products=int8"], "int8: give bfloat16 or float32"),
+        (["--options", "rows=2"], "rows=2: give NAME=VALUE, with characters, dropout, lr, products, updates as NAME"),
+        (["--options", "updates=2"], "--options updates: trials of lm have no such option; leave it out"),
+        (["--corpora", "de-en"], "--corpora de-en: not of --kinds lm, whose are multi30k-en, multi30k-de, ted-fi"),
+        (["--nice", "20"], "argument --nice: 20: give a whole number from 0 to 19"),
+    ],
+)
+def test_what_cannot_be_run_is_told_before_it_is_begun(tmp_path: Path, given: list[str], told: str) -> None:
+    """In one line, and nothing is written."""
+    found = subprocess.run(evidence(tmp_path, tmp_path, *given), capture_output=True, text=True, cwd=ROOT)
+    assert told in found.stderr.splitlines()[-1]
+    assert not [*tmp_path.iterdir()]
+
+
 def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
     """The second is told so, and writes nothing."""
     path = tmp_path / "lm.jsonl"
@@ -160,6 +219,9 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
         (GOOD.replace(b'"test": [2.5]', b'"test": [2.5, 2.4]'), "2: dev, test, operations are not lists"),
         (GOOD.replace(b'"dev": [2.5], ', b""), "2: dev, test, operations are not lists"),
         (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "2: no test"),
+        (GOOD.replace(b"[2.5]", b"[1e999]"), "2: dev, test, operations are not lists"),
+        (GOOD.replace(b"1.5", b"null"), "2: no seconds"),
+        (b"\n\n" + b"{}", "4: no key"),
         pytest.param(b"[" * 100_000, "2: nested too deep", id="deep"),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from volt.errors import CandidateError, ConfigError, StreamError
+from volt.errors import CandidateError, ConfigError, StreamError, VoltError
 
 torch = pytest.importorskip("torch", reason="the model of experiments/nmt is made with torch")
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "nmt").glob("[a-z]*.py"))
@@ -192,6 +193,8 @@ def test_a_beam_that_keeps_everything_finds_the_best_translation() -> None:
         ("train", ["--device", "cuda:99"], "argument --device: cuda:99: torch finds no such device here; give cpu"),
         ("train", ["--device", "abacus"], "argument --device: abacus: no device; give cpu or cuda"),
         ("train", ["--dropout", "1"], "argument --dropout: 1: give a number from 0 to below 1"),
+        ("train", ["--end", "300"], "argument --end: 300: give more than the 400 steps of --warmup, or 0"),
+        ("train", ["--seed", str(1 << 63)], f"give a whole number from 0 to {(1 << 63) - 1}"),
         ("translate", ["--beam", "0"], "argument --beam: 0: give a whole number, 1 or more"),
         ("translate", ["--device", "cuda:99"], "argument --device: cuda:99: torch finds no such device"),
     ],
@@ -215,6 +218,32 @@ def test_a_model_that_fails_leaves_no_checkpoint(corpus: Path) -> None:
         next(train.training(run, replace(TINY, heads=3), n_steps=1))
     assert not (run / train.CHECKPOINT).exists()
     assert len(list(train.training(run, TINY, n_steps=1))) == 1
+
+
+def test_a_run_that_goes_on_with_other_data_is_told(corpus: Path) -> None:
+    """It would read the files of before."""
+    run, other = prepared(corpus, "run"), corpus.parent / "other"
+    list(train.training(run, TINY, n_steps=1))
+    shutil.copytree(corpus, other)
+    options = {name: str(value) for name, value in asdict(TINY).items()}
+    told = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    with pytest.raises(SystemExit, match=r"stream.yaml: goes on with other files than .*train.en; give the --data of"):
+        train.main(["--data", str(other), "--out", str(run), "--steps", "2", "--threads", "1", *told])
+
+
+def test_a_rate_that_is_too_high_ends_the_training(corpus: Path) -> None:
+    """With the step, and a log without it."""
+    recipe = replace(TINY, lr=1e30, warmup=1)
+    run = prepared(corpus, "run", recipe)
+    with pytest.raises(ConfigError, match=r"step \d: the loss is (nan|inf); give a lower --lr"):
+        list(train.training(run, recipe, n_steps=9))
+    assert b"NaN" not in logged(run)
+
+
+def test_languages_are_names_and_no_patterns(corpus: Path) -> None:
+    """Even if a pattern would find one file."""
+    with pytest.raises(ConfigError, match=r"train.\*, plain or compressed: no such file"):
+        data.file_of(corpus, "train", "*")
 
 
 def test_a_checkpoint_that_is_cut_short_is_told(corpus: Path) -> None:
@@ -262,6 +291,9 @@ def test_a_trial_scores_text_that_it_did_not_see(corpus: Path) -> None:
     assert first["updates"][:2] == [10, 20]
     assert first["test"] == min(first["dev"])  # the test is the same text here, and the best weights were kept
     assert [one.split("|")[0] for one in first["signatures"]] == ["nrefs:1", "nrefs:1"]
+    (corpus / "test2016.en").write_text("one\n")
+    with pytest.raises(VoltError, match=r"test2016"):  # before it learns
+        trial.Trial(corpus, corpus, recipe, plan, device="cpu")
     with pytest.raises(CandidateError, match="size 5000 is above"):
         trial.vocabulary_of(corpus, ("de", "en"), 5000)
 

@@ -13,7 +13,6 @@ and `report` TABLES.md and the pictures of the curves. `make evidence HOURS=2` d
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import time
@@ -38,17 +37,14 @@ PICTURES = ("text", "translation")  # the measures that are drawn
 def option(text: str) -> tuple[str, Any]:
     """Reads an option of the recipes.
 
-    >>> option("characters=20000"), option("dropout=0.0")
-    (('characters', 20000), ('dropout', 0.0))
+    >>> option("characters=20000"), option("dropout=.10")
+    (('characters', 20000), ('dropout', 0.1))
     """
     name, _, value = text.partition("=")
-    known = sorted({name for names in OPTIONS.values() for name in names})
-    if name not in known or not value:
-        raise argparse.ArgumentTypeError(f"{text}: give NAME=VALUE, with {', '.join(known)} as NAME")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
+    readers = {name: read for known in OPTIONS.values() for name, read in known.items()}
+    if name not in readers:
+        raise argparse.ArgumentTypeError(f"{text}: give NAME=VALUE, with {', '.join(readers)} as NAME")
+    return name, readers[name](value)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -56,6 +52,9 @@ def run(given: argparse.Namespace) -> int:
     until = time.monotonic() + given.hours * 3600
     names = {kind: [name for name in NAMED[kind] if name in (given.corpora or NAMED[kind])] for kind in given.kinds}
     kinds = [kind for kind in names if names[kind]]
+    if other := sorted({*given.corpora} - {name for kind in kinds for name in names[kind]}):
+        told = ", ".join(name for kind in given.kinds for name in NAMED[kind])
+        raise ConfigError(f"--corpora {' '.join(other)}: not of --kinds {' '.join(given.kinds)}, whose are {told}")
     for name, _ in given.options:
         if not any(name in OPTIONS[kind] for kind in kinds):
             raise ConfigError(f"--options {name}: trials of {' and '.join(kinds)} have no such option; leave it out")
@@ -79,6 +78,7 @@ def pick(given: argparse.Namespace) -> int:
     """Write what the rules pick."""
     from experiments.evidence import picks
 
+    make_folder(given.out)
     picks.write(given.out, picks.all_picks(given.data, given.work))
     note(f"wrote {given.out / picks.FILE}")
     return 0
@@ -138,9 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs.add_argument("--corpora", nargs="+", choices=names, default=(), help="only these corpora and directions")
     runs.add_argument("--sizes", nargs="+", type=int, choices=sorted(SIZES), default=(), help="only these")
     runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
-    runs.add_argument("--seeds", type=at_least(1), default=2)
-    runs.add_argument("--jobs", type=at_least(1), default=2, help="trials at a time")
-    runs.add_argument("--nice", type=at_least(0), default=10, help="how far trials let other processes go first")
+    runs.add_argument("--seeds", type=at_least(1, 1000), default=2)
+    runs.add_argument("--jobs", type=at_least(1, 256), default=2, help="trials at a time")
+    runs.add_argument("--nice", type=at_least(0, 19), default=10, help="how far trials let other processes go first")
     runs.add_argument("--device", type=options.device, default="cpu")
     runs.set_defaults(does=run)
     picking.set_defaults(does=pick)

@@ -13,7 +13,7 @@ A trial's key says all that its result follows from: the text by its fingerprint
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -24,6 +24,7 @@ from experiments.lm import data as lm_data
 from experiments.lm import train as lm
 from experiments.nmt import trial as nmt
 from experiments.nmt.data import file_of
+from experiments.nmt.options import at_least, one_of, within
 
 KINDS = ("lm", "nmt")
 ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first tells most
@@ -31,7 +32,11 @@ DIRECTIONS = ("de-en", "en-fr")
 LARGEST = {"lm": 32_000, "nmt": 16_000}
 NAMED = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
 SIZES = {size for sizes in ROUNDS for size in sizes}
-OPTIONS = {"lm": ("characters", "dropout", "lr", "products"), "nmt": ("updates", "dropout", "lr")}
+_RATES: dict[str, Callable[[str], Any]] = dict.fromkeys(("dropout", "lr"), within(0, 1))
+OPTIONS = {  # of the recipes, and how each is read
+    "lm": {"characters": at_least(1), **_RATES, "products": one_of(lm.PRODUCTS)},
+    "nmt": {"updates": at_least(1), **_RATES},
+}
 _TOLD = ("source", "target", "vocabulary", "seed", "end")  # by the corpus, the size, the seed and the updates
 
 

@@ -68,7 +68,7 @@ def read(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise ConfigError(f"{path}: no such file; python -m experiments.evidence picks --data … writes it")
     try:
-        found: Any = json.loads(path.read_text())
+        found: Any = json.loads(path.read_bytes())
         for one in found.values():
             if not isinstance(one["text"], str) or not {*RULES} <= {*one["picks"]}:
                 raise ValueError("not all rules")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from typing import Any, BinaryIO
 
 from volt.errors import ConfigError
 
-_NEEDED: dict[str, Any] = {"key": str, "kind": str, "corpus": str, "size": int, "seed": int, "seconds": (int, float)}
+_NEEDED: dict[str, Any] = {"key": str, "kind": str, "corpus": str, "size": int, "seed": int}
 _READINGS = {"lm": ("dev", "test", "operations")}  # of each kind: as many numbers as there were readings
 _SCORES = {"nmt": ("test", "BLEU", "chrF2")}
 
@@ -60,13 +61,16 @@ class Results:
         return key in self._keys
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append a result; it is on the disk when this returns. Raises ConfigError if another file is there by now."""
+        """Append a result; it is on the disk when this returns. Raises ConfigError if another file is there by now.
+
+        Raises ValueError if a number in it is not finite.
+        """
         if row["key"] in self._keys:
             raise ConfigError(f"a result for {row['key']} is there already")
         path = Path(self._name)
         if not path.exists() or not os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
             raise ConfigError(f"{path}: was replaced while results came; the one for {row['key']} is lost; start again")
-        self._file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+        self._file.write((json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode())
         self._file.flush()
         os.fsync(self._file.fileno())
         self._keys.add(row["key"])
@@ -94,7 +98,9 @@ def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
         end = len(data)
     rows = list[dict[str, Any]]()
     lines = dict[str, int]()
-    for number, line in enumerate(data[:end].removesuffix(b"\n").split(b"\n") if end else (), 1):
+    for number, line in enumerate(data[:end].split(b"\n"), 1):
+        if not line.strip():
+            continue
         try:
             row = _row(line)
             if (first := lines.setdefault(row["key"], number)) != number:
@@ -123,8 +129,8 @@ def _row(line: bytes) -> dict[str, Any]:
     for name, kind in _NEEDED.items():
         if not isinstance(row.get(name), kind):
             raise ValueError(f"no {name}")
-    for name in _SCORES.get(row["kind"], ()):
-        if not isinstance(row.get(name), (int, float)):
+    for name in ("seconds", *_SCORES.get(row["kind"], ())):
+        if not _is_number(row.get(name)):
             raise ValueError(f"no {name}")
     names = _READINGS.get(row["kind"], ())
     if not all(_are_numbers(row.get(name)) and len(row[name]) == len(row[names[0]]) for name in names):
@@ -133,7 +139,11 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def _are_numbers(values: object) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(one, (int, float)) for one in values)
+    return isinstance(values, list) and bool(values) and all(map(_is_number, values))
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _refused(text: str) -> None:

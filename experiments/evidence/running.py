@@ -52,6 +52,7 @@ class Runner:
         """
         waiting = [one for one in trials if keys[one] not in results[one.kind]]
         running, n_new, n_late = dict[Future[dict[str, Any] | None], Trial](), 0, 0
+        prompt_signals()
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 while waiting or running:
@@ -110,10 +111,20 @@ class Runner:
 
 
 def _behave(nice: int) -> None:
-    """Let others go first, and end when the runner does, however that ends: on Linux by a signal of the kernel."""
+    """Let others go first, and end when the runner does, however that ends: on Linux by a signal of the kernel.
+
+    Ctrl-C is for the runner, which then ends its trials.
+    """
     os.nice(nice)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
+
+
+def prompt_signals() -> None:
+    """Let Ctrl-C end a wait at once: libraries that were imported may have asked for it to go on."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def judged(found: Mapping[str, Any]) -> str:

@@ -42,25 +42,17 @@ _OF_TWENTY = {7: "dev", 17: "test"}
 class Texts:
     """The three texts of a corpus.
 
+    name: of the corpus
     folder: holds train.txt, dev.txt, test.txt
     characters, n_bytes: of each, line ends among them
     fingerprint: of all three
     """
 
+    name: str
     folder: Path
     characters: dict[str, int]
     n_bytes: dict[str, int]
     fingerprint: str
-
-    @classmethod
-    def of(cls, folder: Path) -> Texts:
-        """Those of a folder."""
-        texts = {split: (folder / f"{split}.txt").read_bytes() for split in SPLITS}
-        digest = hashlib.sha256(b"\0".join(texts.values())).hexdigest()[:12]
-        return cls(
-            folder, {split: len(text.decode()) for split, text in texts.items()},
-            {split: len(text) for split, text in texts.items()}, digest,
-        )  # fmt: skip
 
     def path(self, split: str) -> Path:
         """The file of a split."""
@@ -68,18 +60,25 @@ class Texts:
 
 
 def prepared(data: Path, name: str, work: Path) -> Texts:
-    """The texts of a corpus by its name, written into a folder of that name unless they are there already."""
-    folder = work / name
+    """The texts of a corpus by its name, written into a folder of their own unless they are there already.
+
+    The folder is named by the fingerprint, too, so that other data never changes what a training reads.
+    """
     lines: dict[str, list[str]] = {split: [] for split in SPLITS}
     for number, segment in enumerate(segments(lines_of(data, name))):
         lines[_OF_TWENTY.get(number % 20, "train")].append(segment)
+    texts = {split: "".join(f"{line}\n" for line in found) for split, found in lines.items()}
+    encoded = {split: text.encode() for split, text in texts.items()}
+    fingerprint = hashlib.sha256(b"\0".join(encoded.values())).hexdigest()[:12]
+    folder = work / f"{name}-{fingerprint}"
     make_folder(folder)
-    for split, found in lines.items():
-        path, text = folder / f"{split}.txt", "".join(f"{line}\n" for line in found).encode()
+    for split, text in encoded.items():
+        path = folder / f"{split}.txt"
         if not path.exists() or path.read_bytes() != text:
             with write_atomic(path) as file:
                 file.write(text)
-    return Texts.of(folder)
+    characters = {split: len(text) for split, text in texts.items()}
+    return Texts(name, folder, characters, {split: len(text) for split, text in encoded.items()}, fingerprint)
 
 
 def lines_of(data: Path, name: str) -> Iterator[str]:

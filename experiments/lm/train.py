@@ -37,12 +37,13 @@ from experiments.lm.data import CORPORA, Texts, prepared
 from experiments.lm.model import LanguageModel, operations
 from experiments.nmt import options
 from experiments.nmt.model import Shape
-from experiments.nmt.options import at_least, within
+from experiments.nmt.options import MOST_SEED, MOST_THREADS, at_least, within
 from volt import arguments
 from volt.batches import ByTokens, SampleFormat, Steps, to_torch
-from volt.errors import VoltError
+from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
 
+PRODUCTS = ("bfloat16", "float32")
 _ANY = 1 << 20  # tokens of a batch: its rows decide
 
 
@@ -79,7 +80,7 @@ class Recipe:
     def __post_init__(self) -> None:
         for name in ("characters", "rows", "width", "inner", "heads", "layers", "warmup", "readings", "patience"):
             arguments.whole(getattr(self, name), name, low=1)
-        arguments.choice(self.products, "products", ("bfloat16", "float32"))
+        arguments.choice(self.products, "products", PRODUCTS)
 
     def shape(self, n_ids: int) -> Shape:
         """Of the model."""
@@ -114,7 +115,10 @@ class Judge:
         self.tokens, self.updates, self.segments, self.operations = 0, 0, 0, 0.0
 
     def readings(self) -> Iterator[Reading]:
-        """Learn, and yield readings until the characters are used up or dev becomes no better."""
+        """Learn, and yield readings until the characters are used up or dev becomes no better.
+
+        Raises ConfigError if the weights are no numbers any more.
+        """
         n_segments, n_characters = self.texts.path("train").read_bytes().count(b"\n"), self.texts.characters["train"]
         of_segment = n_characters / n_segments
         last = max(round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings)
@@ -126,6 +130,8 @@ class Judge:
                 if self.updates not in at:
                     continue
                 dev, test = (self.bits(split) for split in ("dev", "test"))
+                if not math.isfinite(dev + test):
+                    raise ConfigError(f"update {self.updates:,}: {dev} bits per character; give a lower --lr")
                 yield Reading(self.segments * of_segment / 1e6, self.operations, dev, test)
                 best, since = (dev, 0) if dev < best else (best, since + 1)
                 if since == self.recipe.patience or self.updates == last:
@@ -189,7 +195,7 @@ def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "
     readings = list[Reading]()
     for reading in judge.readings():
         readings.append(reading)
-        print(f"{texts.folder.name} {size} seed {seed}: {reading}", file=sys.stderr, flush=True)
+        print(f"{texts.name} {size} seed {seed}: {reading}", file=sys.stderr, flush=True)
     seconds = time.perf_counter() - began
     return {
         "ids": len(judge.vocabulary), "parameters": sum(one.numel() for one in judge.model.parameters()),
@@ -207,14 +213,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
     parser.add_argument("--corpus", choices=sorted(CORPORA), required=True)
     parser.add_argument("--size", type=at_least(1), required=True)
-    parser.add_argument("--seed", type=at_least(0), default=1)
+    parser.add_argument("--seed", type=at_least(0, MOST_SEED), default=1)
     parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     parser.add_argument("--device", type=options.device, default="cpu")
-    parser.add_argument("--threads", type=at_least(1), default=1)
+    parser.add_argument("--threads", type=at_least(1, MOST_THREADS), default=1)
     parser.add_argument("--characters", type=at_least(1), default=Recipe().characters, help="to learn from")
     parser.add_argument("--dropout", type=within(0, 1), default=Recipe().dropout)
     parser.add_argument("--lr", type=within(0, 1), default=Recipe().lr)
-    parser.add_argument("--products", choices=("bfloat16", "float32"), default=Recipe().products)
+    parser.add_argument("--products", choices=PRODUCTS, default=Recipe().products)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     recipe = Recipe(characters=given.characters, dropout=given.dropout, lr=given.lr, products=given.products)

@@ -6,6 +6,7 @@ one for both languages, of the size that VOLT's search chooses; the rest is what
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,12 +46,26 @@ def prepare(
     result = searched([src, tgt], rule)
     make_folder(run)
     result.vocabulary.save(run / VOCABULARY)
-    quoted = (str(path.resolve()).replace("'", "''") for path in (src, tgt))
+    quoted = (_quoted(path.resolve()) for path in (src, tgt))
     told: dict[str, str | int] = dict(zip(("src", "tgt"), quoted, strict=True), vocabulary=VOCABULARY)
     told |= {"max_tokens": max_tokens, "window": window, "seed": seed}
     with write_atomic(run / CONFIGURATION) as file:
         file.write(STREAM.format(**told).encode())
     return f"{len(result.vocabulary):,} ids; {result.pick.why}"
+
+
+def check_data(data: Path, run: Path, languages: tuple[str, str]) -> None:
+    """Raise ConfigError if a run that goes on reads other files than those of a folder of data."""
+    stored = (run / CONFIGURATION).read_text()
+    for language in languages:
+        path = file_of(data, "train", language).resolve()
+        if f"'{_quoted(path)}'" not in stored:
+            told = "give the --data of before, or another --out"
+            raise ConfigError(f"{run / CONFIGURATION}: goes on with other files than {path}; {told}")
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 def searched(texts: Sequence[Path], rule: str) -> volt.SearchResult:
@@ -61,7 +76,8 @@ def searched(texts: Sequence[Path], rule: str) -> volt.SearchResult:
 
 def file_of(data: Path, split: str, language: str) -> Path:
     """The file of a split in a language, plain or compressed. Raises ConfigError unless there is one."""
-    found = sorted(data.glob(f"{split}.{language}")) + sorted(data.glob(f"{split}.{language}.*"))
+    name = glob.escape(f"{split}.{language}")
+    found = sorted(data.glob(name)) + sorted(data.glob(f"{name}.*"))
     if len(found) != 1:
         told = ", ".join(path.name for path in found) or "no such file"
         raise ConfigError(f"{data}: {split}.{language}, plain or compressed: {told}; there must be one")

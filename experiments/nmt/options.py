@@ -11,21 +11,31 @@ argparse.ArgumentTypeError: 0: give a whole number, 1 or more
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
+MOST_SEED = (1 << 63) - 1
+MOST_THREADS = 1024
 
-def at_least(low: int) -> Callable[[str], int]:
-    """Reads whole numbers from `low` on."""
+
+def at_least(low: int, most: int | None = None) -> Callable[[str], int]:
+    """Reads whole numbers from `low` on, up to `most` if there is one.
+
+    >>> at_least(0, 19)("20")
+    Traceback (most recent call last):
+        ...
+    argparse.ArgumentTypeError: 20: give a whole number from 0 to 19
+    """
 
     def read(text: str) -> int:
         try:
-            if (found := int(text)) >= low:
+            if (found := int(text)) >= low and (most is None or found <= most):
                 return found
         except ValueError:
             pass
-        raise ArgumentTypeError(f"{text}: give a whole number, {low} or more")
+        told = f", {low} or more" if most is None else f" from {low} to {most}"
+        raise ArgumentTypeError(f"{text}: give a whole number{told}")
 
     return read
 
@@ -40,6 +50,17 @@ def within(low: float, high: float) -> Callable[[str], float]:
         except ValueError:
             pass
         raise ArgumentTypeError(f"{text}: give a number from {low:g} to below {high:g}")
+
+    return read
+
+
+def one_of(known: Sequence[str]) -> Callable[[str], str]:
+    """Reads one of some words."""
+
+    def read(text: str) -> str:
+        if text in known:
+            return text
+        raise ArgumentTypeError(f"{text}: give {' or '.join(known)}")
 
     return read
 

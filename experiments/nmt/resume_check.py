@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from experiments.nmt.options import at_least
 from experiments.nmt.train import LOG
 
 SMALL = (  # for a machine that does other things as well: threads that wait for each other take long then
@@ -44,7 +45,17 @@ Process = subprocess.Popen[bytes]
 def start(run: Path, options: Sequence[str], workers: int) -> Process:
     """A training in a process of its own."""
     command = [sys.executable, "-m", "experiments.nmt.train", "--out", str(run), "--workers", str(workers), *options]
-    return subprocess.Popen(command, stderr=(run.parent / f"{run.name}.stderr").open("ab"))
+    return subprocess.Popen(command, stderr=said(run).open("ab"))
+
+
+def said(run: Path) -> Path:
+    """Where the words of a run go."""
+    return run.parent / f"{run.name}.stderr"
+
+
+def last_words(run: Path) -> str:
+    """The last line that a run said."""
+    return (said(run).read_text().strip().splitlines() or ["nothing"])[-1]
 
 
 def lines(run: Path) -> list[bytes]:
@@ -61,7 +72,7 @@ def kill_at(process: Process, run: Path, step: int, delay: float) -> int | None:
     while process.poll() is None and len(lines(run)) < step:
         if time.monotonic() > end:
             process.kill()
-            raise TimeoutError(f"step {step} has not come for {HUNG:g} s; see {run}.stderr")
+            raise TimeoutError(f"step {step} has not come for {HUNG:g} s; the last that was said: {last_words(run)}")
         time.sleep(0.002)
     time.sleep(delay)
     status = process.poll()
@@ -87,7 +98,7 @@ def check(folder: Path, options: Sequence[str], *, n_steps: int, kills: int, cha
     """What is wrong, if anything."""
     whole, killed = folder / "whole", folder / "killed"
     if status := start(whole, options, workers=0).wait(HUNG):
-        return [f"the undisturbed training ended with {status}; see {whole}.stderr"]
+        return [f"the undisturbed training ended with {status}: {last_words(whole)}"]
     wanted, found = lines(whole), list[str]()
     print(f"undisturbed: {len(wanted)} steps", flush=True)
     for number in range(kills):
@@ -99,7 +110,7 @@ def check(folder: Path, options: Sequence[str], *, n_steps: int, kills: int, cha
         print(f"{workers} workers: {told} {delay:.3f} s after step {step}, {len(seen)} steps logged", flush=True)
         found += differences(seen, wanted[: len(seen)])
     if status := start(killed, options, workers=0).wait(HUNG):
-        return [*found, f"the last run ended with {status}; see {killed}.stderr"]
+        return [*found, f"the last run ended with {status}: {last_words(killed)}"]
     return [*found, *differences(lines(killed), wanted)]
 
 
@@ -110,12 +121,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="Other options are those of train.py; the model is small by default.",
     )  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="holds train.en, train.de and so on")
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--steps", type=at_least(1), default=60)
+    parser.add_argument("--kills", type=at_least(1), default=3)
     parser.add_argument(
         "--chance", type=int, default=None, help="the seed of the moments; by default they are others each time"
     )
     given, others = parser.parse_known_args(arguments)
+    if given.kills > given.steps:
+        parser.error(f"argument --kills: {given.kills}: give at most --steps, {given.steps}")
     chance = given.chance if given.chance is not None else random.randrange(1 << 30)
     print(f"--chance {chance}")
     options = ["--data", str(given.data), "--steps", str(given.steps), *SMALL, *others]
@@ -123,7 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = check(Path(folder), options, n_steps=given.steps, kills=given.kills, chance=random.Random(chance))
         for fault in found:
             print(fault)
-    print("the losses differ" if found else f"{given.steps} losses are equal, bit for bit")
+    if not found:
+        print(f"{given.steps} losses are equal, bit for bit")
     return int(bool(found))
 
 

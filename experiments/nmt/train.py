@@ -37,11 +37,11 @@ import torch
 from torch import Tensor, distributed, nn
 
 from experiments.nmt import checkpoints, options
-from experiments.nmt.data import CONFIGURATION, VOCABULARY, prepare
+from experiments.nmt.data import CONFIGURATION, VOCABULARY, check_data, prepare
 from experiments.nmt.model import Shape, Transformer, smoothed_loss
-from experiments.nmt.options import at_least, within
+from experiments.nmt.options import MOST_SEED, MOST_THREADS, at_least, within
 from volt.batches import Steps, to_torch
-from volt.errors import VoltError
+from volt.errors import ConfigError, VoltError
 from volt.stream import from_environment
 from volt.vocabulary import Vocabulary
 
@@ -49,7 +49,8 @@ RANGES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("max_tokens", "window", "width", "inner", "heads", "layers", "warmup"), at_least(1)),
     **dict.fromkeys(("dropout", "smoothing"), within(0, 1)),
     **dict.fromkeys(("lr", "clip"), within(0, math.inf)),
-    **dict.fromkeys(("seed", "end"), at_least(0)),
+    "seed": at_least(0, MOST_SEED),
+    "end": at_least(0),
 }
 CHECKPOINT, LOG = "checkpoint.pt", "losses.jsonl"
 LOGGED = ("step", "loss", "hex", "tokens", "padding", "lr")  # what follows from the options, and no seconds
@@ -121,20 +122,22 @@ class Learner:
         """Learn from a step; what the log says of it.
 
         The loss is the mean over the tokens of all ranks. DistributedDataParallel divides the sum of the gradients by
-        the number of ranks, hence `world` in front.
+        the number of ranks, hence `world` in front. Raises ConfigError if it is no number any more.
         """
         rows = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors(arrays).items()}
         tokens, ids, cells = self._summed(*counts(rows))
         target = rows.pop("target")[rows["tgt_mask"]]
         with self.products:
             loss = smoothed_loss(self._scored(**rows), target, self.recipe.smoothing)
+        mean = self._summed(loss.item())[0] / tokens
+        if not math.isfinite(mean):
+            raise ConfigError(f"step {step:,}: the loss is {mean}; give a lower --lr, and another --out")
         self.optimizer.zero_grad()
         (loss * (self.world / tokens)).backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.lr_at(step)
         self.optimizer.step()
-        mean = self._summed(loss.item())[0] / tokens
         told = {"step": step, "loss": mean, "hex": mean.hex(), "tokens": int(tokens)}
         return told | {"padding": round(1 - ids / cells, 6), "lr": self.recipe.lr_at(step)}
 
@@ -251,7 +254,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=at_least(1), required=True, help="over all runs")
     parser.add_argument("--every", type=at_least(1), default=100, help="steps between two checkpoints")
     parser.add_argument("--device", type=options.device, default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=at_least(1), default=2, help="of torch; the bits follow from it")
+    parser.add_argument(
+        "--threads", type=at_least(1, MOST_THREADS), default=2, help="of torch; the bits follow from it"
+    )
     parser.add_argument("--workers", type=at_least(0), default=1, help="threads that compute the stream ahead")
     for name, value in asdict(Recipe()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=RANGES.get(name, type(value)), default=value)
@@ -259,6 +264,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.width % (2 * given.heads):  # half of a head's values are turned by the other half
         told = f"give a width that is a multiple of {2 * given.heads}"
         parser.error(f"argument --heads: {given.heads} heads, width {given.width}: {told}")
+    if 0 < given.end <= given.warmup:
+        parser.error(f"argument --end: {given.end}: give more than the {given.warmup} steps of --warmup, or 0")
+    if 0 < given.end < given.steps:
+        told = f"steps {given.end + 1:,} to {given.steps:,} learn nothing: behind --end the rate is 0"
+        print(f"note: {told}", file=sys.stderr)
     recipe = Recipe(**{name: getattr(given, name) for name in asdict(Recipe())})
     try:
         train(given, recipe)
@@ -274,7 +284,9 @@ def train(given: argparse.Namespace, recipe: Recipe) -> None:
     device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if given.device == "cuda" else given.device
     if world > 1:
         distributed.init_process_group("nccl" if given.device == "cuda" else "gloo")
-    if rank == 0 and not (given.out / CHECKPOINT).exists():
+    if rank == 0 and (given.out / CHECKPOINT).exists():
+        check_data(given.data, given.out, (recipe.source, recipe.target))
+    elif rank == 0:
         told = prepare(
             given.data, given.out, languages=(recipe.source, recipe.target), rule=recipe.vocabulary,
             max_tokens=recipe.max_tokens, window=recipe.window, seed=recipe.seed,

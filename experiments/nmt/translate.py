@@ -79,7 +79,11 @@ class System(NamedTuple):
         if not (run / CHECKPOINT).exists():
             raise ConfigError(f"{run / CHECKPOINT}: no such file; train first")
         stored = checkpoints.read(run / CHECKPOINT, device)
-        recipe, vocabulary = Recipe(**stored["options"]), Vocabulary.load(run / VOCABULARY)
+        vocabulary = Vocabulary.load(run / VOCABULARY)
+        try:
+            recipe = Recipe(**stored["options"])
+        except TypeError as error:
+            raise ConfigError(f"{run / CHECKPOINT}: not of this train.py ({error}); train again") from None
         model = Transformer(recipe.shape(len(vocabulary))).to(device).eval()
         model.load_state_dict(stored["model"])
         return cls(model, recipe, Encoder(vocabulary))

@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import math
+import signal
 import sys
 import tempfile
 import time
@@ -32,7 +33,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 import volt
 from experiments.nmt import options
 from experiments.nmt.data import VOCABULARY, file_of, lines_of, ordered_steps, searched
-from experiments.nmt.options import at_least, within
+from experiments.nmt.options import MOST_SEED, MOST_THREADS, at_least, within
 from experiments.nmt.train import Learner, Recipe, tensors
 from experiments.nmt.translate import System, scores, translated
 from volt.batches import ByTokens, SampleFormat, Steps
@@ -49,7 +50,7 @@ DEV, TEST = "val", "test2016"
 class Plan:
     """What a trial follows from, beside the data, the languages, the size, the seed and the model.
 
-    updates: at most; the rate of learning falls evenly, and is 0 behind the last
+    updates: at most; the rate of learning rises for a tenth of them, then falls evenly, and is 0 behind the last
     rows: pairs of a batch
     average: how much of the running mean of the weights an update keeps
     readings: of val on the way
@@ -77,7 +78,11 @@ class Trial:
         self.vocabulary = vocabulary_of(data, self.languages, int(recipe.vocabulary))
         make_folder(run)
         self.vocabulary.save(run / VOCABULARY)
-        learned = replace(recipe, end=plan.updates)
+        for split in DEV, TEST:  # whose faults are to be told before hours of learning
+            with self.read(split) as steps:
+                if not any(True for _ in steps):
+                    raise ConfigError(f"{data}: {split} has no lines")
+        learned = replace(recipe, end=plan.updates, warmup=min(recipe.warmup, max(1, plan.updates // 10)))
         self.learner = Learner(learned, len(self.vocabulary), device=self.device, world=1)
         self.mean = AveragedModel(self.learner.model, multi_avg_fn=get_ema_multi_avg_fn(plan.average))
         self.best: dict[str, torch.Tensor] = {}
@@ -96,7 +101,8 @@ class Trial:
                 self.mean.update_parameters(self.learner.model)
                 if self.updates not in at:
                     continue
-                bits = self.bits(DEV)
+                if not math.isfinite(bits := self.bits(DEV)):
+                    raise ConfigError(f"update {self.updates:,}: {bits} bits per character; give a lower --lr")
                 yield {"updates": self.updates, "bits": bits}
                 since = 0 if bits < lowest else since + 1
                 if bits < lowest:
@@ -115,12 +121,16 @@ class Trial:
             ByTokens(max_tokens=_ANY, max_sentences=self.plan.rows, noise=0.1), window="epoch",
         )  # fmt: skip
 
+    def read(self, split: str, *, max_tokens: int = 8192) -> Steps:
+        """The batches of a text, in the order of its lines."""
+        return ordered_steps(self.data, self.run, split, languages=self.languages, max_tokens=max_tokens)
+
     @torch.inference_mode()
     def bits(self, split: str) -> float:
         """Bits per character of the target, ends of lines among the characters."""
         self.mean.eval()
         nats = 0.0
-        with ordered_steps(self.data, self.run, split, languages=self.languages, max_tokens=8192) as steps:
+        with self.read(split) as steps:
             for arrays in steps:
                 rows = {name: one.to(self.device) for name, one in tensors(arrays).items()}
                 target = rows.pop("target")[rows["tgt_mask"]]
@@ -132,8 +142,7 @@ class Trial:
         self.mean.module.load_state_dict(self.best)
         bits = self.bits(TEST)
         system = System(self.mean.module.eval(), self.recipe, Encoder(self.vocabulary))
-        most = 16384 // self.plan.beam
-        with ordered_steps(self.data, self.run, TEST, languages=self.languages, max_tokens=most) as steps:
+        with self.read(TEST, max_tokens=16384 // self.plan.beam) as steps:
             found = translated(system, steps, device=self.device, beam=self.plan.beam)
         told = scores(found, lines_of(self.data, TEST, self.recipe.target))
         named = [line.split(maxsplit=2) for line in told]
@@ -185,18 +194,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--size", type=at_least(1), required=True)
-    parser.add_argument("--seed", type=at_least(0), default=1)
+    parser.add_argument("--seed", type=at_least(0, MOST_SEED), default=1)
     parser.add_argument("--updates", type=at_least(1), default=Plan().updates)
     parser.add_argument("--dropout", type=within(0, 1), default=MODEL.dropout)
     parser.add_argument("--lr", type=within(0, 1), default=MODEL.lr)
     parser.add_argument("--device", type=options.device, default="cpu")
-    parser.add_argument("--threads", type=at_least(1), default=1)
+    parser.add_argument("--threads", type=at_least(1, MOST_THREADS), default=1)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     recipe = replace(
         MODEL, source=given.source, target=given.target, vocabulary=str(given.size), seed=given.seed,
         dropout=given.dropout, lr=given.lr,
     )  # fmt: skip
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its folder goes with it
     try:
         found = trial(given.data, recipe, Plan(updates=given.updates), device=given.device)
     except VoltError as error:
