@@ -327,22 +327,27 @@ def test_equal_compute_is_what_the_cheapest_whole_training_needed() -> None:
     assert curve.means.tolist() == [2.0, 2.5, 1.0]
 
 
+FOLDER = ROOT / "experiments" / "evidence"
+
+
 def committed() -> dict[str, list[dict[str, Any]]]:
     """The results that are part of the project."""
-    return {kind: results.read(ROOT / "experiments" / "evidence" / f"{kind}.jsonl") for kind in ("lm", "nmt")}
+    return {kind: results.read(FOLDER / f"{kind}.jsonl") for kind in ("lm", "nmt")}
 
 
-def test_all_committed_results_are_of_the_usual_recipe() -> None:
+def test_all_committed_results_are_of_the_recipes_that_are_told() -> None:
     """None is of another recipe, or of another text than the rules picked on."""
-    folder = ROOT / "experiments" / "evidence"
-    usable, stored = import_module("experiments.evidence.__main__").usable, picks.read(folder)
-    assert {kind: usable(folder, kind, stored) for kind in ("lm", "nmt")} == committed()
+    usable, stored = import_module("experiments.evidence.__main__").usable, picks.read(FOLDER)
+    assert {kind: usable(FOLDER, kind, stored) for kind in ("lm", "nmt")} == committed()
+    longer = FOLDER / "longer"
+    assert usable(longer, "lm", stored, {"characters": 20_000_000}) == results.read(longer / "lm.jsonl") != []
+    assert usable(longer, "lm", stored) == []
 
 
 def test_the_tables_are_those_of_the_results() -> None:
     """TABLES.md is what the results and the picks in the folder give."""
-    folder = ROOT / "experiments" / "evidence"
-    assert (folder / "TABLES.md").read_text() == tables.document(committed(), picks.sizes(picks.read(folder)))
+    longer = results.read(FOLDER / "longer" / "lm.jsonl")
+    assert (FOLDER / "TABLES.md").read_text() == tables.document(committed(), picks.sizes(picks.read(FOLDER)), longer)
 
 
 @pytest.mark.skipif("VOLT_DATA" not in os.environ, reason="the corpora are elsewhere")

@@ -7,7 +7,8 @@
 `run` appends results to lm.jsonl and nmt.jsonl in this folder, the trials that tell most first, and skips those that
 are there; a kill loses the trials that were running. `picks` writes what each rule picks on the same texts, picks.json,
 and `report` TABLES.md and the pictures of the curves. `make evidence HOURS=2` does all three. One trial is repeated by
-`python -m experiments.lm.train` and `python -m experiments.nmt.trial`.
+`python -m experiments.lm.train` and `python -m experiments.nmt.trial`. The folder longer/ holds trials of language
+models with four times the text: `--out experiments/evidence/longer --options characters=20000000`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.evidence.curves import MEASURES, curves
-from experiments.evidence.grid import KINDS, NAMED, OPTIONS, SIZES, Corpus, Trial, grid
+from experiments.evidence.grid import KINDS, LONGER, NAMED, OPTIONS, SIZES, Corpus, Trial, grid
 from experiments.evidence.results import Results, read
 from experiments.evidence.running import Runner, note
 from experiments.nmt import options
@@ -91,7 +92,8 @@ def report(given: argparse.Namespace) -> int:
 
     stored = picks.read(given.out)
     rows, chosen = {kind: usable(given.out, kind, stored) for kind in KINDS}, picks.sizes(stored)
-    written = {given.out / "TABLES.md": tables.document(rows, chosen).encode()}
+    longer = usable(given.out / "longer", "lm", stored, LONGER)
+    written = {given.out / "TABLES.md": tables.document(rows, chosen, longer).encode()}
     for name in PICTURES:
         measure = MEASURES[name]
         if drawn := [curve for curve in curves(rows[measure.kind], measure) if len(curve.sizes) > 2]:
@@ -104,19 +106,25 @@ def report(given: argparse.Namespace) -> int:
     return 0
 
 
-def usable(folder: Path, kind: str, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The results of a kind that are of the usual recipe, and of the texts that the rules picked on."""
-    rows = read(folder / f"{kind}.jsonl")
-    found = [row for row in rows if (row["kind"], row["key"]) == (kind, _usual(row, stored))]
+def usable(
+    folder: Path, kind: str, stored: Mapping[str, Any], options: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The results of a kind that are of the usual recipe, and of the texts that the rules picked on.
+
+    stored: what `picks.read` gives
+    options: in which the recipe is another than usual
+    """
+    rows, more = read(folder / f"{kind}.jsonl"), tuple((options or {}).items())
+    found = [row for row in rows if (row["kind"], row["key"]) == (kind, _wanted(row, stored, more))]
     if len(found) < len(rows):
         note(f"{kind}: {len(rows) - len(found)} results of other recipes, texts or kinds are left out")
     return found
 
 
-def _usual(row: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+def _wanted(row: Mapping[str, Any], stored: Mapping[str, Any], options: tuple[tuple[str, Any], ...]) -> str:
     if row["corpus"] not in stored or row["kind"] not in KINDS:
         return ""
-    return Trial(row["kind"], row["corpus"], row["size"], row["seed"]).key(stored[row["corpus"]]["text"])
+    return Trial(row["kind"], row["corpus"], row["size"], row["seed"], options).key(stored[row["corpus"]]["text"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -31,6 +31,7 @@ ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first te
 DIRECTIONS = ("de-en", "en-fr")
 LARGEST = {"lm": 32_000, "nmt": 16_000}
 NAMED = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
+LONGER = {"characters": 20_000_000}  # the options of the trials in longer/
 SIZES = {size for sizes in ROUNDS for size in sizes}
 _RATES: dict[str, Callable[[str], Any]] = dict.fromkeys(("dropout", "lr"), within(0, 1))
 OPTIONS = {  # of the recipes, and how each is read

@@ -21,6 +21,7 @@ from volt.display import counted
 Picks = Mapping[str, Mapping[str, int]]
 TITLES = {
     "text": "Language models: bits per character when every size learned from the same text",
+    "longer": "Language models: bits per character with four times the text to learn from",
     "compute": "Language models: bits per character at the operations that the cheapest size needed",
     "translation": "Translation: bits per character of the target",
     "BLEU": "Translation: BLEU",
@@ -32,23 +33,31 @@ Written by `python -m experiments.evidence report`. A size counts tokens before 
 so there are up to 10 % fewer ids. The best size of a corpus is bold; in brackets stands how many pieces a text has, if
 they are fewer than the size. *Beyond* says on how many corpora a rule's pick lies beyond the sizes tried (by at most
 a factor of two; it scores as the one next to it); a rule that goes farther is left out, and so are corpora of which
-fewer than three sizes were tried."""
+fewer than three sizes were tried. Bits per byte are bits per character times the characters of a text over its bytes,
+both of which the results hold, so the losses in per cent are the same."""
 
 
-def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks) -> str:
+def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks, longer: Sequence[Mapping[str, Any]]) -> str:
     """TABLES.md.
 
     rows: kind → results
+    longer: results of language models that learned from more text
     """
     parts = ["# What each size scored, and what each rule loses", _ABOUT]
     for name, measure in MEASURES.items():
-        if not rows[measure.kind]:
-            continue
-        drawn = curves(rows[measure.kind], measure)
-        parts += [f"## {TITLES[name]}", about(rows[measure.kind], measure), scores_table(drawn, measure, picks)]
-        if found := regrets(drawn, picks, measure):
-            parts += [f"Over {', '.join(found[0].by_corpus)}:", regrets_table(found, measure)]
+        parts += section(TITLES[name], rows[measure.kind], measure, picks)
+    parts += section(TITLES["longer"], longer, MEASURES["text"], picks)
     return "\n\n".join(parts) + "\n"
+
+
+def section(title: str, rows: Sequence[Mapping[str, Any]], measure: Measure, picks: Picks) -> Iterator[str]:
+    """What one measure says of some results; nothing if there are none."""
+    if not rows:
+        return
+    drawn = curves(rows, measure)
+    yield from (f"## {title}", about(rows, measure), scores_table(drawn, measure, picks))
+    if found := regrets(drawn, picks, measure):
+        yield from (f"Over {', '.join(found[0].by_corpus)}:", regrets_table(found, measure))
 
 
 def about(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
