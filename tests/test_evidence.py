@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import gzip
 import json
+import math
 import os
 import random
 import signal
@@ -33,8 +34,9 @@ MODULES = [
     for folder in FOLDERS
     for path in sorted((ROOT / "experiments" / folder).glob("*.py"))
 ]
-curves, picks, regret, results, tables = (
-    import_module(f"experiments.evidence.{name}") for name in ("curves", "picks", "regret", "results", "tables")
+curves, grid, picks, regret, results, running, tables = (
+    import_module(f"experiments.evidence.{name}")
+    for name in ("curves", "grid", "picks", "regret", "results", "running", "tables")
 )
 lm_data, lm_train = import_module("experiments.lm.data"), import_module("experiments.lm.train")
 BITS = curves.MEASURES["text"]
@@ -190,14 +192,38 @@ def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signa
         (["--options", "rows=2"], "rows=2: give NAME=VALUE, with characters, dropout, lr, products, updates as NAME"),
         (["--options", "updates=2"], "--options updates: trials of lm have no such option; leave it out"),
         (["--corpora", "de-en"], "--corpora de-en: not of --kinds lm, whose are multi30k-en, multi30k-de, ted-fi"),
+        (
+            ["--kinds", "nmt", "--corpora", "de-en", "--sizes", "32000", "--options", "updates=2"],
+            "--sizes 32000: trials of nmt end at 16,000",
+        ),
         (["--nice", "20"], "argument --nice: 20: give a whole number from 0 to 19"),
     ],
 )
-def test_what_cannot_be_run_is_told_before_it_is_begun(tmp_path: Path, given: list[str], told: str) -> None:
+def test_what_cannot_be_run_is_told_before_it_is_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], told: str
+) -> None:
     """In one line, and nothing is written."""
-    found = subprocess.run(evidence(tmp_path, tmp_path, *given), capture_output=True, text=True, cwd=ROOT)
-    assert told in found.stderr.splitlines()[-1]
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            import_module("experiments.evidence.__main__").main(evidence(tmp_path, tmp_path, *given)[3:])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert told in f"{capsys.readouterr().err}{ended.value.code}"
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_trial_whose_texts_changed_gives_no_result(corpora: Path, tmp_path: Path) -> None:
+    """Its key tells of others."""
+    trial = grid.Trial("lm", "ted-fi", 500, 1, (("characters", 2_000),))
+    right = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
+    for text, n in ((right, 1), ("0123456789ab", 0)):
+        told, path = list[str](), tmp_path / f"{text}.jsonl"
+        with results.Results.open(path) as found:
+            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", told=told.append, nice=0)
+            runner.run([trial], {trial: trial.key(text)}, {"lm": found}, until=math.inf, jobs=1)
+        assert (len(results.read(path)), runner.n_failed) == (n, 1 - n)
+    assert told[-1] == "lm ted-fi 500 seed 1: its texts changed after this run had begun; no result"
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
@@ -219,6 +245,8 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
         (GOOD.replace(b'"test": [2.5]', b'"test": [2.5, 2.4]'), "2: dev, test, operations are not lists"),
         (GOOD.replace(b'"dev": [2.5], ', b""), "2: dev, test, operations are not lists"),
         (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "2: no test"),
+        (GOOD.replace(b"1.5", b"9" * 400), "2: no seconds"),
+        (GOOD[:-1] + b', "signatures": [5]}', "2: signatures are no list of texts"),
         (GOOD.replace(b"[2.5]", b"[1e999]"), "2: dev, test, operations are not lists"),
         (GOOD.replace(b"1.5", b"null"), "2: no seconds"),
         (b"\n\n" + b"{}", "4: no key"),

@@ -231,6 +231,28 @@ def test_a_run_that_goes_on_with_other_data_is_told(corpus: Path) -> None:
         train.main(["--data", str(other), "--out", str(run), "--steps", "2", "--threads", "1", *told])
 
 
+def test_two_trainings_do_not_write_into_one_folder(corpus: Path) -> None:
+    """The second is told."""
+    checkpoints = import_module("experiments.nmt.checkpoints")
+    told = ["--data", str(corpus), "--out", str(corpus.parent / "run"), "--steps", "1"]
+    with checkpoints.alone(corpus.parent / "run"), pytest.raises(SystemExit, match="another training writes into it"):
+        train.main(told)
+
+
+def test_a_vocabulary_of_another_size_is_told(corpus: Path) -> None:
+    """For training and translating."""
+    run = prepared(corpus, "run")
+    list(train.training(run, TINY, n_steps=1))
+    for language in ("en", "de"):
+        (corpus / f"train.{language}").write_text("qqq xyz\n" * 9)
+    other = prepared(corpus, "other")
+    shutil.copy(other / data.VOCABULARY, run / data.VOCABULARY)
+    with pytest.raises(ConfigError, match=r"checkpoint.pt: weights of another model"):
+        translate.System.load(run, torch.device("cpu"))
+    with pytest.raises(ConfigError, match=r"checkpoint.pt: weights of another model"):
+        next(train.training(run, TINY, n_steps=2))
+
+
 def test_a_rate_that_is_too_high_ends_the_training(corpus: Path) -> None:
     """With the step, and a log without it."""
     recipe = replace(TINY, lr=1e30, warmup=1)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.evidence.curves import MEASURES, curves
-from experiments.evidence.grid import KINDS, LONGER, NAMED, OPTIONS, SIZES, Corpus, Trial, grid
+from experiments.evidence.grid import KINDS, LARGEST, LONGER, NAMED, OPTIONS, SIZES, Corpus, Trial, grid
 from experiments.evidence.results import Results, read
 from experiments.evidence.running import Runner, note
 from experiments.nmt import options
@@ -45,7 +45,10 @@ def option(text: str) -> tuple[str, Any]:
     readers = {name: read for known in OPTIONS.values() for name, read in known.items()}
     if name not in readers:
         raise argparse.ArgumentTypeError(f"{text}: give NAME=VALUE, with {', '.join(readers)} as NAME")
-    return name, readers[name](value)
+    try:
+        return name, readers[name](value)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{name}={error}") from None
 
 
 def run(given: argparse.Namespace) -> int:
@@ -59,6 +62,8 @@ def run(given: argparse.Namespace) -> int:
     for name, _ in given.options:
         if not any(name in OPTIONS[kind] for kind in kinds):
             raise ConfigError(f"--options {name}: trials of {' and '.join(kinds)} have no such option; leave it out")
+    if given.sizes and min(given.sizes) > (most := max(LARGEST[kind] for kind in kinds)):
+        raise ConfigError(f"--sizes {min(given.sizes)}: trials of {' and '.join(kinds)} end at {most:,}")
     with ExitStack() as stack:
         results = {kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl")) for kind in kinds}
         known = {name: Corpus.of(name, given.data, given.work) for kind in kinds for name in names[kind]}

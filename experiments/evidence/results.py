@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from volt.errors import ConfigError
 _NEEDED: dict[str, Any] = {"key": str, "kind": str, "corpus": str, "size": int, "seed": int}
 _READINGS = {"lm": ("dev", "test", "operations")}  # of each kind: as many numbers as there were readings
 _SCORES = {"nmt": ("test", "BLEU", "chrF2")}
+_MOST = 1e100
 
 
 class Results:
@@ -94,7 +94,7 @@ def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
     (4000, True)
     """
     end = data.rfind(b"\n") + 1
-    if _is_row(data[end:]):
+    if _is_whole(data[end:]):
         end = len(data)
     rows = list[dict[str, Any]]()
     lines = dict[str, int]()
@@ -111,10 +111,11 @@ def whole_lines(data: bytes, name: str) -> tuple[list[dict[str, Any]], int]:
     return rows, end
 
 
-def _is_row(line: bytes) -> bool:
+def _is_whole(line: bytes) -> bool:
+    """Whether a line that may be cut short is JSON as it is."""
     try:
-        _row(line)
-    except ValueError:
+        json.loads(line)
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -135,6 +136,9 @@ def _row(line: bytes) -> dict[str, Any]:
     names = _READINGS.get(row["kind"], ())
     if not all(_are_numbers(row.get(name)) and len(row[name]) == len(row[names[0]]) for name in names):
         raise ValueError(f"{', '.join(names)} are not lists of as many numbers")
+    signatures = row.get("signatures", [])
+    if not isinstance(signatures, list) or not all(isinstance(one, str) for one in signatures):
+        raise ValueError("signatures are no list of texts")
     return row
 
 
@@ -142,8 +146,8 @@ def _are_numbers(values: object) -> bool:
     return isinstance(values, list) and bool(values) and all(map(_is_number, values))
 
 
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < _MOST
 
 
 def _refused(text: str) -> None:

@@ -59,7 +59,7 @@ class Runner:
                     while waiting and len(running) < jobs:
                         trial = waiting.pop(0)
                         if time.monotonic() + expected(trial, keys[trial], results[trial.kind].rows) < until:
-                            running[pool.submit(self._one, trial)] = trial
+                            running[pool.submit(self._one, trial, keys[trial])] = trial
                         else:
                             n_late += 1
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -78,8 +78,9 @@ class Runner:
         late = f"; {n_late} were not begun, as they would end later: give more hours" if n_late else ""
         return f"{n_new} new results{failed}{late}"
 
-    def _one(self, trial: Trial) -> dict[str, Any] | None:
+    def _one(self, trial: Trial, key: str) -> dict[str, Any] | None:
         """The result of a trial, or None if it failed, which is told."""
+        name = f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}"
         with self._lock:
             if self._is_over:
                 return None
@@ -88,18 +89,19 @@ class Runner:
                 text=True, preexec_fn=partial(_behave, self.nice),
             )  # fmt: skip
             self._processes.add(process)
-        self.told(f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}: begun")
+        self.told(f"{name}: begun")
         output, errors = process.communicate()
         with self._lock:
             self._processes.discard(process)
         if process.returncode:
             if not self._is_over:
-                self.told(f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}: {last_line(errors)}")
+                self.told(f"{name}: {why(process.returncode, errors)}")
             return None
         found: dict[str, Any] = json.loads(output)
-        self.told(
-            f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}: {found['seconds']:.0f} s, {judged(found)}"
-        )
+        if f"text:{found.pop('text')}" not in key.split("|"):
+            self.told(f"{name}: its texts changed after this run had begun; no result")
+            return None
+        self.told(f"{name}: {found['seconds']:.0f} s, {judged(found)}")
         return found
 
     def _end(self) -> None:
@@ -161,12 +163,14 @@ def recipe_of(key: str) -> tuple[str, ...]:
     return (kind, *rest[4:])
 
 
-def last_line(text: str) -> str:
-    """The last line of what a process said.
+def why(status: int, text: str) -> str:
+    """Why a process ended with an error: the signal, or the last line of what it said.
 
-    >>> last_line("Traceback …\\nerror: no such file\\n")
-    'error: no such file'
+    >>> why(1, "Traceback …\\nerror: no such file\\n"), why(-9, "reading 3")
+    ('error: no such file', 'ended by signal 9')
     """
+    if status < 0:
+        return f"ended by signal {-status}"
     return (text.strip().splitlines() or ["it ended without a word"])[-1]
 
 

@@ -68,6 +68,9 @@ def prepared(data: Path, name: str, work: Path) -> Texts:
     for number, segment in enumerate(segments(lines_of(data, name))):
         lines[_OF_TWENTY.get(number % 20, "train")].append(segment)
     texts = {split: "".join(f"{line}\n" for line in found) for split, found in lines.items()}
+    if not all(texts.values()):
+        told = f"fewer than {max(_OF_TWENTY) + 1} segments of {_ENOUGH} characters, too few to test on"
+        raise ConfigError(f"{data / CORPORA[name]}: {told}; give more text")
     encoded = {split: text.encode() for split, text in texts.items()}
     fingerprint = hashlib.sha256(b"\0".join(encoded.values())).hexdigest()[:12]
     folder = work / f"{name}-{fingerprint}"

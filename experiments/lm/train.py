@@ -198,7 +198,8 @@ def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "
         print(f"{texts.name} {size} seed {seed}: {reading}", file=sys.stderr, flush=True)
     seconds = time.perf_counter() - began
     return {
-        "ids": len(judge.vocabulary), "parameters": sum(one.numel() for one in judge.model.parameters()),
+        "text": texts.fingerprint, "ids": len(judge.vocabulary),
+        "parameters": sum(one.numel() for one in judge.model.parameters()),
         "text_characters": texts.characters, "text_bytes": texts.n_bytes, "updates": judge.updates,
         "tokens": judge.tokens,
         "millions": [round(one.characters, 4) for one in readings], "operations": [one.operations for one in readings],
@@ -227,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         texts = prepared(given.data, given.corpus, given.work)
         found = trial(texts, size=given.size, seed=given.seed, recipe=recipe, device=given.device)
-    except VoltError as error:
+    except (VoltError, OSError) as error:
         sys.exit(f"error: {error}")
     print(json.dumps({"corpus": given.corpus, "size": given.size, "seed": given.seed, **asdict(recipe), **found}))
 

@@ -12,7 +12,10 @@ volt.errors.ConfigError: run/checkpoint.pt is of a training with width 256, not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from typing import Any
 import torch
 
 from volt.errors import ConfigError
-from volt.files.atomic import write_atomic
+from volt.files.atomic import make_folder, write_atomic
 
 _PARTS = {"options", "steps", "chances", "model", "optimizer"}
 _REMEDY = "put a copy of it there, or remove it to train from the beginning"
@@ -51,9 +54,34 @@ def read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     except Exception as error:  # other bytes raise whatever their unpickling comes upon
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"{path}: no whole checkpoint ({reason}); {_REMEDY}") from None
+    if not missing and not isinstance(found["options"], dict):
+        missing = {"options"}
     if missing:
         raise ConfigError(f"{path}: a checkpoint without {', '.join(sorted(missing))}; {_REMEDY}")
     return found
+
+
+def fill(model: torch.nn.Module, weights: Mapping[str, Any], path: Path) -> None:
+    """Give a model the weights of a checkpoint. Raises ConfigError if they are of another shape."""
+    try:
+        model.load_state_dict(weights)
+    except (RuntimeError, TypeError, AttributeError):
+        told = "the vocabulary beside it has another number of ids, or the options are others"
+        raise ConfigError(f"{path}: weights of another model: {told}; {_REMEDY}") from None
+
+
+@contextmanager
+def alone(run: Path) -> Iterator[None]:
+    """Be the one training that writes into a folder, which is made. Raises ConfigError if another one does."""
+    make_folder(run)
+    folder = os.open(run, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise ConfigError(f"{run}: another training writes into it; wait for its end, or give another --out") from None
+    finally:
+        os.close(folder)
 
 
 def check(stored: Mapping[str, Any], given: Mapping[str, Any], path: str) -> None:

@@ -56,7 +56,7 @@ def prepare(
 
 def check_data(data: Path, run: Path, languages: tuple[str, str]) -> None:
     """Raise ConfigError if a run that goes on reads other files than those of a folder of data."""
-    stored = (run / CONFIGURATION).read_text()
+    stored = (run / CONFIGURATION).read_text(errors="replace")
     for language in languages:
         path = file_of(data, "train", language).resolve()
         if f"'{_quoted(path)}'" not in stored:

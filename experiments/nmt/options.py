@@ -17,10 +17,11 @@ import torch
 
 MOST_SEED = (1 << 63) - 1
 MOST_THREADS = 1024
+_MOST = 1 << 40
 
 
-def at_least(low: int, most: int | None = None) -> Callable[[str], int]:
-    """Reads whole numbers from `low` on, up to `most` if there is one.
+def at_least(low: int, most: int = _MOST) -> Callable[[str], int]:
+    """Reads whole numbers from `low` on, up to `most`.
 
     >>> at_least(0, 19)("20")
     Traceback (most recent call last):
@@ -30,11 +31,11 @@ def at_least(low: int, most: int | None = None) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         try:
-            if (found := int(text)) >= low and (most is None or found <= most):
+            if low <= (found := int(text)) <= most:
                 return found
         except ValueError:
-            pass
-        told = f", {low} or more" if most is None else f" from {low} to {most}"
+            found = low
+        told = f", {low} or more" if most == _MOST and found <= most else f" from {low} to {most}"
         raise ArgumentTypeError(f"{text}: give a whole number{told}")
 
     return read

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from experiments.nmt.options import at_least
@@ -42,10 +44,15 @@ HUNG = 600.0  # seconds without a step
 Process = subprocess.Popen[bytes]
 
 
-def start(run: Path, options: Sequence[str], workers: int) -> Process:
-    """A training in a process of its own."""
+@contextmanager
+def training(run: Path, options: Sequence[str], workers: int) -> Iterator[Process]:
+    """A training in a process of its own, which ends with the context."""
     command = [sys.executable, "-m", "experiments.nmt.train", "--out", str(run), "--workers", str(workers), *options]
-    return subprocess.Popen(command, stderr=said(run).open("ab"))
+    with said(run).open("ab") as errors, subprocess.Popen(command, stderr=errors) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def said(run: Path) -> Path:
@@ -66,19 +73,16 @@ def lines(run: Path) -> list[bytes]:
     )
 
 
-def kill_at(process: Process, run: Path, step: int, delay: float) -> int | None:
-    """SIGKILL some time after a step has been logged; the exit status if it has ended before."""
-    end = time.monotonic() + HUNG
-    while process.poll() is None and len(lines(run)) < step:
-        if time.monotonic() > end:
-            process.kill()
-            raise TimeoutError(f"step {step} has not come for {HUNG:g} s; the last that was said: {last_words(run)}")
+def come(process: Process, run: Path, step: int) -> int | None:
+    """Wait for the end of a process or until a step has been logged; the exit status if it has ended."""
+    seen, since = -1, time.monotonic()
+    while process.poll() is None and (n := len(lines(run))) < step:
+        if n != seen:
+            seen, since = n, time.monotonic()
+        if time.monotonic() - since > HUNG:
+            raise TimeoutError(f"no step has come for {HUNG:g} s; the last that was said: {last_words(run)}")
         time.sleep(0.002)
-    time.sleep(delay)
-    status = process.poll()
-    process.kill()
-    process.wait()
-    return status
+    return process.poll()
 
 
 def differences(found: Sequence[bytes], wanted: Sequence[bytes]) -> Iterator[str]:
@@ -97,20 +101,25 @@ def differences(found: Sequence[bytes], wanted: Sequence[bytes]) -> Iterator[str
 def check(folder: Path, options: Sequence[str], *, n_steps: int, kills: int, chance: random.Random) -> list[str]:
     """What is wrong, if anything."""
     whole, killed = folder / "whole", folder / "killed"
-    if status := start(whole, options, workers=0).wait(HUNG):
-        return [f"the undisturbed training ended with {status}: {last_words(whole)}"]
+    with training(whole, options, workers=0) as process:
+        if status := come(process, whole, n_steps + 1):
+            return [f"the undisturbed training ended with {status}: {last_words(whole)}"]
     wanted, found = lines(whole), list[str]()
     print(f"undisturbed: {len(wanted)} steps", flush=True)
     for number in range(kills):
         workers, delay = number + 1, chance.random() * 0.3
         step = chance.randint(n_steps * number // kills, n_steps * (number + 1) // kills - 1)
-        ended = kill_at(start(killed, options, workers), killed, step, delay)
+        with training(killed, options, workers) as process:
+            come(process, killed, step)
+            time.sleep(delay)
+            ended = process.poll()
         seen = lines(killed)
         told = "SIGKILL" if ended is None else f"had ended with {ended}"
         print(f"{workers} workers: {told} {delay:.3f} s after step {step}, {len(seen)} steps logged", flush=True)
         found += differences(seen, wanted[: len(seen)])
-    if status := start(killed, options, workers=0).wait(HUNG):
-        return [*found, f"the last run ended with {status}: {last_words(killed)}"]
+    with training(killed, options, workers=0) as process:
+        if status := come(process, killed, n_steps + 1):
+            return [*found, f"the last run ended with {status}: {last_words(killed)}"]
     return [*found, *differences(lines(killed), wanted)]
 
 
@@ -129,6 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given, others = parser.parse_known_args(arguments)
     if given.kills > given.steps:
         parser.error(f"argument --kills: {given.kills}: give at most --steps, {given.steps}")
+    if own := [one for one in others if one.partition("=")[0] in ("--out", "--workers")]:
+        parser.error(f"argument {own[0]}: this check says it itself; leave it out")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the trainings end, too
     chance = given.chance if given.chance is not None else random.randrange(1 << 30)
     print(f"--chance {chance}")
     options = ["--data", str(given.data), "--steps", str(given.steps), *SMALL, *others]

@@ -27,6 +27,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -188,6 +189,7 @@ def training(
         learner = Learner(recipe, len(Vocabulary.load(run / VOCABULARY)), device=place, world=world)
         torch.manual_seed(recipe.seed + 1 + rank)  # dropout differs between ranks
         if (stored := checkpoints.load(path, asdict(recipe))) is not None:
+            checkpoints.fill(learner.model, stored["model"], path)
             go_on(learner, steps, stored, rank)
         with opened_log(run, steps.n, rank) as log:
             for step in stepping(learner, steps, n_steps):
@@ -218,8 +220,7 @@ def opened_log(run: Path, n: int, rank: int) -> TextIO:
 
 
 def go_on(learner: Learner, steps: Steps, stored: dict[str, Any], rank: int) -> None:
-    """Stand where the checkpoint was written."""
-    learner.model.load_state_dict(stored["model"])
+    """Stand where the checkpoint was written; the model does already."""
     learner.optimizer.load_state_dict(stored["optimizer"])
     steps.restore(stored["steps"])
     if rank < len(stored["chances"]):
@@ -271,8 +272,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"note: {told}", file=sys.stderr)
     recipe = Recipe(**{name: getattr(given, name) for name in asdict(Recipe())})
     try:
-        train(given, recipe)
-    except VoltError as error:
+        with checkpoints.alone(given.out) if from_environment()[0] == 0 else nullcontext():
+            train(given, recipe)
+    except (VoltError, OSError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from experiments.nmt import checkpoints, options
 from experiments.nmt.data import VOCABULARY, lines_of, ordered_steps
 from experiments.nmt.model import Transformer
-from experiments.nmt.options import at_least
+from experiments.nmt.options import MOST_THREADS, at_least
 from experiments.nmt.train import CHECKPOINT, Recipe, tensors
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VoltError
@@ -85,7 +85,7 @@ class System(NamedTuple):
         except TypeError as error:
             raise ConfigError(f"{run / CHECKPOINT}: not of this train.py ({error}); train again") from None
         model = Transformer(recipe.shape(len(vocabulary))).to(device).eval()
-        model.load_state_dict(stored["model"])
+        checkpoints.fill(model, stored["model"], run / CHECKPOINT)
         return cls(model, recipe, Encoder(vocabulary))
 
 
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--beam", type=at_least(1), default=4)
     parser.add_argument("--max-tokens", type=at_least(1), default=16384, help="of a batch, times the beam")
     parser.add_argument("--device", type=options.device, default="cpu")
-    parser.add_argument("--threads", type=at_least(1), default=2)
+    parser.add_argument("--threads", type=at_least(1, MOST_THREADS), default=2)
     given = parser.parse_args(arguments)
     if given.max_tokens < given.beam:
         parser.error(f"argument --max-tokens: {given.max_tokens}: give {given.beam} or more, the beam")
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with ordered_steps(given.data, given.run, given.split, languages=languages, max_tokens=most) as steps:
             found = translated(system, steps, device=device, beam=given.beam)
         wanted = lines_of(given.data, given.split, system.recipe.target)
-    except VoltError as error:
+    except (VoltError, OSError) as error:
         sys.exit(f"error: {error}")
     print("\n".join(found))
     for line in scores(found, wanted):

@@ -170,7 +170,7 @@ def trial(data: Path, recipe: Recipe, plan: Plan, *, device: str = "cpu") -> dic
     """Readings and scores of one training, and what it took. Raises ConfigError if sacrebleu is not installed."""
     if find_spec("sacrebleu") is None:
         raise ConfigError("translations are scored with sacrebleu; pip install sacrebleu")
-    began = time.perf_counter()
+    began, text = time.perf_counter(), fingerprint(data, (recipe.source, recipe.target))
     with tempfile.TemporaryDirectory(prefix="volt-trial-") as folder:
         one = Trial(data, Path(folder), recipe, plan, device=device)
         readings = list[dict[str, float]]()
@@ -180,7 +180,8 @@ def trial(data: Path, recipe: Recipe, plan: Plan, *, device: str = "cpu") -> dic
         learned = time.perf_counter() - began
         found = one.scored()
     return {
-        "ids": len(one.vocabulary), "parameters": sum(part.numel() for part in one.learner.model.parameters()),
+        "text": text, "ids": len(one.vocabulary),
+        "parameters": sum(part.numel() for part in one.learner.model.parameters()),
         "updates": [int(reading["updates"]) for reading in readings],
         "dev": [round(reading["bits"], 5) for reading in readings], **found, "tokens": one.tokens,
         "seconds": round(time.perf_counter() - began, 1), "tokens_per_second": round(one.tokens / learned),
@@ -209,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its folder goes with it
     try:
         found = trial(given.data, recipe, Plan(updates=given.updates), device=given.device)
-    except VoltError as error:
+    except (VoltError, OSError) as error:
         sys.exit(f"error: {error}")
     print(json.dumps({**asdict(recipe), **found}))
 
