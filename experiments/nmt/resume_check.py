@@ -108,7 +108,8 @@ def check(folder: Path, options: Sequence[str], *, n_steps: int, kills: int, cha
     print(f"undisturbed: {len(wanted)} steps", flush=True)
     for number in range(kills):
         workers, delay = number + 1, chance.random() * 0.3
-        step = chance.randint(n_steps * number // kills, n_steps * (number + 1) // kills - 1)
+        first = max(1, n_steps * number // kills)
+        step = chance.randint(first, max(first, n_steps * (number + 1) // kills - 1))
         with training(killed, options, workers) as process:
             come(process, killed, step)
             time.sleep(delay)
