@@ -5,6 +5,9 @@ it makes is new, so no merge of the vocabulary meets it: text is encoded as befo
 way the vocabulary merges. (Where no merge crosses the ends of a stretch of text, it is always cut alike, so no two
 pairs of neighbours make the same new token.)
 
+Where a vocabulary merges by ranks of texts, one case is not seen: a new token and its neighbour may be the text of an
+old token, which encoding then makes of them. The counts of the candidates take the two for apart.
+
 >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
 >>> candidates = extend_bpe(old, {"low": 5, "slow": 2})
 >>> candidates.merges, candidates.tokens_at(7)
