@@ -76,10 +76,12 @@ def alone(run: Path) -> Iterator[None]:
     make_folder(run)
     folder = os.open(run, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = "wait for its end, or give another --out"
+            raise ConfigError(f"{run}: another training writes into it; {told}") from None
         yield
-    except BlockingIOError:
-        raise ConfigError(f"{run}: another training writes into it; wait for its end, or give another --out") from None
     finally:
         os.close(folder)
 

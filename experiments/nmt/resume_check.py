@@ -105,6 +105,8 @@ def check(folder: Path, options: Sequence[str], *, n_steps: int, kills: int, cha
         if status := come(process, whole, n_steps + 1):
             return [f"the undisturbed training ended with {status}: {last_words(whole)}"]
     wanted, found = lines(whole), list[str]()
+    if len(wanted) < n_steps:
+        return [f"the undisturbed training ended behind {len(wanted)} of {n_steps} steps; give fewer --steps"]
     print(f"undisturbed: {len(wanted)} steps", flush=True)
     for number in range(kills):
         workers, delay = number + 1, chance.random() * 0.3
