@@ -36,6 +36,8 @@ REMEDIES = {
     r"\bVocabulary\.closed\(\)": "--closed",
     r"\bvolt\.formats\.check\b": "--check",
     r"\baccept=[\[(]['\"](\w+)['\"],?[\])]": r"--accept \1",
+    r"\baccept=\('(\w+)', '(\w+)'\)": r"--accept \1 --accept \2",
+    r"\baccept=\('(\w+)', '(\w+)', '(\w+)'\)": r"--accept \1 --accept \2 --accept \3",
     r"\b(weights|langs)=(?=\S)": r"--\1 ",
     r"\bvolt\.stream\.config\.templates\.expanded_file\('([^']*)'\)": r"volt stream schema --expand \1",
     r"\bsay split='valid'": "say --split valid",

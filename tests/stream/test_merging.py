@@ -35,7 +35,7 @@ class Rank:
         self._state, self._cursor = State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}), Cursor()
 
     def restore(self, stored: dict[str, Any]) -> Rank:
-        self._state = continued(State.from_json(stored), self._configuration)
+        self._state = continued(State.from_json(stored), self._configuration).state
         self._cursor = self._state.cursors["a"]
         return self
 
@@ -205,20 +205,21 @@ def test_a_state_of_another_rank_is_refused() -> None:
 
 def test_other_weights_are_accepted_by_name() -> None:
     """Only weights may differ; then the mixture goes on from its counts, and the state says so from then on."""
-    old = {"seed": 1, "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"}}
-    new = {"seed": 1, "sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}}  # type: ignore[index]
+    old = {"seed": 1, "rank": 0, "world": 1, "sources": {name: {"weight": 1.0, "epochs": 1} for name in "ab"}}
+    new = old | {"sources": {"a": {"weight": {"points": [[0, 2.0]]}, "epochs": 1}, "b": old["sources"]["b"]}}  # type: ignore[index]
     state = State(6, {"a": Cursor(2), "b": Cursor(4)}, old)
     with pytest.raises(StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* \(accept=\('weights',\)\)"):
         continued(state, new)
-    found = continued(state, new, accept=("weights",))
+    found, accepted = continued(state, new, accept=("weights",))
+    assert accepted == ("other weights from line 6 on",)
     assert (found.since, found.base, found.accepted) == (6, {"a": 2, "b": 4}, ("weights",))
     assert found.configuration == new
-    assert continued(found, new).accepted == ("weights",)
-    assert continued(state, old, accept=("weights",)) == state
+    assert continued(found, new).state.accepted == ("weights",)
+    assert continued(state, old, accept=("weights",)) == (state, ())
     with pytest.raises(StreamError, match=r"seed: 1 in the state, 2 here; restore it there, or start anew$"):
         continued(state, {**new, "seed": 2}, accept=["weights"])
     with pytest.raises(StreamError, match=r"belongs to another stream: sources\.b: "):
-        continued(state, {"seed": 1, "sources": {"a": new["sources"]["a"]}}, accept=["weights"])  # type: ignore[index]
+        continued(state, old | {"sources": {"a": new["sources"]["a"]}}, accept=["weights"])  # type: ignore[index]
     with pytest.raises(ConfigError, match="unknown accept 'seed'; choose from weights"):
         refuse_difference(old, new, accept=["seed"])
 

@@ -1,51 +1,101 @@
-"""What a stream keeps of where it stood: little, however long it runs, and enough to go back."""
+"""What a stream retains of its earlier positions: little, however long it runs, and enough to go back."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from volt.errors import StreamError
+from volt.stream.reading.shares import Part
 from volt.stream.running import recall as recalling
-from volt.stream.running.recall import Recall
-from volt.stream.running.state import Cursor, State
+from volt.stream.running.recall import Recall, advanced
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State
 
 N_LINES = 1 << 23
+NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})
 
 
-def two_sources(n: int, *, block_lines: int) -> State:
-    """Where a stream stands after n lines that two sources gave by turns, from blocks of so many lines."""
-    at = Cursor(n // 2, 0, n // 2 // block_lines, n // 2 % block_lines)
-    return State(n, {"a": at, "b": at}, {})
+def opened(n: int, source: int, lines: int, *, size: int, number: int) -> Opening:
+    """The opening of a block of a source that has given so many lines before it."""
+    part = Part(number, 0, size + 1)
+    return Opening(n, source, Cursor(lines, number, 0), part, size, FaultCounts(size + 1, {"blank": 1}))
+
+
+def run_of(sizes: list[int], turns: list[int]) -> tuple[list[State], list[Opening]]:
+    """The state after each turn, and the blocks opened for the turns, computed line by line.
+
+    sizes: lines of the blocks of both sources, which are used over and over
+    """
+    states, openings, left, counts = [NONE], list[Opening](), [0, 0], [0, 0]
+    for n, source in enumerate(turns):
+        skipped = list[Opening]()
+        while not left[source]:
+            number = sum(opening.source == source for opening in openings)
+            left[source] = sizes[number % len(sizes)]
+            openings.append(opened(n, source, counts[source], size=left[source], number=number))
+            skipped.append(openings[-1])
+        state, name = states[-1], "ab"[source]
+        for opening in skipped:
+            state = opening.counts.added_to(state)
+        cursor = skipped[-1].cursor if skipped else state.cursors[name]
+        states.append(replace(state, n=n + 1, cursors={**state.cursors, name: cursor.moved(1)}))
+        left[source], counts[source] = left[source] - 1, counts[source] + 1
+    return states, openings
+
+
+@given(
+    sizes=st.lists(st.integers(0, 3), min_size=1, max_size=5).filter(any),
+    turns=st.lists(st.integers(0, 1), min_size=1, max_size=40),
+    cuts=st.lists(st.integers(0, 40), max_size=5),
+)
+def test_every_earlier_line_is_found_again(sizes: list[int], turns: list[int], cuts: list[int]) -> None:
+    """However the turns are handed over, the state at each line is the one that was computed line by line."""
+    states, openings = run_of(sizes, turns)
+    recall, bounds = Recall(N_LINES), sorted({0, len(turns), *(cut for cut in cuts if cut < len(turns))})
+    for low, high in pairwise(bounds):
+        own = [opening for opening in openings if low <= opening.n < high]
+        assert advanced(states[low], np.array(turns[low:high]), own) == states[high]
+        recall.add(states[low], np.array(turns[low:high]), own)
+    assert [recall.at(n, n=len(turns)) for n in range(len(turns) + 1)] == states
 
 
 def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state is kept for each block, of the latest blocks only; what is too long ago is told."""
-    monkeypatch.setattr(recalling, "_MOST_CURSORS", 100)
-    kept, n = Recall(N_LINES), 0
-    for n in range(0, 4000, 4):
-        kept.add(two_sources(n, block_lines=2), np.array([0, 1, 0, 1]))
-    assert len(kept._runs) == 50
-    assert [kept.at(back, n=n).n for back in (n + 4 - 200, n - 100, n, n + 4)] == [n + 4 - 200, n - 100, n, n + 4]
-    with pytest.raises(StreamError, match=f"line 3 is not within the lines {n + 4 - 200} to {n} "):
-        kept.at(3, n=n)
+    """Of blocks of single lines, the openings of the latest are retained; the error names the oldest line."""
+    monkeypatch.setattr(recalling, "_MOST_OPENINGS", 100)
+    monkeypatch.setattr(recalling, "_RUN_OPENINGS", 10)
+    turns = [0, 1] * 500
+    states, openings = run_of([1], turns)
+    recall = Recall(N_LINES)
+    for n in range(0, 1000, 4):
+        recall.add(states[n], np.array(turns[n : n + 4]), openings[n : n + 4])
+    held = sum(len(run.openings) for run in recall._runs)
+    assert 90 <= held <= 100
+    assert recall.at(1000 - held, n=1000) == states[1000 - held]
+    with pytest.raises(StreamError, match=f"line 3 is not within the lines {1000 - held} to 1000 "):
+        recall.at(3, n=1000)
 
 
-def test_a_block_is_kept_once_in_however_small_pieces_it_is_given() -> None:
-    """Turns within the same blocks are added to what is there, and every line of them is found again."""
-    kept = Recall(N_LINES)
-    for n in range(0, 1000, 2):
-        kept.add(two_sources(n, block_lines=10_000), np.array([0, 1]))
-    assert len(kept._runs) == 1
-    for n in range(0, 1001, 2):
-        assert kept.at(n, n=1000) == two_sources(n, block_lines=10_000)
+def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each source that ends begins another run; the latest of them are retained."""
+    monkeypatch.setattr(recalling, "_MOST_CURSORS", 20)
+    recall = Recall(N_LINES)
+    for n in range(100):
+        cursors = {"a": Cursor(n), "b": Cursor()}
+        recall.add(State(n, cursors, {}, since=n), np.array([0]), [])
+    assert len(recall._runs) == 10
+    assert recall.at(90, n=100).n == 90
 
 
-def test_a_window_is_as_long_as_asked() -> None:
-    """Of single-line blocks, no more than the window is kept."""
-    kept = Recall(10)
+def test_no_more_lines_are_recalled_than_asked() -> None:
+    """The bound on lines is exact."""
+    recall, states = Recall(10), run_of([100], [0, 1] * 50)[0]
     for n in range(0, 100, 2):
-        kept.add(two_sources(n, block_lines=1), np.array([0, 1]))
-    assert kept.at(90, n=100).n == 90
-    with pytest.raises(StreamError, match="raise recall"):
-        kept.at(88, n=100)
+        recall.add(states[n], np.array([0, 1]), [])
+    assert recall.at(90, n=100).n == 90
+    with pytest.raises(StreamError, match="line 89 is not within the lines 90 to 100 that can be recalled; raise rec"):
+        recall.at(89, n=100)

@@ -18,7 +18,7 @@ from volt.errors import ConfigError, StreamError
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.lines import part_slices, read_part
 from volt.stream.reading.open_source import OpenSource, open_source
-from volt.stream.reading.order import Slice, read_order
+from volt.stream.reading.order import Layout, Slice, read_order
 from volt.stream.reading.shares import Part, parts
 from volt.stream.reading.source import Source
 from volt.stream.running.blocks import compute_block
@@ -52,7 +52,8 @@ def test_blocks_tile_an_epoch(sizes: list[int], block_lines: int, random: object
     found = list[tuple[int, int]]()
     for block in range(-(-sum(sizes) // block_lines)):
         start, n_lines = block * block_lines, min(block_lines, sum(sizes) - block * block_lines)
-        slices: tuple[Slice, ...] = read_order(np.array(sizes), start=start, n_lines=n_lines, order=order)
+        layout = Layout(order, np.zeros_like(order), np.cumsum(np.array(sizes)[order]))
+        slices: tuple[Slice, ...] = read_order(layout, start=start, n_lines=n_lines)
         found += [(part.piece, part.first + i) for part in slices for i in range(part.n_lines)]
     assert found == expected
 

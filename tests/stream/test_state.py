@@ -200,7 +200,6 @@ def test_a_place_that_cannot_be_is_told_by_name(told: str) -> None:
         ("chunk is 8, which its part does not have", Cursor(9, 0, 8, 1, 8), {}),
         ("chunk is 1, which its part does not have", Cursor(9, 2, 8, 1, 1, deal=DEAL), {}),
         ("goes beyond the 29 lines", Cursor(9, 2, deal=DEAL), {"n_lines": 29}),
-        ("goes beyond the 40 lines of the source, or its parts", Cursor(9, 2, deal=DEAL), {"block_lines": 7}),
     ],
 )
 def test_places_outside_the_source_are_refused(told: str, cursor: Cursor, options: dict[str, Any]) -> None:

@@ -125,7 +125,7 @@ def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path: Path) 
         child = os.fork()
         if child == 0:
             stream = Stream([source], n_workers=1, start_method="fork")
-            stream._supply.start([tap.cursor for tap in stream._taps], shares=[1.0])
+            stream._supply.start([buffer.end for buffer in stream._buffers], shares=[1.0])
             Path(tmp_path, "pids").write_text(" ".join(map(str, pids())))
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
@@ -142,7 +142,7 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -
             if n:
                 next(iter(stream))
             else:
-                stream._supply.start([tap.cursor for tap in stream._taps], shares=[1.0])
+                stream._supply.start([buffer.end for buffer in stream._buffers], shares=[1.0])
             found = pids()
             assert len(found) == 2
             stream.close()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,8 +54,12 @@ class StateOptions:
     ] = None
 
     accept: Annotated[
-        Literal["weights"] | None,
-        typer.Option(metavar="WHAT", help="Go on though this differs from the state: weights, those of the sources."),
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Continue though this differs from the state: weights; sources, which were added; or data, lines that "
+            "were appended to a source. May be repeated.",
+        ),
     ] = None
 
     @property
@@ -181,7 +185,9 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
 
     source = states.source
     if source is not None:
-        stream.restore(load_state(source), accept=(states.accept,) if states.accept else ())
+        stream.restore(load_state(source), accept=states.accept or ())
+        for line in () if quiet else stream.accepted:
+            say(f"accepted: {line}")
     positions = Positions(stream, consumer, states.state)
     if source is not None or states.resume:
         positions.skip_used(quiet=quiet)

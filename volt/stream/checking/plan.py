@@ -193,8 +193,9 @@ def measure(stream: Stream, *, seconds: float) -> float | None:
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
     with stream.rehearsal() as rehearsal, _reader() as pipe:
-        blocks, marks = rehearsal.blocks(), list[tuple[int, float]]()
-        for most, given in ((1, 0.0), (ahead, seconds), (None, seconds)):
+        place, marks = rehearsal.place(), list[tuple[int, float]]()
+        first, rest = rehearsal.blocks(limit=place[1].part.n_lines if place else 1), rehearsal.blocks()
+        for blocks, most, given in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
             _write(blocks, pipe, rehearsal, most=most, given=given)
             marks.append((rehearsal.n, time.perf_counter()))
     rates = [(n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Literal
@@ -63,6 +63,17 @@ class Schedule:
         if self.kind == "linear":
             return float(np.interp(sample, samples, weights))
         return float(weights[int(np.searchsorted(samples, sample, side="right")) - 1])
+
+    def of_rank(self, rank: int, world: int) -> Schedule:
+        """Return the schedule in samples of one rank, of which this one counts those of all ranks.
+
+        Sample j of a rank is sample j · world + rank of all.
+
+        >>> Schedule(((0, 1.0), (101, 3.0))).of_rank(1, 4).points
+        ((0, 1.0), (25, 3.0))
+        """
+        points = {max(0, -((rank - sample) // world)): weight for sample, weight in self.points}
+        return replace(self, points=tuple(points.items()))
 
 
 Weight = float | Schedule

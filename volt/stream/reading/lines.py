@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.order import Slice, permutation, read_order
+from volt.stream.reading.order import Slice, permutation
 from volt.stream.reading.shares import Part
 from volt.stream.transforms.batch import Batch, joined
 
 
 def part_slices(source: OpenSource, part: Part) -> tuple[Slice, ...]:
-    """The slices of pieces that make up a part."""
-    order = source.piece_order(part.epoch)
-    return read_order(source.sizes, start=part.start, n_lines=part.n_lines, order=order)
+    """Return the slices of pieces that make up a part."""
+    return source.slices(part.epoch, part.start, part.n_lines)
 
 
 def line_order(source: OpenSource, part: Part, n: int) -> NDArray[np.int64] | None:
@@ -41,7 +40,7 @@ def read_part(source: OpenSource, part: Part) -> Batch:
 
     Raises StreamError if a file has changed.
     """
-    batch = joined([source.lines_of(found) for found in part_slices(source, part)])
+    batch = joined([source.lines_of(one) for one in part_slices(source, part)])
     is_early = source.source.shuffle == "lines" and not source.permutes_late
     order = line_order(source, part, len(batch)) if is_early else None
     return batch if order is None else batch.take(order)

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
 from volt.stream.reading.faults import Fault, Policy
 from volt.stream.reading.id_shard import bin_of, bins_of
-from volt.stream.reading.order import Slice, permutation
+from volt.stream.reading.order import Layout, Slice, permutation, read_order
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
 from volt.stream.reading.shards import open_pair, open_shard, remedy_of
 from volt.stream.reading.shares import Part
@@ -42,9 +42,11 @@ from volt.stream.transforms.transform import (
 from volt.stream.transforms.transform import files as files_of
 from volt.urls import bare
 
+SMALL = 1 << 16  # bytes of a source whose lines are kept in memory
 CHUNK_LINES = 1 << 10  # that are handed to Python code at a time, which costs as much as a hundred light calls
 
 T = TypeVar("T")
+Growth = tuple[tuple[int, int], ...]
 
 
 class OpenSource:
@@ -60,6 +62,7 @@ class OpenSource:
     faults: files that the policy left out.
     stamps: paths, sizes and times of change of the files that its transforms use.
     files: what these files hold, shared by the sources of a stream.
+    grown: (epoch, n_lines) pairs: how many lines the source had until lines were appended in that epoch.
     """
 
     def __init__(
@@ -70,17 +73,19 @@ class OpenSource:
         faults: tuple[Fault, ...] = (),
         stamps: tuple[tuple[str, Stamp], ...] = (),
         files: LoadedFiles | None = None,
+        grown: Growth = (),
     ) -> None:
         self.source, self.shards, self.seed, self.faults, self.stamps = source, shards, seed, faults, stamps
+        self.grown = grown
         self.files = files or LoadedFiles()
         sizes = [shard.sizes for shard in shards]
         self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
         self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, sizes)])  # (n_shards + 1,) first pieces
         self.line_starts: NDArray[np.int64] = np.cumsum([0, *self.sizes])  # (n_pieces + 1,) first lines
-        self._orders, self._pieces, self._parts = Kept(most=4), Kept(most=1), Kept(most=1)
+        self._orders, self._pieces, self._parts, self._epoch = Kept(most=4), Kept(most=1), Kept(most=1), Kept(most=2)
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
-        return OpenSource, (self.source, self.shards, self.seed, self.faults, self.stamps, self.files)
+        return OpenSource, (self.source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
 
     @cached_property
     def transforms(self) -> tuple[Transform, ...]:
@@ -167,7 +172,13 @@ class OpenSource:
     def weighing(self, weight: float) -> OpenSource:
         """The same source with another weight."""
         source = replace(self.source, weight=weight)
-        return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files)
+        return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
+
+    def growing(self, grown: Growth) -> OpenSource:
+        """Return the same source with lines that were appended when its epochs had begun."""
+        if grown == self.grown:
+            return self
+        return OpenSource(self.source, self.shards, self.seed, self.faults, self.stamps, self.files, grown)
 
     def check_files(self) -> None:
         """Raise StreamError if a file that a transform uses is not what it was; whoever loads it now gets another."""
@@ -179,17 +190,46 @@ class OpenSource:
         """What `read` makes of a part, kept until another part is read."""
         return self._parts.get(part, read)
 
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether what its lines become is kept from one epoch to the next, and only put into another order."""
+        return self.permutes_late and len(self.sizes) == 1 and self.n_bytes <= SMALL
+
+    def kept_epoch(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` makes of all lines of a small source, the same in every epoch.
+
+        Raises StreamError if a file has changed.
+        """
+        for shard in self.shards:
+            shard.check_unchanged()
+        return self._epoch.get(key, compute)
+
     def piece_place(self, piece: int) -> tuple[Shard, int]:
         """The shard that a piece lies in, and its number there."""
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
         return self.shards[shard], piece - int(self.shard_starts[shard])
 
-    def piece_order(self, epoch: int) -> NDArray[np.int64]:
-        """(n_pieces,) the pieces in the order in which an epoch reads them."""
-        n_pieces = len(self.sizes)
-        if self.source.shuffle == "none":
-            return np.arange(n_pieces)
-        return self._orders.get(epoch, lambda: permutation(n_pieces, self.seed, self.name, epoch))
+    def slices(self, epoch: int, start: int, n_lines: int) -> tuple[Slice, ...]:
+        """Return the slices of pieces that make up consecutive lines of an epoch."""
+        layout = self._orders.get(epoch, lambda: self._layout(epoch))
+        return read_order(layout, start=start, n_lines=n_lines)
+
+    def _layout(self, epoch: int) -> Layout:
+        """Return the pieces in the order in which an epoch reads them; lines that were appended come last."""
+        appended = [n_lines for last, n_lines in self.grown if epoch <= last]
+        n_lines = min(appended, default=self.n_lines)
+        n_pieces = int(np.searchsorted(self.line_starts, n_lines))
+        n_rest = len(self.sizes) - n_pieces
+        order = np.arange(n_pieces)
+        if self.source.shuffle != "none" and n_pieces > 1:
+            order = permutation(n_pieces, self.seed, self.name, epoch)
+        cut = int(self.line_starts[n_pieces]) - n_lines  # appended lines of the last of these pieces
+        sizes = np.concatenate([self.sizes[:n_pieces], [cut], self.sizes[n_pieces:]])
+        sizes[n_pieces - 1] -= cut
+        pieces = np.concatenate([order, [n_pieces - 1], np.arange(n_pieces, n_pieces + n_rest)])
+        firsts = np.zeros(len(pieces), np.int64)
+        firsts[n_pieces] = sizes[n_pieces - 1]
+        return Layout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
 
     def place_of(self, origin: int) -> tuple[str, int]:
         """Path and line number, from 1, of a line. origin: its number among all lines of the source, from 0."""

@@ -5,8 +5,8 @@ some consecutive lines of these (volt.stream.reading.shares), and permutes them.
 generator: each permutation follows from random words of a Philox generator whose key is a hash of its place, so any
 process can compute any part.
 
->>> sizes = np.array([3, 2])
->>> [read_order(sizes, start=start, n_lines=n, order=np.array([1, 0])) for start, n in ((0, 4), (4, 1))]
+>>> layout = Layout(pieces=np.array([1, 0]), firsts=np.array([0, 0]), ends=np.array([2, 5]))
+>>> [read_order(layout, start=start, n_lines=n) for start, n in ((0, 4), (4, 1))]
 [(Slice(piece=1, first=0, n_lines=2), Slice(piece=0, first=0, n_lines=2)), (Slice(piece=0, first=2, n_lines=1),)]
 """
 
@@ -43,25 +43,29 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
     return order
 
 
-def read_order(sizes: NDArray[np.int64], *, start: int, n_lines: int, order: NDArray[np.int64]) -> tuple[Slice, ...]:
-    """The slices that make up lines of an epoch.
+class Layout(NamedTuple):
+    """The order in which an epoch reads a source: some lines of one piece after the other.
 
-    sizes: (n_pieces,) lines per piece.
-    start, n_lines: at least one line, of those of all pieces laid end to end in the epoch's order.
-    order: (n_pieces,) the epoch's order of the pieces.
+    pieces: (n,) int64, which piece.
+    firsts: (n,) int64, from which of its lines on, counted from 0.
+    ends: (n,) int64, where these lines end in the epoch.
     """
-    ends = np.cumsum(sizes[order])
-    end = start + n_lines
-    first, last = np.searchsorted(ends, [start, end - 1], side="right").tolist()
-    return tuple(_slice(order, sizes, ends, position, start, end) for position in range(first, last + 1))
+
+    pieces: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    ends: NDArray[np.int64]
 
 
-def _slice(
-    order: NDArray[np.int64], sizes: NDArray[np.int64], ends: NDArray[np.int64], position: int, start: int, end: int
-) -> Slice:
-    """The part of the piece at a position of the epoch's order that lies between lines start and end."""
-    piece = int(order[position])
-    piece_end = int(ends[position])
-    piece_start = piece_end - int(sizes[piece])
-    low, high = max(start, piece_start), min(end, piece_end)
-    return Slice(piece, low - piece_start, high - low)
+def read_order(layout: Layout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
+    """Return the slices that make up lines of an epoch.
+
+    start, n_lines: at least one line of the epoch
+    """
+    first, last = np.searchsorted(layout.ends, [start, start + n_lines - 1], side="right").tolist()
+    slices = list[Slice]()
+    for place in range(first, last + 1):
+        begin, end = int(layout.ends[place - 1]) if place else 0, int(layout.ends[place])
+        low, high = max(start, begin), min(start + n_lines, end)
+        if low < high:
+            slices.append(Slice(int(layout.pieces[place]), int(layout.firsts[place]) + low - begin, high - low))
+    return tuple(slices)

@@ -14,9 +14,10 @@ behind it: `is_clean` says whether there is none, `shifting_lines` where they ar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import product
 from pathlib import Path
 
 from volt import arguments
@@ -60,8 +61,14 @@ class PairShard(Shard):
     @property
     def digest(self) -> str:
         """Of the names, and of the lines of all files."""
-        told = [self.fields, [side.digest for side in self.sides]]
-        return blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
+        return self._digest([side.digest for side in self.sides])
+
+    def _digest(self, sides: Sequence[str]) -> str:
+        return blake2b(json.dumps([self.fields, sides]).encode(), digest_size=16).hexdigest()
+
+    def digests_of(self, n_lines: int) -> tuple[str, ...]:
+        """Return the digests that the shard may have had when it ended after its first lines."""
+        return tuple(self._digest(sides) for sides in product(*(side.digests_of(n_lines) for side in self.sides)))
 
     @property
     def is_utf8(self) -> bool:

@@ -69,6 +69,10 @@ class Shard(ABC):
     def digest(self) -> str:
         """A digest of all lines, whatever they are packed and cut like."""
 
+    def digests_of(self, n_lines: int) -> tuple[str, ...]:
+        """Return the digests that the shard may have had when it ended after its first lines; () if that is unknown."""
+        return ()
+
     @property
     def is_utf8(self) -> bool:
         """Whether all lines are known to be UTF-8, so that nobody need look again."""

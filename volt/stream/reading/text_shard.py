@@ -49,6 +49,23 @@ class TextShard(FileShard):
             raise self.pieces.changed()
         return (column,)
 
+    def digests_of(self, n_lines: int) -> tuple[str, ...]:
+        """Return the digests that the file may have had when it ended after its first lines, with a line end or not."""
+        hash_ = blake2b(digest_size=16)
+        for piece, count in enumerate(self.counts):
+            data = self.pieces.read(piece)
+            if n_lines > count:
+                hash_.update(data)
+                n_lines -= count
+                continue
+            ends = line_ends_of(np.frombuffer(data, np.uint8))
+            end = int(ends[n_lines - 1]) if n_lines <= len(ends) else len(data)
+            hash_.update(data[:end])
+            ended = hash_.copy()
+            ended.update(data[end : end + 1])
+            return (ended.hexdigest(), hash_.hexdigest())
+        return ()
+
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
     r"""The lines of some bytes, as views. is_first: whether a file starts with them, perhaps with a byte order mark.

@@ -8,6 +8,7 @@ output. Memory is bounded: only a few blocks are asked for before the first of t
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,9 @@ class Blocks(Protocol):
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more."""
+
+    def is_ready(self, source: int) -> bool:
+        """Check whether the next block of a source has been computed."""
 
     def expect(self, shares: Sequence[float]) -> None:
         """Say how the next samples are shared among the sources, so that the right blocks are computed first."""
@@ -77,6 +81,10 @@ class LocalBlocks:
             return None
         return address, compute_block(self._sources[source], address, self._policy, form=self._form)
 
+    def is_ready(self, source: int) -> bool:
+        """Return False: nothing is computed ahead."""
+        return False
+
     def expect(self, shares: Sequence[float]) -> None:
         """Nothing is computed ahead."""
 
@@ -93,25 +101,22 @@ class _Line:
     chunk_lines: int
     asked: deque[Address] = field(default_factory=deque)
     ready: dict[Address, ComputedBlock] = field(default_factory=dict)
-    ended: bool = False
     share: float = 1.0
 
     def next(self) -> Address | None:
-        """The next address, now asked for."""
-        address = next(self.queue, None)
-        self.ended = address is None
-        if address is not None:
+        """Return the next address, which is asked for now."""
+        if (address := next(self.queue, None)) is not None:
             self.asked.append(address)
         return address
 
-    @property
-    def supply(self) -> float:
-        """Samples of the stream for which the blocks asked for are enough."""
-        return len(self.asked) * self.chunk_lines / self.share if self.share > 0 else math.inf
+    def samples(self, addresses: Sequence[Address]) -> float:
+        """Return how many samples of the stream the blocks of these addresses last."""
+        lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
+        return lines / self.share if self.share > 0 else math.inf
 
 
 class BlocksAhead:
-    """Blocks computed by pools; of each pool, about as many are asked for as those who compute need to go on.
+    """Blocks computed by pools; of each pool, about as many are asked for as its workers need to continue.
 
     sources, queues: and the addresses of their blocks
     pools: which pool computes the blocks of each source
@@ -124,12 +129,27 @@ class BlocksAhead:
         parts = zip(queues, pools, sources, strict=True)
         self._lines = [_Line(queue, pool, source.chunk_lines) for queue, pool, source in parts]
         self._pools = list(dict.fromkeys(pools))
-        self._most, self._closed = most, False
+        self._needs: dict[Pool, list[tuple[float, int]]] = {}  # heaps: when a source's blocks are used up, the source
+        self._n_asked, self._most, self._closed = 0, most + len(self._lines), False
+        self._share([1.0] * len(self._lines))
+
+    def _share(self, shares: Sequence[float]) -> None:
+        self._shares = [*shares]
+        self._needs = {pool: [] for pool in self._pools}
+        for source, (line, share) in enumerate(zip(self._lines, shares, strict=True)):
+            line.share = share
+            if share > 0:
+                heapq.heappush(self._needs[line.pool], (line.samples(line.asked), source))
+
+    def is_ready(self, source: int) -> bool:
+        """Check whether the next block of a source has been computed, and received."""
+        line = self._lines[source]
+        return bool(line.asked) and line.asked[0] in line.ready
 
     def expect(self, shares: Sequence[float]) -> None:
         """Ask first for the blocks of the sources that will run out first."""
-        for line, share in zip(self._lines, shares, strict=True):
-            line.share = share
+        if self._shares != [*shares]:
+            self._share(shares)
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
@@ -138,29 +158,33 @@ class BlocksAhead:
         if self._closed:
             raise StreamError("the workers have ended; read the stream itself, which starts new ones")
         while not line.asked or line.asked[0] not in line.ready:
-            if not line.asked and not self._ask_of(source):
+            if not line.asked and self._ask_of(source) is None:
                 return None
             self._receive(PATIENCE, line.pool)
         address = line.asked.popleft()
         block = line.ready.pop(address)
+        self._n_asked -= 1
         self._ask()
         return address, block
 
     def _ask(self) -> None:
         """Ask for blocks while there is room for them."""
-        while sum(len(line.asked) for line in self._lines) < self._most + len(self._lines):
-            open_lines = [line for line in self._lines if not line.ended and line.pool.has_room]
-            line = min(open_lines, key=lambda line: line.supply, default=None)
-            if line is None or line.supply == math.inf:
+        while self._n_asked < self._most:
+            heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
+            if not heaps:
                 return
-            self._ask_of(self._lines.index(line))
+            need, source = heapq.heappop(min(heaps))
+            if (address := self._ask_of(source)) is not None:
+                line = self._lines[source]
+                heapq.heappush(self._needs[line.pool], (need + line.samples([address]), source))
 
-    def _ask_of(self, source: int) -> bool:
+    def _ask_of(self, source: int) -> Address | None:
         """Ask for a source's next block, unless it has ended."""
         address = self._lines[source].next()
         if address is not None:
+            self._n_asked += 1
             self._lines[source].pool.ask(source, address)
-        return address is not None
+        return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
         """Take in what has been done, waiting for one of the pools at most so long, and ask for more."""

@@ -23,7 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,10 +95,17 @@ class _Run:
     watch: Watch | None = None
     on_step: Callable[[int], object] | None = None
     faults: list[Fault] = field(default_factory=list)
+    draws: list[str] | None = None  # where it is to be noted that a step draws
 
     def chance(self, position: int) -> Chance:
-        """That of the transform at a position."""
-        return Chance.of(self.source.seed, self.source.name, self.address.part.epoch, position)
+        """Return the chance of the transform at a position."""
+        chance = Chance.of(self.source.seed, self.source.name, self.address.part.epoch, position)
+        if self.draws is None:
+            return chance
+        watched = object.__new__(_WatchedChance)
+        for name, value in (("first", chance.first), ("second", chance.second), ("uses", self.draws)):
+            object.__setattr__(watched, name, value)
+        return watched
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
         """The batch without its unfit lines, which are noted."""
@@ -144,7 +151,8 @@ def compute_block(
 
 
 def _fields(batch: Batch) -> dict[int, int]:
-    return dict(Counter(batch.take(np.arange(min(N_SAMPLED, len(batch)))).n_fields.tolist()))
+    sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
+    return dict(Counter(sample.n_fields.tolist()))
 
 
 class Traced(NamedTuple):
@@ -190,26 +198,65 @@ def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
 
 
 def transformed(run: _Run) -> tuple[Batch, int]:
-    """A chunk after all steps, and how many lines it was made from; the faults are in the run.
+    """Return a chunk after all steps, and how many lines it was made from; the faults are in the run.
 
     Raises StreamError if a step fails whole.
     """
     source, part = run.source, run.address.part
-    batch, invalid = _rows(source, run.address)
-    n_read, read = len(batch), batch.origins
-    batch = run.without(batch, invalid)
-    batch = run.without(batch, source.source.checks.reasons(batch))
-    for position, transform in enumerate(source.transforms):
-        if run.on_step is not None:
-            run.on_step(position)
-        batch = _step(run, position, transform, batch)
+    batch, read = _repeated(run) or _unordered(run)
     if source.source.shuffle == "outputs" and (order := line_order(source, part, len(batch))) is not None:
         batch = batch.take(order)
     if source.permutes_late:
         batch = permuted_late(source, part, read, batch)
     if not source.is_compiled:
         batch = run.without(batch, unwritable_lines(batch))
-    return batch.take(part.chosen(len(batch))) if part.is_begun else batch, n_read
+    return batch.take(part.chosen(len(batch))) if part.is_begun else batch, len(read)
+
+
+def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
+    """Return a chunk after all steps, and the lines that it was made from, in the order in which they were read."""
+    batch, invalid = _rows(run.source, run.address)
+    read = batch.origins
+    batch = run.without(batch, invalid)
+    batch = run.without(batch, run.source.source.checks.reasons(batch))
+    for position, transform in enumerate(run.source.transforms):
+        if run.on_step is not None:
+            run.on_step(position)
+        batch = _step(run, position, transform, batch)
+    return batch, read
+
+
+def _repeated(run: _Run) -> tuple[Batch, NDArray[np.int64]] | None:
+    """Return what `_unordered` returns, kept from an earlier epoch of a small source whose steps draw nothing."""
+    source = run.source
+    if not source.is_small or run.address.part.n_lines < source.n_lines or run.watch or run.on_step:
+        return None
+    kept = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
+    if kept is None:
+        return None
+    batch, read, faults = kept
+    run.faults += faults
+    return batch, read
+
+
+def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
+    """Return what the steps make of all lines, and the faults; None if a step draws, so that epochs differ."""
+    trial = _Run(source, run.address, run.keep_text, draws=[])
+    batch, read = _unordered(trial)
+    return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
+
+
+class _WatchedChance(Chance):
+    """A `Chance` that notes in `uses` that a step looked at it."""
+
+    __slots__ = ("uses",)
+
+    uses: list[str]
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            object.__getattribute__(self, "uses").append(name)
+        return object.__getattribute__(self, name)
 
 
 def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:

@@ -1,4 +1,4 @@
-"""How the configuration of a state differs from that of a stream, by name; what is told is refused, or accepted.
+"""How the configuration of a state differs from that of a stream, by name, and which differences can be accepted.
 
 >>> differences({"seed": 1, "sources": {"wmt": "a1"}}, {"seed": 2, "sources": {"wmt": "a1"}})
 ['seed: 1 in the state, 2 here']
@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from volt.errors import StreamError
 if TYPE_CHECKING:
     from volt.stream.reading.open_source import OpenSource
 
-ACCEPTABLE = ("weights",)
+ACCEPTABLE = ("weights", "sources", "data")
+_OF_LINES = (".lines", ".n_lines", ".block_lines", ".chunk_lines")
 
 
 def fingerprint(value: object) -> str:
@@ -42,15 +43,19 @@ def fingerprints(source: OpenSource) -> dict[str, Any]:
 
 
 def differences(stored: Mapping[str, Any], here: Mapping[str, Any], *, at: str = "") -> list[str]:
-    """How two configurations differ, one line for each value."""
-    found = list[str]()
+    """Return how two configurations differ, one line for each value."""
+    lines = list[str]()
     for name in sorted({*stored, *here}):
         old, new = stored.get(name), here.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += differences(old, new, at=f"{at}{name}.")
+            lines += differences(old, new, at=f"{at}{name}.")
+        elif name not in stored and isinstance(new, Mapping) and at == "sources.":
+            lines.append(f"{at}{name}: not in the state")
+        elif name not in here and isinstance(old, Mapping) and at == "sources.":
+            lines.append(f"{at}{name}: only in the state")
         elif old != new:
-            found.append(f"{at}{name}: {_shown(old)} in the state, {_shown(new)} here")
-    return found
+            lines.append(f"{at}{name}: {_shown(old)} in the state, {_shown(new)} here")
+    return lines
 
 
 def _shown(value: object) -> str:
@@ -58,11 +63,13 @@ def _shown(value: object) -> str:
 
 
 def refuse_difference(
-    stored: Mapping[str, Any], here: Mapping[str, Any], *, accept: Collection[str] = ()
+    stored: Mapping[str, Any], here: Mapping[str, Any], *, accept: Collection[str] = (), grown: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Raise StreamError if a state's configuration is not this one; which differences there are that are accepted.
+    """Raise StreamError if a state's configuration is not this one; return which accepted differences there are.
 
-    accept: what may differ; "weights" is all there is: those of the sources, and how they were made of their lines.
+    accept: what may differ: "weights" of the sources, and how they follow from their lines; "sources", which are new;
+        "data", lines that were appended to a source
+    grown: names of the sources whose lines begin with those of the state
     Raises ConfigError for other names.
 
     >>> old, new = ({"sources": {"wmt": {"weight": weight}}} for weight in (1.0, 2.0))
@@ -71,31 +78,30 @@ def refuse_difference(
     """
     for name in arguments.several(accept, "accept", one="did you mean ['weights']?"):
         arguments.choice(name, "accept", ACCEPTABLE)
-    seen = _with_weights(stored, here) if "weights" in accept else stored
-    if not (found := differences(seen, here)):
-        return ("weights",) if seen != stored else ()
-    told, remedy = "; ".join(found), "restore it there, or start anew"
-    if {line.partition(":")[0] for line in found} <= {"rank", "world"}:
+    lines = differences(stored, here)
+    needed = {line: _acceptable(line, grown) for line in lines}
+    if refused := [line for line in lines if needed[line] not in accept]:
+        raise _refusal(refused, {needed[line] for line in lines})
+    return tuple(sorted({*needed.values()} - {""}))
+
+
+def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
+    told, remedy = "; ".join(refused), "restore it there, or start anew"
+    if {line.partition(":")[0] for line in refused} <= {"rank", "world"}:
         merged = "merge the states of all ranks (volt stream merge-states, volt.stream.merge_states)"
-        raise StreamError(f"the state is that of another rank: {told}; restore it there, or {merged} and restore that")
-    if all(_is_weight(line) for line in found):
-        remedy = f"{remedy}, or accept it (accept=('weights',))"
-    raise StreamError(f"the state belongs to another stream: {told}; {remedy}")
+        return StreamError(f"the state is that of another rank: {told}; restore it there, or {merged} and restore that")
+    if "" not in needed:
+        names = ", ".join(map(repr, sorted(needed))) + "," * (len(needed) == 1)
+        remedy = f"{remedy}, or accept it (accept=({names}))"
+    return StreamError(f"the state belongs to another stream: {told}; {remedy}")
 
 
-def _is_weight(difference: str) -> bool:
-    place = difference.partition(": ")[0]
-    return place == "mix" or (place.startswith("sources.") and (place.endswith(".weight") or ".weight." in place))
-
-
-def _with_weights(stored: Mapping[str, Any], here: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state's configuration with the weights that its sources have here, and what made them."""
-    old, new = stored.get("sources"), here.get("sources")
-    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return stored
-    sources = dict(old)
-    for name in {*old} & {*new}:
-        if isinstance(old[name], Mapping) and {"weight"} <= {*old[name]} & {*new[name]}:
-            sources[name] = {**old[name], "weight": new[name]["weight"]}
-    mix = {"mix": here["mix"]} if "mix" in here else {}
-    return {**{key: value for key, value in stored.items() if key != "mix"}, "sources": sources, **mix}
+def _acceptable(difference: str, grown: Collection[str]) -> str:
+    """Return the name by which a difference is accepted; "" if it cannot be."""
+    place, _, what = difference.partition(": ")
+    if what == "not in the state" and place.startswith("sources."):
+        return "sources"
+    if any(place.startswith(f"sources.{name}.") and place.endswith(_OF_LINES) for name in grown):
+        return "data"
+    is_weight = place.startswith("sources.") and (place.endswith(".weight") or ".weight." in place)
+    return "weights" if is_weight or place == "mix" else ""

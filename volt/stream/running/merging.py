@@ -21,9 +21,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from volt import arguments
+from volt.display import counted
 from volt.errors import StreamError
+from volt.stream.reading.open_source import Growth, OpenSource
 from volt.stream.reading.shares import Deal, Part, Pick, Remains, Span, joined, remains_of
 from volt.stream.running.differences import differences, refuse_difference
+from volt.stream.running.growth import grown_by, n_lines_before
 from volt.stream.running.state import Cursor, State, check_cursor
 from volt.stream.running.state_values import mapping, refusal, whole
 
@@ -64,13 +67,20 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     if not found:
         raise StreamError("no states to merge; give those of all ranks")
     _check_one_run(found)
+    return _merged(found).to_json()
+
+
+def _merged(found: Sequence[State]) -> State:
     first = found[0]
     n = sum(state.n for state in found)
     deals = {name: _merged_deal(name, found) for name in first.cursors}
     lines = {name: sum(state.cursors[name].lines for state in found) for name in first.cursors}
     return State(
         n=n,
-        cursors={name: Cursor(lines[name], deal[0].epoch, deal=deal) for name, deal in deals.items()},
+        cursors={
+            name: Cursor(lines[name], deal[0].epoch, deal=deal, grown=first.cursors[name].grown)
+            for name, deal in deals.items()
+        },
         configuration={name: value for name, value in first.configuration.items() if name not in _OWN},
         since=n,
         base=lines,
@@ -80,7 +90,7 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         reasons=dict(sum((Counter(state.reasons) for state in found), Counter())),
         accepted=tuple(sorted({name for state in found for name in state.accepted})),
         merged=len(found),
-    ).to_json()
+    )
 
 
 def _check_one_run(states: Sequence[State]) -> None:
@@ -105,8 +115,8 @@ def _common(state: State) -> dict[str, Any]:
     return {name: value for name, value in state.configuration.items() if name != "rank"}
 
 
-def _deals(state: State) -> list[Deal]:
-    return [cursor.deal for cursor in state.cursors.values()]
+def _deals(state: State) -> list[tuple[Deal, Growth]]:
+    return [(cursor.deal, cursor.grown) for cursor in state.cursors.values()]
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
@@ -203,23 +213,70 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
     return found
 
 
-def continued(state: State, configuration: Mapping[str, Any], *, accept: Collection[str] = ()) -> State:
-    """The state from which the stream of a configuration goes on.
+class Continued(NamedTuple):
+    """Where a stream continues, and what it was told to accept.
 
-    configuration: of the stream, with its rank and its world.
-    accept: differences that are accepted, by name; see `refuse_difference`.
+    state: of this rank, with the configuration of the stream
+    accepted: each accepted difference, and from which line on it holds, for people
+    """
+
+    state: State
+    accepted: tuple[str, ...]
+
+
+def continued(
+    state: State, configuration: Mapping[str, Any], *, sources: Sequence[OpenSource] = (), accept: Collection[str] = ()
+) -> Continued:
+    """Return the state from which the stream of a configuration continues.
+
+    configuration: of the stream, with its rank and its world
+    sources: of the stream, which may have more lines than in the state
+    accept: differences that are accepted, by name; see `refuse_difference`
+
     Raises StreamError if the state belongs to another stream, or to another rank.
 
     >>> here = {"rank": 0, "world": 1, "sources": {"wmt": {"weight": 2.0}}}
     >>> there = here | {"sources": {"wmt": {"weight": 1.0}}}
-    >>> continued(State(7, {"wmt": Cursor(7)}, there), here, accept=["weights"]).since
-    7
+    >>> state, accepted = continued(State(7, {"wmt": Cursor(7)}, there), here, accept=["weights"])
+    >>> state.since, accepted
+    (7, ('other weights from line 7 on',))
     """
+    rank, world = configuration["rank"], configuration["world"]
+    stored = state.configuration if not state.merged else {**state.configuration, "rank": rank, "world": world}
+    grown = _grown_sources(stored, sources)
+    names = refuse_difference(stored, configuration, accept=accept, grown=grown)
+    n, new = state.n, [source.name for source in sources if source.name not in state.cursors]
+    if grown:
+        if world > 1 and not state.merged:
+            raise StreamError(
+                f"lines were appended to source {next(iter(grown))!r}, and the state is that of one rank of {world}; "
+                "merge the states of all ranks (volt stream merge-states, volt.stream.merge_states) and restore that"
+            )
+        whole = state if state.merged else _merged([state])
+        state = replace(state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}})
+        state = grown_by(state, grown)
     if state.merged:
-        state = rank_state(state, configuration["rank"], configuration["world"])
-    accepted = refuse_difference(state.configuration, configuration, accept=accept)
-    if "weights" in accepted:
+        state = rank_state(state, rank, world)
+    if "weights" in names or new or grown:
         base = {name: cursor.lines for name, cursor in state.cursors.items()}
         state = replace(state, since=state.n, base=base)
-    told = tuple(sorted({*state.accepted, *accepted}))
-    return replace(state, configuration=dict(configuration), accepted=told)
+    accepted = [f"other weights from line {n:,} on"] if "weights" in names else []
+    accepted += [f"source {name!r} from line {n:,} on" for name in new]
+    accepted += [
+        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, behind the others of epoch "
+        f"{state.cursors[name].grown[-1][0] if state.cursors[name].grown else 0}"
+        for name, (before, now) in grown.items()
+    ]
+    state = replace(
+        state, configuration=dict(configuration), accepted=tuple(sorted({*state.accepted, *names})),
+        base={**dict.fromkeys(new, 0), **state.base}, cursors={**dict.fromkeys(new, Cursor()), **state.cursors},
+    )  # fmt: skip
+    return Continued(state, tuple(accepted))
+
+
+def _grown_sources(stored: Mapping[str, Any], sources: Sequence[OpenSource]) -> dict[str, tuple[int, int]]:
+    """Return the sources whose lines begin with those of the state, and how many lines they had and have."""
+    told = stored.get("sources")
+    known = [source for source in sources if isinstance(told, Mapping) and isinstance(told.get(source.name), Mapping)]
+    before = {source.name: n_lines_before(source, stored["sources"][source.name]) for source in known}
+    return {source.name: (n, source.n_lines) for source in known if (n := before[source.name]) is not None}

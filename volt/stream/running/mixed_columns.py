@@ -3,10 +3,11 @@
 >>> from volt.stream.reading.shares import Part
 >>> from volt.stream.running.blocks import ComputedBlock
 >>> from volt.stream.running.chunks import Address
+>>> from volt.stream.running.state import Cursor
 >>> block = ComputedBlock(np.zeros(0, np.uint8), np.zeros(0, np.int64), n_read=2, batch=Batch.of(["a\\tx", "b\\ty"]))
->>> tap = Tap("wmt")
->>> tap.fill(Address(Part(0, 0, 2), 0), block)
->>> batch = mixed_columns([tap], np.zeros(2, np.int64), first=7)
+>>> buffer = SourceBuffer("wmt", Cursor())
+>>> _ = buffer.load(Address(Part(0, 0, 2), 0), block, source=0, n=7)
+>>> batch = mixed_columns([buffer], np.zeros(2, np.int64), first=7)
 >>> batch, batch.numbers.tolist(), batch.lines.column(2).strings()
 (<StreamBatch: 2 lines from line 7 on>, [7, 8], ['x', 'y'])
 """
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.taps import Tap
+from volt.stream.running.source_buffer import SourceBuffer, Stretch, by_source, next_stretches
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.merging import together
 
@@ -72,40 +73,40 @@ class StreamBatch:
         return f"{shown_path(path)}:{number} (line {self.first + line:,} of the stream)"
 
 
-def mixed_columns(taps: Sequence[Tap], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()) -> StreamBatch:
-    """The next lines of the taps in the order of these turns. No cursor is moved.
+def mixed_columns(
+    buffers: Sequence[SourceBuffer], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()
+) -> StreamBatch:
+    """Return the next lines of the buffers in the order of these turns. Nothing is drained.
 
     first: the number of the first in the stream
-    opened: the sources of the taps
+    opened: the sources of the buffers
     """
-    counts: list[int] = np.bincount(turns, minlength=len(taps)).tolist()
-    parts = {k: _next_of(taps[k], n) for k, n in enumerate(counts) if n}
-    epochs = np.array([tap.address.part.epoch if tap.address else 0 for tap in taps])[turns]
+    stretches = next_stretches(buffers, turns)
+    parts = [_lines_of(stretch) for _, stretch in stretches]
+    epochs = [stretch.address.part.epoch for _, stretch in stretches]
     if len(parts) == 1:
-        [lines] = parts.values()
-        return StreamBatch(lines, first, turns.copy(), epochs, opened)
-    _check_kinds(parts, [tap.name for tap in taps])
-    order = np.empty(len(turns), np.int64)
-    order[np.argsort(turns, kind="stable")] = np.arange(len(turns))
-    lines = together([part.compact() for part in parts.values()], order)
-    return StreamBatch(lines, first, turns.copy(), epochs, opened)
+        return StreamBatch(parts[0], first, turns.copy(), np.full(len(turns), epochs[0]), opened)
+    _check_kinds([(buffers[source].name, part) for (source, _), part in zip(stretches, parts, strict=True)])
+    order, line_epochs = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
+    sorted_turns = by_source(turns, len(buffers))
+    order[sorted_turns] = np.arange(len(turns))
+    line_epochs[sorted_turns] = np.repeat(epochs, [len(part) for part in parts])
+    lines = together([part.compact() for part in parts], order)
+    return StreamBatch(lines, first, turns.copy(), line_epochs, opened)
 
 
-def _next_of(tap: Tap, n: int) -> Batch:
-    """The next n lines of the block in use."""
-    assert tap.block is not None
-    assert tap.block.batch is not None
-    inside = tap.cursor.inside
-    return tap.block.batch.take(np.arange(inside, inside + n))
+def _lines_of(stretch: Stretch) -> Batch:
+    assert stretch.block.batch is not None
+    return stretch.block.batch.take(np.arange(stretch.first, stretch.end))
 
 
-def _check_kinds(parts: dict[int, Batch], names: Sequence[str]) -> None:
+def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
     """Raise StreamError if a field is ids in one source and text in another, which no reader could tell apart."""
-    for field in range(max(len(part.columns) for part in parts.values())):
+    for field in range(max(len(part.columns) for _, part in parts)):
         kinds = dict[bool, str]()
-        for source, part in parts.items():
+        for name, part in parts:
             if (column := part.column(field + 1)).present.any():
-                kinds.setdefault(column.is_ids, names[source])
+                kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
             found = f"field {field + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
             raise StreamError(f"{found}; encode it in both, or in neither")

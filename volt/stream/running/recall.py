@@ -2,7 +2,7 @@
 
 >>> from volt.stream.running.state import Cursor
 >>> recall = Recall(100)
->>> recall.add(State(0, {"a": Cursor(), "b": Cursor()}, {}), np.array([0, 1, 0]))
+>>> recall.add(State(0, {"a": Cursor(), "b": Cursor()}, {}), np.array([0, 1, 0]), [])
 >>> recall.at(2, n=3).cursors["a"].lines
 1
 """
@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,19 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError
-from volt.stream.running.state import Charge, State
+from volt.stream.running.state import FaultCounts, Opening, State
 
-Charges = Mapping[str, Charge]
-_MOST_CURSORS = 1 << 13  # in all states that are kept: some 200 bytes each
+_MOST_CURSORS = 1 << 13  # in all states that are retained: some 200 bytes each
+_MOST_OPENINGS = 1 << 14  # in all runs, some 500 bytes each
+_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` goes through those of a run
 
 
 @dataclass(slots=True)
 class _Run:
-    """A state and the turns taken from it, all within the blocks that were in use then."""
+    """A state, the turns taken from it, and the blocks opened for them."""
 
     state: State
-    charges: Charges
     turns: bytearray  # of unsigned integers that are as small as the number of sources allows
+    openings: list[Opening]
 
     @property
     def _kind(self) -> np.dtype[np.unsignedinteger[Any]]:
@@ -39,72 +40,90 @@ class _Run:
     def __len__(self) -> int:
         return len(self.turns) // self._kind.itemsize
 
-    def extend(self, turns: NDArray[np.int64]) -> None:
+    def extend(self, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
         """Note turns that follow."""
         self.turns += turns.astype(self._kind).tobytes()
+        self.openings += openings
 
     def after(self, n: int) -> State:
-        """The state after the first n of the turns."""
-        return advanced(self.state, np.frombuffer(bytes(self.turns), self._kind, n), self.charges)
+        """Return the state after the first n of the turns."""
+        return advanced(self.state, np.frombuffer(bytes(self.turns), self._kind, n), self.openings)
 
-    def goes_on_at(self, state: State) -> bool:
-        """Whether the turns end at a state in which the same blocks are in use."""
-        return self.state.n + len(self) == state.n and _blocks(state) == _blocks(self.state)
-
-
-def _blocks(state: State) -> tuple[Any, ...]:
-    """What stays the same until a block is put in use or a source ends."""
-    began = [(cursor.address, cursor.chunk, cursor.lines - cursor.offset) for cursor in state.cursors.values()]
-    return state.n_read, state.n_faults, state.since, state.ended, began
+    def continues_at(self, state: State) -> bool:
+        """Check that the turns end at this state, before which no source has ended."""
+        is_next = self.state.n + len(self) == state.n and len(self.openings) < _RUN_OPENINGS
+        return is_next and (self.state.since, self.state.ended) == (state.since, state.ended)
 
 
 class Recall:
-    """Keeps the turns of the last `n_lines` lines or a few more, and now and then the state before them.
+    """Retain the turns of the last `n_lines` lines, and the states before some of them.
 
-    There is a state for each time that a block was put in use, and where blocks are small, only the latest thousands of
-    them are kept.
+    Where blocks are small, only the lines of the latest thousands of blocks are retained.
     """
 
     def __init__(self, n_lines: int) -> None:
-        self._n_lines, self._held = n_lines, 0
+        self._n_lines, self._n_turns, self._n_openings = n_lines, 0, 0
         self._runs = deque[_Run]()
 
-    def add(self, state: State, turns: NDArray[np.int64], charges: Charges | None = None) -> None:
-        """Note the state before these turns were taken. charges: as of `advanced`."""
+    def add(self, state: State, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
+        """Note the state before these turns were taken, and the blocks opened for them."""
         if not self._n_lines:
             return
-        if not self._runs or not self._runs[-1].goes_on_at(state):
-            self._runs.append(_Run(state, charges or {}, bytearray()))
-        self._runs[-1].extend(turns)
-        self._held += len(turns)
-        most = max(1, _MOST_CURSORS // max(1, len(state.cursors)))
-        while self._held - len(self._runs[0]) >= self._n_lines or len(self._runs) > most:
-            self._held -= len(self._runs.popleft())
+        if not self._runs or not self._runs[-1].continues_at(state):
+            self._runs.append(_Run(state, bytearray(), []))
+        self._runs[-1].extend(turns, openings)
+        self._n_turns, self._n_openings = self._n_turns + len(turns), self._n_openings + len(openings)
+        while self._has_surplus(max(1, _MOST_CURSORS // max(1, len(state.cursors)))):
+            first = self._runs.popleft()
+            self._n_turns, self._n_openings = self._n_turns - len(first), self._n_openings - len(first.openings)
+
+    def _has_surplus(self, most_runs: int) -> bool:
+        """Check whether the oldest run is not needed, or cannot be afforded."""
+        if len(self._runs) < 2:
+            return False
+        is_old = self._n_turns - len(self._runs[0]) >= self._n_lines
+        return is_old or len(self._runs) > most_runs or self._n_openings > _MOST_OPENINGS
 
     def clear(self) -> None:
         """Forget all."""
         self._runs.clear()
-        self._held = 0
+        self._n_turns = self._n_openings = 0
 
     def at(self, sample: int, *, n: int) -> State:
-        """The state after `sample` lines, of n given. Raises StreamError if that is ahead or too long ago."""
-        for run in reversed(self._runs):
+        """Return the state after `sample` lines, of n given. Raises StreamError if that is ahead or too long ago."""
+        for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first = run.state.n
             if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):
                 return run.after(sample - first)
-        oldest = self._runs[0].state.n if self._runs else n
+        oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
         raise StreamError(f"line {sample} is not within the lines {oldest} to {n} that can be recalled; raise recall")
 
 
-def advanced(state: State, turns: NDArray[np.integer[Any]], charges: Charges | None = None) -> State:
-    """The state after some more turns, all within the blocks in use.
+def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
+    """Return the blocks that a state after n lines counts as opened: those before the last of each source that gave
+    one of these lines, and that one.
 
-    charges: what blocks in use were counted as, by source. Whoever goes on from the state counts a block again of which
-    no line has been given, so the state does without it.
+    Blocks without lines at the end are left out: who resumes from the state opens them again.
     """
-    counts = np.bincount(turns, minlength=len(state.cursors)).tolist()
-    cursors = {name: cursor.moved(n) for (name, cursor), n in zip(state.cursors.items(), counts, strict=True)}
-    state = replace(state, n=state.n + len(turns), cursors=cursors)
-    for name, charge in (charges or {}).items():
-        state = state if cursors[name].inside else charge.taken_from(state)
-    return state
+    last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
+    return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
+
+
+def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()) -> State:
+    """Return the state after some more turns.
+
+    openings: of blocks for these turns, and for turns behind them.
+    """
+    n, names = state.n + len(turns), [*state.cursors]
+    opened = reached(openings, n)
+    cursors = dict(state.cursors) | {names[opening.source]: opening.cursor for opening in opened}
+    for index, count in enumerate(np.bincount(turns, minlength=len(names)).tolist()):
+        if count:
+            name = names[index]
+            cursors[name] = cursors[name].moved(state.cursors[name].lines + count - cursors[name].lines)
+    state = replace(state, n=n, cursors=cursors)
+    reasons = dict[str, int]()
+    for opening in opened:
+        for kind, number in opening.counts.reasons.items():
+            reasons[kind] = reasons.get(kind, 0) + number
+    return FaultCounts(sum(opening.counts.n_read for opening in opened), reasons).added_to(state)

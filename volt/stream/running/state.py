@@ -7,7 +7,7 @@ stream that would go on differently refuses it and says what differs (volt.strea
 one rank, or, once those of all ranks were merged, of any (volt.stream.running.merging). It holds its own checksum.
 
 >>> Cursor(lines=750, epoch=0, start=512, offset=238).moved(2)
-Cursor(lines=752, epoch=0, start=512, offset=240, chunk=0, before=0, deal=())
+Cursor(lines=752, epoch=0, start=512, offset=240, chunk=0, before=0, deal=(), grown=())
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volt import arguments
 from volt.errors import StreamError
 from volt.stream.reading.faults import kind_of
+from volt.stream.reading.open_source import Growth
 from volt.stream.reading.shares import Deal, Part, Remains, remains_of
 from volt.stream.running import state_values as values
 from volt.stream.running.state_values import refusal
@@ -49,6 +50,7 @@ class Cursor:
     offset: how many lines of that part have been given.
     chunk, before: the chunk of the part that the next line comes from, and how many lines earlier chunks gave.
     deal: what the ranks share of the epochs that another number of ranks had begun.
+    grown: (epoch, n_lines) pairs: how many lines the source had until lines were appended in that epoch.
     """
 
     lines: int = 0
@@ -58,6 +60,7 @@ class Cursor:
     chunk: int = 0
     before: int = 0
     deal: Deal = ()
+    grown: Growth = ()
 
     @property
     def address(self) -> tuple[int, int] | None:
@@ -196,9 +199,10 @@ def _check_version(stored: Mapping[str, Any]) -> None:
 
 def _told(cursor: Cursor) -> dict[str, Any]:
     """A cursor as JSON values."""
-    numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor)}
+    numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor) if one.name != "grown"}
     deal = [_told_remains(remains) for remains in cursor.deal]
-    return {**numbers, "deal": deal, "deal_items": _items(cursor.deal)}
+    grown = {"grown": cursor.grown} if cursor.grown else {}
+    return {**numbers, "deal": deal, "deal_items": _items(cursor.deal), **grown}
 
 
 def _items(deal: Deal) -> int:
@@ -218,13 +222,15 @@ def _told_remains(remains: Remains) -> dict[str, Any]:
 
 def _cursor(stored: object, place: str) -> Cursor:
     """What `_told` wrote."""
-    source = values.mapping(stored, place)
+    source = {"grown": (), **values.mapping(stored, place)}
     values.check_keys(source, [*(one.name for one in fields(Cursor)), "deal_items"], place)
     numbers = ("lines", "epoch", "offset", "chunk", "before")
+    grown = values.listed(source["grown"], f"{place}.grown")
     start = None if source["start"] is None else values.whole(source["start"], f"{place}.start")
     found = Cursor(
         **{name: values.whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
         deal=_deal(source["deal"], f"{place}.deal"),
+        grown=tuple(values.pair(one, f"{place}.grown", low=1) for one in grown),
     )  # fmt: skip
     if values.whole(source["deal_items"], f"{place}.deal_items") != _items(found.deal):
         raise refusal(f"the state's {place}.deal has {_items(found.deal):,} items, and deal_items says otherwise")
@@ -287,28 +293,46 @@ def _check_sums(state: State) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """What a part was counted as: lines read, and for each kind of reason how many unfit lines."""
+class FaultCounts:
+    """How many lines were read, and for each kind of reason how many of them are unfit."""
 
-    n_read: int
-    reasons: Mapping[str, int]
+    n_read: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, block: ComputedBlock) -> Charge:
-        """A computed part's."""
-        return cls(block.n_read, Counter(map(kind_of, block.faults)))
+    def of(cls, block: ComputedBlock) -> FaultCounts:
+        """Count those of a computed block."""
+        return cls(block.n_read, Counter(map(kind_of, block.faults)) if block.faults else {})
 
-    def taken_from(self, state: State) -> State:
-        """The state as if the part had not been reached.
+    def added_to(self, state: State) -> State:
+        """Return the state after these lines.
 
-        >>> Charge(5, {"columns": 2}).taken_from(State(3, {}, {}, n_read=9, n_faults=3, reasons={"columns": 3})).reasons
-        {'columns': 1}
+        >>> state = State(3, {}, {}, n_read=4, n_faults=1, reasons={"blank": 1})
+        >>> FaultCounts(5, {"columns": 2}).added_to(state).reasons
+        {'blank': 1, 'columns': 2}
         """
-        left = {kind: n - self.reasons.get(kind, 0) for kind, n in state.reasons.items()}
-        return replace(
-            state, n_read=state.n_read - self.n_read, n_faults=state.n_faults - sum(self.reasons.values()),
-            reasons={kind: n for kind, n in left.items() if n},
-        )  # fmt: skip
+        reasons = dict(Counter(state.reasons) + Counter(self.reasons)) if self.reasons else state.reasons
+        n_faults = state.n_faults + sum(self.reasons.values())
+        return replace(state, n_read=state.n_read + self.n_read, n_faults=n_faults, reasons=reasons)
+
+
+class Opening(NamedTuple):
+    """A block of a source that is opened when a line of the stream is given.
+
+    n: the number of that line.
+    source: the number of the source.
+    cursor: of the source at the start of the block, or where a restored state stands in it.
+    part: that the block is a chunk of.
+    size: lines that the block gives.
+    counts: lines that it was made from, where no state has counted them yet.
+    """
+
+    n: int
+    source: int
+    cursor: Cursor
+    part: Part
+    size: int
+    counts: FaultCounts
 
 
 def check_cursor(
@@ -327,8 +351,8 @@ def check_cursor(
         raise refusal(f"{place} is beyond the end of the source, which has {epochs:,} epochs")
     for remains in deal:
         ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
-        if max(ends, default=0) > n_lines or any(part.n_lines > block_lines for part in remains.begun):
-            raise refusal(f"{place}.deal goes beyond the {n_lines:,} lines of the source, or its parts")
+        if max(ends, default=0) > n_lines:
+            raise refusal(f"{place}.deal goes beyond the {n_lines:,} lines of the source")
     first = deal[0].epoch if deal else 0
     if cursor.epoch < first or (cursor.start is None and cursor.epoch > first):
         raise refusal(f"{place}.epoch is {cursor.epoch:,}, where nothing has been given or is left")

@@ -34,16 +34,15 @@ from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.source import Source, check_names
 from volt.stream.running.chunks import Address
 from volt.stream.running.differences import fingerprints
-from volt.stream.running.flow import Ends, Flow
+from volt.stream.running.engine import Ends, Engine
 from volt.stream.running.merging import continued
 from volt.stream.running.mixed_columns import StreamBatch, mixed_columns
 from volt.stream.running.processes import StartMethod, check_time_limit, check_workers
 from volt.stream.running.ranks import check_rank
-from volt.stream.running.recall import advanced
+from volt.stream.running.source_buffer import mixed
 from volt.stream.running.state import State
-from volt.stream.running.summary import Summary, source_summaries
+from volt.stream.running.summary import Summary
 from volt.stream.running.supply import Supply
-from volt.stream.running.taps import mixed
 from volt.stream.running.virtual_epochs import mixed_by_size
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.opening import LoadedFiles
@@ -69,7 +68,7 @@ def _source(source: Source | OpenSource, place: int) -> Source | OpenSource:
     return arguments.instance(source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)")
 
 
-class Stream(Flow):
+class Stream(Engine):
     """An iterable of lines; each iterator goes on where the last one stopped.
 
     The stream opens its sources and owns them, and it owns the workers; `close` ends the workers.
@@ -142,6 +141,7 @@ class Stream(Flow):
         shown = {source.name: fingerprints(source) for source in self.sources}
         told: dict[str, Any] = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
         told |= {} if mix is None else {"mix": str(mix)}
+        self.accepted: tuple[str, ...] = ()
         super().__init__(self.sources, ends=ends, policy=policy, recall=recall, supply=supply, configuration=told)
 
     @classmethod
@@ -194,7 +194,7 @@ class Stream(Flow):
     @property
     def n(self) -> int:
         """Lines given so far, over all runs."""
-        return sum(tap.cursor.lines for tap in self._taps) + self._given
+        return self._settled.n + self._given
 
     def __iter__(self) -> Iterator[str]:
         """Lines without line ends. A line counts as given when it is handed out."""
@@ -203,7 +203,7 @@ class Stream(Flow):
                 self._take_form("lines")
                 if (size := self._next(None)) is None:
                     return
-                run, data = self._run, mixed(self._taps, self._turns[:size])
+                run, data = self._run, mixed(self._buffers, self._turns[:size])
             lines = data.tobytes().decode().split("\n")
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
@@ -228,7 +228,7 @@ class Stream(Flow):
                 self._take_form("lines")
                 if (size := self._next(left)) is None:
                     return
-                data = mixed(self._taps, self._turns[:size]).tobytes()
+                data = mixed(self._buffers, self._turns[:size]).tobytes()
                 self._given = size
             left = None if left is None else left - size
             yield data
@@ -254,7 +254,7 @@ class Stream(Flow):
                 self._take_form("columns")
                 if (size := self._next(left)) is None:
                     return
-                batch = mixed_columns(self._taps, self._turns[:size], first=self.n, opened=self.sources)
+                batch = mixed_columns(self._buffers, self._turns[:size], first=self.n, opened=self.sources)
                 self._given = size
             left = None if left is None else left - size
             yield batch
@@ -279,8 +279,8 @@ class Stream(Flow):
         with self._lock:
             if self._next(1) is None:
                 return None
-        tap = self._taps[source := int(self._turns[0])]
-        return None if tap.address is None else (source, tap.address, tap.cursor.inside)
+        place = self._buffers[source := int(self._turns[0])].place
+        return None if place is None else (source, *place)
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Where the stream stands, as JSON values.
@@ -289,32 +289,35 @@ class Stream(Flow):
 
         Raises StreamError if `at` is ahead or too long ago.
         """
-        settled, at = self._state(), None if at is None else arguments.whole(at, "at", low=0)
-        if at is not None and at <= settled.n:
-            return (self._recall.at(at, n=settled.n) if at < settled.n else self._advanced(settled, 0)).to_json()
-        given = self._given if at is None else at - settled.n
-        if given > self._given:
+        settled, at = self._settled, self.n if at is None else arguments.whole(at, "at", low=0)
+        if at > self.n:
             raise StreamError(f"line {at} is ahead of the stream, which has given {self.n}; ask for an earlier one")
-        return self._advanced(settled, given).to_json()
+        return (self._state(at) if at >= settled.n else self._recall.at(at, n=settled.n)).to_json()
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
-        """Go on where a state was taken, whatever the number of workers then and now.
+        """Continue where a state was taken, whatever the number of workers then and now.
 
         state: what `state` gave, here or in another process; or the states of all ranks, merged
-        accept: differences that are accepted: "weights" is all there is. States remember what was accepted.
+        accept: differences that are accepted: "weights"; "sources", which were added; "data", lines that were appended
+            to a source, at the end of its last file or in files that come after the others. States remember which.
 
-        Raises StreamError if it is no state, or of a stream that differs; what differs is named.
+        Appended lines come in the epoch that has begun, after its other lines. `accepted` then lists what was accepted,
+        and from which line on it holds.
+
+        Raises StreamError if it is not a state, or one of a stream that differs; what differs is named.
         """
-        self._stand_at(continued(State.from_json(state), self.configuration, accept=accept))
+        found = continued(State.from_json(state), self.configuration, sources=self.sources, accept=accept)
+        self._stand_at(found.state)
+        self.accepted = found.accepted
 
     def summary(self) -> Summary:
         """What has been given so far."""
-        cursors = list(advanced(self._state(), self._turns[: self._given]).cursors.values())
+        n_read, reasons = self._counts()
         return Summary(
             n=self.n, n_lines=self.n - self._first,
             seconds=time.monotonic() - self._started if self._started else 0.0,
-            n_read=self._tally.n_read, n_faults=self._tally.n_faults, reasons=dict(self._tally.reasons),
-            fields=dict(self._fields), sources=source_summaries(self.sources, cursors, self._mixture, self._taps),
+            n_read=n_read, n_faults=sum(reasons.values()), reasons=reasons, fields=dict(self._fields),
+            sources=self._source_summaries(),
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
             epoch_lines=self.epoch_lines,
         )  # fmt: skip
@@ -334,7 +337,6 @@ class Stream(Flow):
 
     def close(self) -> None:
         """End the workers. The stream may be read on; it then starts new ones."""
-        self._settle()
         self._release()
 
     def __enter__(self) -> Self:

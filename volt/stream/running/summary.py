@@ -6,15 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from volt.display import counted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.state import Cursor
-from volt.stream.running.taps import Tap, epochs_read
+from volt.stream.reading.shares import Part
+from volt.stream.running.chunks import most_of, rows_of
+from volt.stream.running.state import Cursor, Opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +83,34 @@ class Summary:
         return {**asdict(self), **rounded, **sampled, "left_out": list(self.left_out)}
 
 
+def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
+    """Return how often a source has been read, by the share of lines of its epoch that were read.
+
+    cursor: how far it has been read.
+    opening: the block that its last line came from; None if it is not known.
+
+    Inside a block, the lines that it gives stand for those that it was made from.
+    """
+    part = opening.part if opening else Part(cursor.epoch, cursor.start or 0, source.block_lines)
+    low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
+    inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
+    return cursor.epoch + (part.start + low + inside) / source.n_lines
+
+
 def source_summaries(
-    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, taps: Sequence[Tap]
+    sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, in_use: Mapping[int, Opening]
 ) -> dict[str, SourceSummary]:
-    """Each source's part, by name, at cursors of its tap."""
+    """Return each source's summary, by name.
+
+    cursors: how far each has been read; in_use: the block that its last line came from
+    """
     owed = mixture.owed(sum(cursor.lines for cursor in cursors))
     return {
         source.name: SourceSummary(
             lines=cursor.lines,
             requested=round(owed[index], 6),
-            epochs=round(epochs_read(source, tap, cursor), 6),
+            epochs=round(epochs_read(source, cursor, in_use.get(index)), 6),
             ended=index in mixture.ended,
         )
-        for index, (source, cursor, tap) in enumerate(zip(sources, cursors, taps, strict=True))
+        for index, (source, cursor) in enumerate(zip(sources, cursors, strict=True))
     }

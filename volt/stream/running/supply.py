@@ -57,50 +57,59 @@ class Supply:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        self._sources, self._policy, self.time_limit = sources, policy, time_limit
+        self.sources, self._policy, self.time_limit = sources, policy, time_limit
         self.n_workers, self.start_method = n_workers, start_method
         self._rank, self._world = rank, world
         self.form: Form = "lines"
         self._blocks: Blocks | None = None
         self._pid = os.getpid()
 
-    def take(
-        self, source: int, *, cursors: Sequence[Cursor], shares: Sequence[float]
-    ) -> tuple[Address, ComputedBlock] | None:
-        """The next block of a source, or None when it has no more.
+    @property
+    def is_started(self) -> bool:
+        """Whether blocks are being computed."""
+        return self._blocks is not None
 
-        cursors: where the sources stand; needed where this call is the one that starts the computation.
-        shares: how the next samples are shared among the sources.
+    def is_ready(self, source: int) -> bool:
+        """Check whether the next block of a source has been computed."""
+        return self._blocks is not None and self._blocks.is_ready(source)
+
+    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
+        """Return the next block of a source, or None when it has no more; `start` comes first.
+
         Raises StreamError if a worker has died.
         """
-        return (self._blocks or self.start(cursors, shares=shares)).take(source)
+        assert self._blocks is not None
+        return self._blocks.take(source)
 
-    def start(self, cursors: Sequence[Cursor], *, shares: Sequence[float]) -> Blocks:
-        """Begin to compute: the blocks in use first, since they are not kept."""
+    def start(self, cursors: Sequence[Cursor], *, shares: Sequence[float]) -> None:
+        """Begin to compute: first the blocks in use, since they are not kept.
+
+        cursors: how far the sources have been read
+        shares: how the next samples are shared among the sources
+        """
         queues = [
             addresses(source, cursor, rank=self._rank, world=self._world)
-            for source, cursor in zip(self._sources, cursors, strict=True)
+            for source, cursor in zip(self.sources, cursors, strict=True)
         ]
         if self.n_workers:
-            self._blocks = BlocksAhead(self._sources, queues, self._pools(), most=_AHEAD * self.n_workers)
+            self._blocks = BlocksAhead(self.sources, queues, self._pools(), most=_AHEAD * self.n_workers)
         else:
-            self._blocks = LocalBlocks(self._sources, queues, self._policy, form=self.form)
+            self._blocks = LocalBlocks(self.sources, queues, self._policy, form=self.form)
         self._finalizer, self._pid = weakref.finalize(self, self._blocks.close), os.getpid()
         self._blocks.expect(shares)
-        return self._blocks
 
     def _pools(self) -> list[Pool]:
         """Who computes the blocks of each source: threads, or processes where no thread could go on meanwhile."""
         threads: Pool | None = None
         processes: Pool | None = None
-        if not all(source.is_compiled for source in self._sources):
+        if not all(source.is_compiled for source in self.sources):
             processes = Processes(
-                self._sources, self._policy, n=self.n_workers, start_method=self.start_method,
+                self.sources, self._policy, n=self.n_workers, start_method=self.start_method,
                 time_limit=self.time_limit, form=self.form,
             )  # fmt: skip
-        if any(source.is_compiled for source in self._sources):
-            threads = Threads(self._sources, self._policy, n=self.n_workers, form=self.form)
-        found = [threads if source.is_compiled else processes for source in self._sources]
+        if any(source.is_compiled for source in self.sources):
+            threads = Threads(self.sources, self._policy, n=self.n_workers, form=self.form)
+        found = [threads if source.is_compiled else processes for source in self.sources]
         return [pool for pool in found if pool is not None]
 
     def expect(self, shares: Sequence[float]) -> None:

@@ -7,7 +7,7 @@ it an epoch takes. Where a pass over a source ends within a virtual epoch, a lin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ from volt.errors import ConfigError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.sampling import Sampling, virtual_size
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.state import Cursor
-from volt.stream.running.taps import Tap, epochs_read
+from volt.stream.running.state import Cursor, Opening
+from volt.stream.running.summary import epochs_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,13 @@ def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
 
 
 def virtual_epoch(
-    sources: Sequence[OpenSource], taps: Sequence[Tap], cursors: Sequence[Cursor], mixture: Mixture,
+    sources: Sequence[OpenSource], in_use: Mapping[int, Opening], cursors: Sequence[Cursor], mixture: Mixture,
     *, n_lines: int, rank: int = 0, world: int = 1,
 ) -> VirtualEpoch:  # fmt: skip
-    """The virtual epoch of the line that was given last.
+    """Return the virtual epoch of the line that was given last.
 
-    cursors: where the taps stand
+    in_use: the block that the last line of each source came from
+    cursors: how far each source has been read
     mixture: with at most as many turns dealt as the cursors have lines
     n_lines: V, of all ranks together
     rank, world: each of the ranks gives V / world lines of an epoch, within one
@@ -109,8 +110,9 @@ def virtual_epoch(
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))
     before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
     given = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
-    told = {
-        source.name: SourcePasses(lines, int(epochs_read(source, tap, cursor)), share, lines / max(1, n - start))
-        for source, tap, cursor, lines, share in zip(sources, taps, cursors, given, wanted, strict=True)
+    passes = [int(epochs_read(source, cursors[k], in_use.get(k))) for k, source in enumerate(sources)]
+    parts = {
+        source.name: SourcePasses(lines, n_passes, share, lines / max(1, n - start))
+        for source, n_passes, lines, share in zip(sources, passes, given, wanted, strict=True)
     }
-    return VirtualEpoch(number, end - start, n - start, told)
+    return VirtualEpoch(number, end - start, n - start, parts)
