@@ -65,9 +65,10 @@ class Schedule:
         return float(weights[int(np.searchsorted(samples, sample, side="right")) - 1])
 
     def of_rank(self, rank: int, world: int) -> Schedule:
-        """Return the schedule in samples of one rank, of which this one counts those of all ranks.
+        """Return this schedule, whose samples are those of all ranks together, in samples of one rank.
 
-        Sample j of a rank is sample j · world + rank of all.
+        rank: of the process, from 0; its sample j is sample j · world + rank of all.
+        world: the number of ranks.
 
         >>> Schedule(((0, 1.0), (101, 3.0))).of_rank(1, 4).points
         ((0, 1.0), (25, 3.0))

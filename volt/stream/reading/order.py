@@ -39,6 +39,8 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
     from volt.kernels.columns import shuffle
 
     order = np.arange(n)
+    if n < 2:
+        return order
     shuffle(np.random.Philox(key=key(*place)).random_raw(n), order)
     return order
 

@@ -1,5 +1,6 @@
 """The computed blocks of one source that still have lines to give, and the lines of several sources put in order.
 
+>>> from volt.stream.reading.shares import Part
 >>> buffer = SourceBuffer("wmt", Cursor())
 >>> block = ComputedBlock(np.frombuffer(b"a\\nb\\nc\\n", np.uint8), np.array([2, 4, 6]), n_read=3)
 >>> opening = buffer.load(Address(Part(0, 0, 3), 0), block, source=0, n=0)
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,8 +78,8 @@ class SourceBuffer:
             check_offset(end, self.name, n_lines=block.n_lines)
             cursor, self._offset = end, end.inside % max(1, block.n_lines)
         else:
-            cursor = end if end.address == part.address else Cursor(end.lines, *part.address)
-            cursor = replace(cursor, chunk=address.chunk, before=cursor.offset, deal=end.deal, grown=end.grown)
+            before = end.offset if end.address == part.address else 0
+            cursor = Cursor(end.lines, *part.address, before, address.chunk, before, end.deal, end.grown)
         counts = FaultCounts() if is_resumed or part.is_begun else FaultCounts.of(block)
         n_left = block.n_lines - cursor.inside
         self.end, self.left = cursor.moved(n_left), self.left + n_left

@@ -74,7 +74,8 @@ class Cursor:
 
     def moved(self, n: int) -> Cursor:
         """The cursor n lines further on in the same part."""
-        return replace(self, lines=self.lines + n, offset=self.offset + n)
+        lines, offset = self.lines + n, self.offset + n  # `replace` takes six times as long
+        return Cursor(lines, self.epoch, self.start, offset, self.chunk, self.before, self.deal, self.grown)
 
 
 @dataclass(frozen=True, slots=True)
