@@ -82,7 +82,7 @@ def test_every_line_comes_once_an_epoch(
                 stream.restore(state)
             stream.restore(state, accept=["data"])
             accepted = stream.accepted
-            assert f"appended to source 'a': from line {len(given_)} on, behind the others of epoch " in accepted[0]
+            assert f"appended to source 'a': from line {len(given_)} on, after the others of epoch " in accepted[0]
             first_epochs |= dict.fromkeys(range(old, corpus.n), int(accepted[0].rpartition(" ")[2]))
             given_ += numbers(stream, n)
         again = corpus.stream(**options)

@@ -39,7 +39,7 @@ from volt.stream.running.virtual_epochs import VirtualEpoch, epoch_lines, virtua
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
 _FEW = 1 << 13  # turns left at which more are planned
-_PATIENCE = 0.01  # seconds that blocks may be loaded for later lines while the next line waits
+_PATIENCE = 0.05  # seconds that blocks may be loaded for later lines while the next line waits
 
 
 class Engine:

@@ -263,7 +263,7 @@ def continued(
     accepted = [f"other weights from line {n:,} on"] if "weights" in names else []
     accepted += [f"source {name!r} from line {n:,} on" for name in new]
     accepted += [
-        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, behind the others of epoch "
+        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, after the others of epoch "
         f"{state.cursors[name].grown[-1][0] if state.cursors[name].grown else 0}"
         for name, (before, now) in grown.items()
     ]
