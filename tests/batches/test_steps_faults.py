@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, TOKENS, bits, given, steps_of, stream_of, written
-from streams import write_lines
+from streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
 from volt.batches.steps_state import bits_of
@@ -227,6 +227,36 @@ def test_an_interrupted_wait_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
             n_interrupts += 1
     assert sorted([*found, *(number for step in given(steps) for number in step)]) == list(range(200))
     assert n_interrupts == 3
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_closing_does_not_wait_for_user_code(tmp_path: Path, n_workers: int) -> None:
+    """Steps are closed within seconds while the next window waits for Python code that does not end."""
+    lines = [f"w{number}\tw{number}" for number in range(60)]
+    (tmp_path / "stop.py").write_text(
+        "import time\ndef stop(fields):\n    time.sleep(600 * (fields[0] == 'w30'))\n    return fields\n"
+    )
+    (tmp_path / "s.yaml").write_text(
+        f"sources: {{a: {{path: {write_lines(tmp_path / 'a.tsv', lines)}, epochs: 1, shuffle: none, block_lines: 25, "
+        "transforms: [user: {file: stop.py, function: stop}]}}"
+    )
+    with deadline(30):
+        steps = Steps(Stream.from_config(tmp_path / "s.yaml", n_workers=n_workers), PAIRS, TOKEN_RULE, window=20)
+        next(iter(steps))
+        steps.close()
+        assert steps.n == 1
+
+
+def test_closing_drops_the_window_that_a_thread_makes(tmp_path: Path) -> None:
+    """Steps that are closed after every step, while a window is made, are those of steps that are not."""
+    options: dict[str, Any] = {"window": 150, "epochs": 2, "n_workers": 2}
+    with steps_of(tmp_path, 400, **options) as whole:
+        expected = bits(whole)
+    steps, found = steps_of(tmp_path, 400, **options), []
+    while step := bits(steps, 1):
+        found += step
+        steps.close()
+    assert found == expected
 
 
 def test_nothing_but_long_samples_is_an_error(tmp_path: Path) -> None:

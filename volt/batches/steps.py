@@ -17,6 +17,7 @@ and a state is the same for all.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -37,7 +38,7 @@ from volt.batches.totals import Totals, counts_of
 from volt.batches.windows import Size, Stretch, Window, Windows
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
-from volt.files.threads import next_in_thread, patiently
+from volt.files.threads import can_wait, next_in_thread, patiently
 from volt.stream.running.differences import differences
 from volt.stream.running.ranks import check_rank
 from volt.stream.running.state_values import refusal
@@ -49,6 +50,7 @@ _ACCEPTABLE = ("window",)
 _RECALLED = 16  # windows that `state(at=…)` can go back
 _PLACES = 10  # of samples that are too long
 _FRUITLESS = 64  # windows in a row of which no sample fits
+_GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
 class Steps:
@@ -221,11 +223,17 @@ class Steps:
                 raise
 
     def close(self) -> None:
-        """End the thread, and the workers of the stream. The steps may be read on."""
+        """End the thread, and the workers of the stream. The steps may be read on.
+
+        What the thread has begun is dropped, and made again by who reads on. A thread that does not stop within two
+        seconds, since a transform takes longer, ends both later. At the end of the interpreter, and in a fork of the
+        process that opened the steps, nothing is closed.
+        """
+        if not can_wait(self._pid):
+            return
         with self._lock:
-            if self._next is not None:
-                _wait(self._next)
-            self.stream.close()
+            if self._has_stopped(within=_GRACE):
+                self.stream.close()
 
     def __enter__(self) -> Self:
         return self
@@ -289,6 +297,7 @@ class Steps:
 
     def _take(self) -> Window | None:
         """The window after this one; the one after that is begun."""
+        self._resume()
         found = self._following(self._window) if self._next is None else self._awaited(self._next)
         self._next = None
         if found is not None and self._is_ahead and not found.is_last:
@@ -313,9 +322,29 @@ class Steps:
 
     def _drop(self) -> None:
         """Forget the window that is being made; the stream stands anywhere then."""
-        future, self._next = self._next, None
-        if future is not None:
-            _wait(future)
+        self._has_stopped()
+        self._next = None
+        self._resume()
+
+    def _has_stopped(self, within: float = math.inf) -> bool:
+        """Have the thread stop, unless it is done, and check whether it has, within so many seconds."""
+        if self._next is None:
+            return True
+        if not self._next.done():
+            self._windows.stop()
+        late = time.monotonic() + within
+        while not self._next.done() and time.monotonic() < late:
+            time.sleep(0.001)
+        return self._next.done()
+
+    def _resume(self) -> None:
+        """Let windows be made again, after a thread was stopped; one that it did not complete is made anew."""
+        if self._windows.is_stopped:
+            self._has_stopped()
+            if self._next is not None and self._next.exception() is not None:
+                self._next = None
+            self.stream.close()
+            self._windows.is_stopped = False
 
     # what they give
 
@@ -360,9 +389,3 @@ def _rule(batches: ByTokens | ByPacks) -> ByTokens | ByPacks:
 
 def _unread(stream: Stream) -> Stretch:
     return Stretch(stream.state(), 0, np.empty((0, 2), np.int64))
-
-
-def _wait(future: Future[Any]) -> None:
-    """Wait for the end, whatever it is."""
-    while not future.done():
-        time.sleep(0.001)

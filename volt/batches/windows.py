@@ -112,6 +112,12 @@ class Windows:
         self, stream: Stream, samples: SampleFormat, rule: ByTokens | ByPacks, *, size: Size, world: int
     ) -> None:
         self.stream, self.format, self.rule, self.size, self.world = stream, samples, rule, size, world
+        self.is_stopped = False  # whether the window that a thread makes is not wanted
+
+    def stop(self) -> None:
+        """Have the thread that makes a window raise StreamError soon; until `is_stopped` is reset, none is made."""
+        self.is_stopped = True
+        self.stream.interrupt()
 
     def first(self, number: int) -> Window:
         """The window that begins where the stream stands, without what an earlier one has left."""
@@ -205,6 +211,8 @@ class Windows:
         """Lines that are read now as a stretch and its samples."""
         places, parts = [np.empty((0, 2), np.int64)], [self._none]
         for batch in lines:
+            if self.is_stopped:
+                raise StreamError("the steps were closed while a window was read; read on to have it made again")
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         found = np.concatenate(places)

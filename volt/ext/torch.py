@@ -67,6 +67,7 @@ from volt.errors import ConfigError, StreamError, VoltError, missing
 from volt.ext.position import Position, consumed
 from volt.ext.refusals import check_worker, iterated_again, known_options, parsed, refusing, unknown_place, yes_or_no
 from volt.ext.worker_notes import WorkerNotes, mark_of
+from volt.files.threads import can_wait
 from volt.stream.running.ranks import check_rank, from_environment
 
 try:
@@ -208,9 +209,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 while (arrays := self._taken(run, start)) is not None:
                     yield Step(to_torch(arrays))
             finally:
-                with self._lock:
-                    if self._reading == run:
-                        self._put_off()
+                self._put_off(run)
         with self._lock:
             self._check_run(run)
             self._has_begun = self._is_over = True
@@ -301,14 +300,22 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             return self._position
         return replace(self._position, steps=self._steps.state(), skip=self._skip)
 
-    def _put_off(self) -> None:
-        """Stop reading here; the iterator that reads is told when it goes on."""
-        if self._reading and self._steps is not None:
-            self._position, self._is_placed, self._reading = self._here(), True, 0
-            self._steps.close()
+    def _put_off(self, run: int | None = None) -> None:
+        """Stop reading here, if this run reads, or any; an iterator that reads raises an error at its next step."""
+        if not can_wait(self._process):
+            return
+        with self._lock:
+            if self._reading and self._steps is not None and run in (None, self._reading):
+                self._position, self._is_placed, self._reading = self._here(), True, 0
+                self._steps.close()
 
     def close(self) -> None:
-        """Close what this process has open. Who iterates again opens it where it stood."""
+        """Close what this process has open. Who iterates again opens it where it stood.
+
+        At the end of the interpreter, and in a fork of the process that opened it, nothing is closed.
+        """
+        if not can_wait(self._process):
+            return
         with self._lock:
             self._put_off()
             if self._steps is not None:

@@ -7,18 +7,24 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
+
+from volt.errors import ConfigError
 
 A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
 
 MOST_WORKERS = 256  # threads or processes that one program may start
+_GRACE = 2.0  # seconds that threads have to end the calls that nobody waits for any more
 
 
 def available_cores() -> int:
@@ -28,6 +34,62 @@ def available_cores() -> int:
     True
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def can_wait(pid: int) -> bool:
+    """Check whether threads and locks of a process may be waited for, here and now.
+
+    pid: the process that started the threads
+
+    Neither in a fork, nor once the interpreter is finalizing, do other threads run: they never end, and never let go of
+    a lock. What is closed then, as by a generator that is collected, closes nothing; it ends with the process.
+
+    >>> can_wait(os.getpid()), can_wait(-1)
+    (True, False)
+    """
+    return pid == os.getpid() and not sys.is_finalizing()
+
+
+class Task(Future[T]):
+    """A call that a thread makes, of the process that this one is."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        super().__init__()
+        self.call, self.pid = call, os.getpid()
+
+    def run(self) -> None:
+        """Make the call, unless it has been cancelled."""
+        if self.set_running_or_notify_cancel():
+            try:
+                self.set_result(self.call())
+            except BaseException as error:
+                self.set_exception(error)
+
+
+class _Threads:
+    """Up to n threads that run tasks in the order in which they come. They are daemons, as in `next_in_thread`."""
+
+    def __init__(self, n: int) -> None:
+        self._n, self._pid = n, os.getpid()
+        self._tasks, self._threads = SimpleQueue[Task[Any] | None](), list[Thread]()
+
+    def run(self, task: Task[Any]) -> None:
+        self._tasks.put(task)
+        if len(self._threads) < self._n:
+            self._threads.append(Thread(target=self._work, daemon=True))
+            self._threads[-1].start()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task.run()
+
+    def close(self) -> None:
+        """End the threads; those whose call takes longer than two seconds end behind it."""
+        for _ in self._threads:
+            self._tasks.put(None)
+        late = time.monotonic() + _GRACE
+        for thread in self._threads if can_wait(self._pid) else ():
+            thread.join(max(0, late - time.monotonic()))
 
 
 def in_order(
@@ -44,37 +106,40 @@ def in_order(
     if n_threads == 1:
         yield from map(function, items)
         return
-    waiting: deque[tuple[Future[B], Callable[[], B] | None]] = deque()
-    pool, ahead = ThreadPoolExecutor(n_threads - 1), iter(items)
+    waiting: deque[Future[B]] = deque()
+    threads, ahead = _Threads(n_threads - 1), iter(items)
     try:
         while True:
             awaited = False
             while not awaited and len(waiting) <= 2 * n_threads and (item := _next(ahead)) is not None:
                 if isinstance(item, Future):
-                    waiting.append((item, None))
+                    waiting.append(item)
                 else:
-                    call, awaited = partial(function, *item), is_awaited(*item)
-                    waiting.append((Future() if awaited and not waiting else pool.submit(call), call))
+                    task, awaited = Task(partial(function, *item)), is_awaited(*item)
+                    if not awaited or waiting:
+                        threads.run(task)
+                    waiting.append(task)
             if not waiting:
                 return
             for _ in range(len(waiting) if awaited else 1):
-                while not waiting[0][0].done() and _lend_a_hand(waiting):
+                while not waiting[0].done() and _lend_a_hand(waiting):
                     pass
-                yield patiently(waiting.popleft()[0])
+                yield patiently(waiting.popleft())
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        for future in waiting:
+            future.cancel()
+        threads.close()
 
 
-def _lend_a_hand(waiting: deque[tuple[Future[B], Callable[[], B] | None]]) -> bool:
+def _lend_a_hand(waiting: deque[Future[B]]) -> bool:
     """Make the first call that no thread has begun, in this thread; whether there was one."""
-    for place, (future, call) in enumerate(waiting):
-        if call and future.cancel():
-            done: Future[B] = Future()
+    for place, task in enumerate(waiting):
+        if isinstance(task, Task) and task.cancel():
+            waiting[place] = done = Future[B]()
             try:
-                done.set_result(call())
+                done.set_result(task.call())
             except Exception as error:
                 done.set_exception(error)
-            waiting[place] = done, None
             return True
     return False
 
@@ -106,6 +171,8 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
 def patiently(future: Future[T]) -> T:
     """The future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by itself.
 
+    Raises ConfigError if a thread should make it that does not run here: in a fork, or as the interpreter ends.
+
     >>> done: Future[int] = Future()
     >>> done.set_result(1)
     >>> patiently(done)
@@ -117,9 +184,13 @@ def patiently(future: Future[T]) -> T:
         except TimeoutError:
             if future.done():
                 raise
+            if isinstance(future, Task) and not can_wait(future.pid):
+                raise ConfigError(
+                    "a thread of another process makes this; begin it in the process that reads it"
+                ) from None
 
 
-def next_in_thread(items: Iterator[T]) -> Future[T | None]:
+def next_in_thread(items: Iterator[T]) -> Task[T | None]:
     """The next item, None at the end, computed in a thread of its own.
 
     It is a daemon: one that waits for stdin must not keep an interrupted program alive.
@@ -127,13 +198,6 @@ def next_in_thread(items: Iterator[T]) -> Future[T | None]:
     >>> next_in_thread(iter("abc")).result()
     'a'
     """
-    future: Future[T | None] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(next(items, None))
-        except BaseException as error:
-            future.set_exception(error)
-
-    Thread(target=work, daemon=True).start()
-    return future
+    task = Task(partial(next, items, None))
+    Thread(target=task.run, daemon=True).start()
+    return task

@@ -43,7 +43,7 @@ def run_watched(
         except BaseException as error:  # handed over to the caller's thread below
             errors.append(error)
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)  # one that calls this from a daemon ends with it
     thread.start()
     try:
         while thread.is_alive():

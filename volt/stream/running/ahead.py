@@ -37,6 +37,9 @@ class Blocks(Protocol):
     def expect(self, shares: Sequence[float]) -> None:
         """Say how the next samples are shared among the sources, so that the right blocks are computed first."""
 
+    def interrupt(self) -> None:
+        """Have another thread that waits for a block raise StreamError."""
+
     def close(self) -> None:
         """Let go of everything; may be called twice."""
 
@@ -87,6 +90,9 @@ class LocalBlocks:
 
     def expect(self, shares: Sequence[float]) -> None:
         """Nothing is computed ahead."""
+
+    def interrupt(self) -> None:
+        """Nothing is waited for."""
 
     def close(self) -> None:
         """Nothing is held."""
@@ -155,9 +161,9 @@ class BlocksAhead:
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """The next block of a source, or None when it has no more. Raises StreamError if a worker has died."""
         line = self._lines[source]
-        if self._closed:
-            raise StreamError("the workers have ended; read the stream itself, which starts new ones")
+        self._check()
         while not line.asked or line.asked[0] not in line.ready:
+            self._check()
             if not line.asked and self._ask_of(source) is None:
                 return None
             self._receive(PATIENCE, line.pool)
@@ -166,6 +172,10 @@ class BlocksAhead:
         self._n_asked -= 1
         self._ask()
         return address, block
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StreamError("the workers have ended; read the stream itself, which starts new ones")
 
     def _ask(self) -> None:
         """Ask for blocks while there is room for them."""
@@ -193,6 +203,10 @@ class BlocksAhead:
             for source, address, block in pool.receive(timeout if pool is awaited else 0.0):
                 self._lines[source].ready[address] = block
         self._ask()
+
+    def interrupt(self) -> None:
+        """Have another thread that waits for a block raise StreamError."""
+        self._closed = True
 
     def close(self) -> None:
         """End all pools."""

@@ -31,7 +31,7 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
-from volt.files.threads import MOST_WORKERS
+from volt.files.threads import MOST_WORKERS, can_wait
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.ahead import Done
@@ -97,7 +97,7 @@ class Processes:
         form: Form = "lines",
     ) -> None:
         self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
-        self._workers, self._lifeline = list[_Worker](), -1
+        self._workers, self._lifeline, self._pid = list[_Worker](), -1, os.getpid()
         context = mp.get_context("spawn") if start_method == "spawn" else mp.get_context("fork")
         try:
             self._start(context, pickle.dumps((tuple(sources), policy, form)), n)
@@ -197,11 +197,11 @@ class Processes:
             os.close(self._lifeline)
             self._lifeline = -1
         deadline = time.monotonic() + _GRACE
-        for worker in self._workers:
+        for worker in self._workers if can_wait(self._pid) else ():
             worker.process.join(max(0, deadline - time.monotonic()))
             if worker.process.exitcode is None:
                 worker.process.kill()
-                worker.process.join()
+                worker.process.join(_GRACE)
         self._workers.clear()
 
 

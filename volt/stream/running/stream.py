@@ -339,6 +339,10 @@ class Stream(Engine):
         """End the workers. The stream may be read on; it then starts new ones."""
         self._release()
 
+    def interrupt(self) -> None:
+        """Have another thread that waits for workers raise StreamError. The stream may be read on."""
+        self._supply.interrupt()
+
     def __enter__(self) -> Self:
         return self
 

@@ -122,6 +122,11 @@ class Supply:
         """Whether workers were started by a process that this one is a fork of."""
         return self._blocks is not None and self._pid != os.getpid()
 
+    def interrupt(self) -> None:
+        """Have another thread that waits for workers raise StreamError."""
+        if (blocks := self._blocks) is not None:
+            blocks.interrupt()
+
     def close(self) -> bool:
         """End the workers; whether there was anything to end. What is asked for next starts anew."""
         if self._blocks is None:

@@ -7,6 +7,7 @@ They start at once, share what vocabularies remember, and end with the process, 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import traceback
@@ -15,6 +16,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from volt.errors import StreamError
+from volt.files.threads import can_wait
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.ahead import Done
@@ -31,7 +33,7 @@ class Threads:
     def __init__(self, sources: Sequence[OpenSource], policy: Policy, *, n: int, form: Form = "lines") -> None:
         self._sources, self._policy, self._n, self._form = sources, policy, n, form
         self._jobs, self._done = SimpleQueue[Job | None](), SimpleQueue[Done | str]()
-        self._asked, self._closed = 0, False
+        self._asked, self._closed, self._pid = 0, False, os.getpid()
         self._threads = [threading.Thread(target=self._work, daemon=True, name="volt-stream") for _ in range(n)]
         for thread in self._threads:
             thread.start()
@@ -76,6 +78,8 @@ class Threads:
     def close(self) -> None:
         """Let the threads end behind the block that each has in work."""
         self._closed = True
+        if not can_wait(self._pid):
+            return
         for _ in self._threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _GRACE

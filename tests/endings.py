@@ -1,0 +1,301 @@
+"""A program that ends Python interpreters in every way while objects are alive, and prints a table of those that hang.
+
+    PYTHONPATH=.:tests python tests/endings.py [GROUP …] [--together ENDING …]
+
+Each cell is a process of its own, forked from one that has imported everything. It holds the object in five ways: in a
+global variable, in an object, in a cycle of references, within a generator, and read by a daemon thread.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from steps_of_streams import PAIRS, TOKEN_RULE, steps_of, stream_of, written
+
+from volt import Encoder, Stream, Vocabulary
+from volt.batches import Progress, Steps
+from volt.encode.chunks import file_chunks
+from volt.files.threads import in_order, next_in_thread, prefetch
+
+SECONDS = 20.0  # that a process may take
+N = 400  # lines of a stream
+USER = (
+    "import time\n\ndef same(fields):\n    return fields\n\ndef slow(fields):\n    time.sleep(100)\n    return fields\n"
+)
+Make = Callable[[Path], Iterator[Any]]
+KEPT: list[Any] = []  # what is alive at the end
+
+
+class Trainer:
+    """Holds what it reads."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self.batches = batches
+
+    def loop(self) -> Iterator[Any]:
+        """Give each batch, and close what was read."""
+        try:
+            yield from self.batches
+        finally:
+            getattr(self.batches, "close", lambda: None)()
+
+
+class Ending(NamedTuple):
+    """A way to end. end: in the child, as the last thing it does; status: which the child then has."""
+
+    end: Callable[[], None]
+    status: int = 0
+
+
+def _raise() -> None:
+    raise RuntimeError("planned")
+
+
+def _in_thread(end: Callable[[], None]) -> None:
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+
+
+def _kill(number: int, handler: Any = None) -> None:
+    if handler is not None:
+        signal.signal(number, handler)
+    os.kill(os.getpid(), number)
+    time.sleep(SECONDS)
+
+
+def _fork() -> None:
+    """End a fork in the usual way, wait for it, and end."""
+    if (pid := os.fork()) and (status := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])):
+        sys.exit(status)
+
+
+ENDINGS = {
+    "end": Ending(lambda: None),
+    "exception": Ending(_raise, 1),
+    "exit": Ending(partial(sys.exit, 3), 3),
+    "exit in a thread": Ending(partial(_in_thread, partial(sys.exit, 3))),
+    "exception in a thread": Ending(partial(_in_thread, _raise)),
+    "SIGTERM": Ending(partial(_kill, signal.SIGTERM), -signal.SIGTERM),
+    "SIGTERM, handled": Ending(partial(_kill, signal.SIGTERM, lambda *_: sys.exit(4)), 4),
+    "SIGINT": Ending(partial(_kill, signal.SIGINT), -signal.SIGINT),
+    "fork": Ending(_fork),
+}
+
+
+def _stream(folder: Path, **options: Any) -> Stream:
+    return stream_of(folder, N, epochs=None, **options)
+
+
+def _user(folder: Path, function: str) -> Stream:
+    """A stream whose lines Python code makes, in processes."""
+    path, user = folder / f"{function}.yaml", folder / "user.py"
+    user.write_text(USER)
+    path.write_text(
+        f"sources: {{a: {{path: {written(folder, N)}, block_lines: 32, "
+        f"transforms: [user: {{file: {user}, function: {function}}}]}}}}"
+    )
+    return Stream.from_config(path, n_workers=2)
+
+
+def _waiting(folder: Path) -> Iterator[Any]:
+    """A thread waits for a pipe that nobody writes to."""
+    there, _ = os.pipe()
+    next_in_thread(iter([lambda: os.read(there, 1)])).result()
+    items = prefetch(iter(lambda: os.read(there, 1), b""))
+    threading.Thread(target=next, args=(items, None), daemon=True).start()
+    yield from in_order(lambda n: os.read(there, 1) if n > 1 else b"", range(9), n_threads=3)
+
+
+def _late(folder: Path) -> Iterator[Any]:
+    """Steps whose first window does not come."""
+    steps = Steps(_user(folder, "slow"), PAIRS, TOKEN_RULE, window=50)
+    future = next_in_thread(iter(steps))
+    time.sleep(0.2)
+    yield future
+    yield from steps
+
+
+def _encoded(folder: Path) -> Iterator[Any]:
+    """Parts of a file that threads encode."""
+    encoder = Encoder(Vocabulary((("w", "1"),), ("w", "1", "w1")))
+    return iter(encoder.encode_parts(file_chunks(written(folder, N), size=256), n_threads=3))
+
+
+def _loader(folder: Path, kind: str, n_workers: int, **options: Any) -> Iterator[Any]:
+    from torch.utils.data import DataLoader
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    from volt.ext.torch import StreamDataset
+
+    here: dict[str, Any] = {"window": 4000} if n_workers == 0 else {}
+    dataset = StreamDataset(partial(steps_of, folder, N, epochs=None, **here), rank=0, world=1)
+    if kind == "dataset":
+        return iter(dataset)
+    loader: Any = StatefulDataLoader if kind == "stateful" else DataLoader
+    return iter(loader(dataset, batch_size=None, num_workers=n_workers, **options))
+
+
+GROUPS: dict[str, dict[str, Make]] = {
+    "streams": {
+        "lines": lambda folder: iter(_stream(folder)),
+        "lines, 2 threads": lambda folder: iter(_stream(folder, n_workers=2)),
+        "columns, 2 threads": lambda folder: _stream(folder, n_workers=2).batches(limit=10**9),
+    },
+    "processes": {
+        "lines, 2 processes": lambda folder: iter(_user(folder, "same")),
+        "steps that wait": _late,
+    },
+    "steps": {
+        "steps": lambda folder: iter(steps_of(folder, N, epochs=None)),
+        "steps, not ahead": lambda folder: iter(steps_of(folder, N, epochs=None, ahead=False)),
+        "steps, 2 threads": lambda folder: iter(Progress(steps_of(folder, N, epochs=None, n_workers=2))),
+        "steps, long window": lambda folder: iter(steps_of(folder, N, epochs=None, window=20_000)),
+    },
+    "threads": {
+        "encoded parts": _encoded,
+        "threads that wait": _waiting,
+    },
+    "datasets": {
+        "dataset": lambda folder: _loader(folder, "dataset", 0),
+        "loader": lambda folder: _loader(folder, "loader", 0),
+        "stateful loader": lambda folder: _loader(folder, "stateful", 0),
+    },
+    "loaders": {
+        "loader, 1 worker": lambda folder: _loader(folder, "loader", 1),
+        "loader, 2 workers": lambda folder: _loader(folder, "loader", 2, persistent_workers=True),
+        "stateful loader, 2 workers": lambda folder: _loader(folder, "stateful", 2),
+    },
+}
+
+
+def _global(items: Iterator[Any]) -> None:
+    next(items)
+    globals()[f"held_{len(globals())}"] = items
+
+
+def _in_object(items: Iterator[Any]) -> None:
+    next(items)
+    KEPT.append(Trainer(items))
+
+
+def _in_cycle(items: Iterator[Any]) -> None:
+    next(items)
+    trainer: Any = Trainer(items)
+    trainer.itself = trainer
+
+
+def _in_generator(items: Iterator[Any]) -> None:
+    KEPT.append(loop := Trainer(items).loop())
+    next(loop)
+
+
+def _in_thread_of_its_own(items: Iterator[Any]) -> None:
+    def read() -> None:
+        for _ in items:
+            time.sleep(0.001)
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+WAYS: dict[str, Callable[[Iterator[Any]], None]] = {
+    "global": _global,
+    "object": _in_object,
+    "cycle": _in_cycle,
+    "generator": _in_generator,
+    "thread": _in_thread_of_its_own,  # torch itself aborts where a daemon thread is within it at the end
+}
+
+
+class Cell(NamedTuple):
+    """A process to be. held: what it holds, and how;  ending: the name of the way it ends"""
+
+    held: list[tuple[Make, str]]
+    ending: str
+    label: str
+
+
+def alone(groups: Sequence[str]) -> Iterator[Cell]:
+    """Each object in all ways at once, and each way to end."""
+    for group in groups:
+        for name, make in GROUPS[group].items():
+            yield from (Cell([(make, way) for way in _ways(group)], ending, name) for ending in ENDINGS)
+
+
+def together(groups: Sequence[str], endings: Sequence[str]) -> Iterator[Cell]:
+    """All objects at once, in one way each, which change places with the way to end."""
+    for number, ending in enumerate(endings):
+        made = [(make, _ways(group)) for group in groups for make in GROUPS[group].values()]
+        held = [(make, ways[turn % len(ways)]) for turn, (make, ways) in enumerate(made, number)]
+        yield Cell(held, ending, " ".join(groups))
+
+
+def _ways(group: str) -> list[str]:
+    return [way for way in WAYS if way != "thread" or group not in ("datasets", "loaders")]
+
+
+def outcome(pid: int, status: int, errors: Path) -> str:
+    """Wait for a child; the fault of its end, or nothing."""
+    late = time.monotonic() + SECONDS
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if time.monotonic() > late:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return "HANGS"
+        time.sleep(0.01)
+    if (found := os.waitstatus_to_exitcode(ended[1])) != status:
+        return f"ends with status {found}, not {status}"
+    text = errors.read_text()
+    is_ours = "Exception ignored" in text and f"{os.sep}volt{os.sep}" in text  # others complain of forks
+    return "ends, but an exception is ignored" * (is_ours or "Fatal" in text)
+
+
+def main(folder: Path, chosen: list[Cell]) -> int:
+    """Fill the table; how many cells are not as they should be. Returns in each child too, which then ends."""
+    errors, n_bad = folder / "errors", 0
+    for cell in chosen:
+        started = time.monotonic()
+        if not (pid := os.fork()):
+            os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+            for make, way in cell.held:
+                WAYS[way](make(folder))
+            ENDINGS[cell.ending].end()
+            return 0
+        fault = outcome(pid, ENDINGS[cell.ending].status, errors)
+        n_bad += bool(fault)
+        print(  # noqa: T201
+            f"{cell.label:27} {cell.ending:22} {time.monotonic() - started:5.1f} s  {fault or 'ends'}", flush=True
+        )
+        if fault:
+            print(  # noqa: T201
+                errors.read_text()[-3000:], flush=True
+            )
+    print(  # noqa: T201
+        f"{n_bad} of {len(chosen)} hang, or end otherwise than they should", flush=True
+    )
+    return n_bad
+
+
+if __name__ == "__main__":
+    at = sys.argv.index("--together") if "--together" in sys.argv else len(sys.argv)
+    groups, endings = sys.argv[1:at] or [*GROUPS], sys.argv[at + 1 :] or [*ENDINGS]
+    if {"datasets", "loaders"} & {*groups}:  # imported once, before the forks
+        import_module("torchdata.stateful_dataloader")
+        import_module("volt.ext.torch")
+    parent, place = os.getpid(), Path(tempfile.mkdtemp())
+    written(place, N)
+    n_bad = main(place, [*(together(groups, endings) if at < len(sys.argv) else alone(groups))])
+    if os.getpid() == parent:
+        shutil.rmtree(place)
+        sys.exit(bool(n_bad))

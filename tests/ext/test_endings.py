@@ -1,0 +1,32 @@
+"""No object of ours keeps an interpreter from ending: the cells of `tests/endings.py`, many objects in each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from places import ROOT, TESTS
+
+SECONDS = 200  # that no program may take
+
+
+@pytest.mark.parametrize(
+    ("groups", "endings"),
+    [
+        ("streams steps threads", ["end", "exception", "exit in a thread", "SIGTERM, handled", "SIGINT", "fork"]),
+        ("processes", ["exception"]),
+        ("datasets", ["end", "exception", "fork"]),
+        ("loaders", ["end"]),
+    ],
+)
+def test_no_object_keeps_an_interpreter_from_ending(groups: str, endings: list[str]) -> None:
+    """Objects alive in a global variable, an object, a cycle, a generator or a thread: all end, with their status."""
+    if groups in ("datasets", "loaders") and not find_spec("torchdata"):
+        pytest.skip("torchdata is not installed")
+    command = [sys.executable, TESTS / "endings.py", *groups.split(), "--together", *endings]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment)
+    assert (done.returncode, done.stdout.count(" ends\n")) == (0, len(endings)), done.stdout + done.stderr
