@@ -74,7 +74,7 @@ class Transform(Protocol):
 class LineFault(StreamError):
     """Some lines of the batch that a transform was given are unfit.
 
-    reasons: index in that batch → what is wrong with the line.
+    reasons: index in that batch → what is wrong with the line, in one line; a traceback may follow in further lines.
     made: what became of the other lines, if that is known already.
     The pipeline takes these lines out, as the error policy says, and calls the transform again without them, unless it
     has been told what became of the others.
