@@ -10,6 +10,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
 import pytest
 from places import ROOT
@@ -98,6 +99,26 @@ def unknown_options(words: list[str]) -> list[str]:
         command, rest = command.commands[rest[0]], rest[1:]
     known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
     return [word for word in rest if word.startswith("-") and word not in {*known, "-"}]
+
+
+def test_the_options_that_pages_name_exist() -> None:
+    """Every option behind the name of a command, in a block or inside a sentence, is one of that command."""
+    import typer
+
+    from volt_cli.__main__ import app
+
+    root, n_seen = typer.main.get_command(app), 0
+    for path in [ROOT / "README.md", *FOLDER.rglob("*.md")]:
+        text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+        for words, options in re.findall(r"\bvolt ((?:stream )?[a-z-]+)\b([^\n`|;&>#]*)", text):
+            command: Any = root
+            for word in words.split():
+                command = getattr(command, "commands", {}).get(word, command)
+            known = {"-h", "--help", *(name for parameter in command.params for name in parameter.opts)}
+            found = re.findall(r"(?<!\S)(--[a-z][\w-]*|-[a-zA-Z](?!\S))", options) if command is not root else []
+            assert set(found) <= known, f"{path.name}: volt {words}: {found}"
+            n_seen += len(found)
+    assert n_seen > 100
 
 
 def test_few_blocks_cannot_run_here() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -21,7 +22,7 @@ from volt.stream.running.state_file import load_state
 
 def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     """stdout holds the lines that Python gives, as many as the limit says, with one worker too; stderr the metrics."""
-    done = volt_stream("run", "stream.yaml", "--limit", 500)
+    done = volt_stream("run", "stream.yaml", "--limit", 500, "--json")
     assert done.lines == expected(500)
     metrics = json.loads(done.stderr)
     assert metrics["n"] == metrics["n_written"] == 500
@@ -30,6 +31,21 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     assert volt_stream("run", "stream.yaml", "--limit", 0, "-q") == Done(b"", b"")
     other = volt_stream("run", "stream.yaml", "--limit", 50, "--seed", 6, "-q")
     assert other.lines == expected(50, seed=6) != expected(50)
+
+
+def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> None:
+    """Without --json the report is for people: lines, speed, sources, unfit lines, and whether the stream has ended."""
+    told = volt_stream("run", "stream.yaml", "--limit", 300).stderr.decode()
+    assert re.fullmatch(r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", told)
+    (stream_folder / "few.tsv").write_text("a\tb\nc\nd\te\n")
+    few = "sources: {few: {path: few.tsv, epochs: 1, min_fields: 2}}\nerrors: {on_fault: skip}\n"
+    (stream_folder / "few.yaml").write_text(few)
+    told = volt_stream("run", "few.yaml", "--state", "s.json").stderr.decode()
+    assert re.fullmatch(
+        r"2 lines, in .* second\); 1 of 3 lines read are unfit \(columns 1\); the stream has ended\n", told
+    )
+    told = volt_stream("run", "few.yaml", "--limit", 0, "--state", "s.json", "--resume").stderr.decode()
+    assert told == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
 
 
 def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
@@ -106,7 +122,7 @@ def test_rank_and_world_from_arguments_and_launchers(
 
 def test_metrics_when_asked(start_stream: Start) -> None:
     """SIGUSR1 prints the metrics to stderr, and the run goes on."""
-    process = start_stream("run", "stream.yaml")
+    process = start_stream("run", "stream.yaml", "--json")
     found = read_lines(process, 10)
     process.send_signal(signal.SIGUSR1)
     assert process.stderr is not None
@@ -183,7 +199,7 @@ sources:
     assert "one.tsv:91: user: double: ValueError" in done.stderr.decode()
     assert load_state("s.json")["n"] == 80
     (stream_folder / "stream.yaml").write_text(config + "errors: {on_fault: skip}\n")
-    done = volt_stream("run", "stream.yaml")
+    done = volt_stream("run", "stream.yaml", "--state", "s.json", "--force", "--json")
     assert done.lines == [str(2 * n) for n in range(90)]
     assert json.loads(done.stderr)["n_faults"] == 1
 

@@ -90,7 +90,7 @@ def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
 
 
 def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
-    """Two runs are one, with another number of ranks, too; without --resume the state is written anew."""
+    """Two runs are one, with other ranks, too; --force writes the state anew, and without either it is kept."""
     whole = told(volt_stream, "-n", 12)
     first = told(volt_stream, "-n", 5, "--state", "s.json", "--resume")
     second = told(volt_stream, "-n", 7, "--state", "s.json", "--resume")
@@ -98,9 +98,12 @@ def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
     with Steps.from_config(config, values={"tag": "a"}) as steps:
         steps.restore(json.loads((config.parent / "s.json").read_bytes()))
         assert steps.n == 12
-    ranks = [told(volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", "t.json") for rank in (0, 1)]
-    assert ranks[1]["steps"] == ranks[0]["steps"]
-    assert told(volt_stream, "-n", 3, "--state", "s.json")["step"] == 3
+    for rank in (0, 1):
+        ranks = told(volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", f"{rank}.json")
+    assert json.loads((config.parent / "0.json").read_bytes())["n"] == ranks["steps"]
+    kept = "s.json: holds the position of an earlier run, after step 12; say --resume to continue there, or --force"
+    assert kept in refused(volt_stream, "b.yaml", *SET, "-n", "3", "--state", "s.json")
+    assert told(volt_stream, "-n", 3, "--state", "s.json", "--force")["step"] == 3
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

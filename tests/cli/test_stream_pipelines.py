@@ -24,7 +24,7 @@ printf '%s\\n' e0 e1 | gzip > "$8/train-parts/$5.eng.gz"
 def test_default_is_one_source_as_it_is(volt_stream: Run, stream_folder: Path) -> None:
     """An epoch's worth of lines is the file's lines; the seed, the workers and the state work as with a file."""
     lines = (stream_folder / "one.tsv").read_text().splitlines()
-    done = volt_stream("run", "default", "one.tsv", "--limit", 200)
+    done = volt_stream("run", "default", "one.tsv", "--limit", 200, "--json")
     assert sorted(done.lines) == sorted(lines)
     assert json.loads(done.stderr)["sources"]["one.tsv"]["lines"] == 200
     assert volt_stream("run", "default", "one.tsv", "--limit", 200, "--seed", 3, "-q").lines != done.lines
@@ -45,7 +45,7 @@ def test_multistream_mixes_as_its_configuration_does(volt_stream: Run, stream_fo
     assert Counter(line[0] for line in even) == {"a": 150, "c": 150}
     (stream_folder / "x").mkdir()
     (stream_folder / "x" / "one.tsv").write_text("x\n")
-    done = volt_stream("run", "multistream", "one.tsv", "x/one.tsv", "--limit", 2)
+    done = volt_stream("run", "multistream", "one.tsv", "x/one.tsv", "--limit", 2, "--json")
     assert set(json.loads(done.stderr)["sources"]) == {"one.tsv", "x/one.tsv"}
 
 
@@ -121,7 +121,7 @@ def test_a_missing_source_is_told(volt_stream: Run) -> None:
 def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -> None:
     """A file of a pipeline's name is a configuration; with sources that is an error, which says so."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
-    assert set(json.loads(volt_stream("run", "default", "--limit", 1).stderr)["sources"]) == {"one"}
+    assert set(json.loads(volt_stream("run", "default", "--limit", 1, "--json").stderr)["sources"]) == {"one"}
     told = volt_stream("run", "default", "one.tsv", status=2).stderr
     assert b"to have the pipeline default, move the file" in told
     (stream_folder / "multistream").mkdir()

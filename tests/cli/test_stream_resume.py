@@ -31,6 +31,52 @@ def test_resume_takes_the_state_if_there_is_one(volt_stream: Run) -> None:
     assert volt_stream(*command).lines + volt_stream(*command).lines == expected(120)
 
 
+def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
+    """A run that would replace it needs to say that it resumes or starts anew, and changes nothing otherwise."""
+    command = ["run", "stream.yaml", "--limit", 6, "--state", "s.json", "-q"]
+    first, state = volt_stream(*command), load_state("s.json")
+    refused = volt_stream(*command, status=2)
+    told = (
+        "--state s.json: holds the position of an earlier run, after line 6; say --resume to continue there, or --force"
+    )
+    assert f"{told} to start anew" in refused.stderr.decode()
+    assert (refused.stdout, load_state("s.json")) == (b"", state)
+    assert b"give one of them" in volt_stream(*command, "--resume", "--force", status=2).stderr
+    assert first.lines + volt_stream(*command, "--resume").lines == expected(12)
+    assert (volt_stream(*command, "--force"), load_state("s.json")) == (first, state)
+
+
+def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream: Run, stream_folder: Path) -> None:
+    """After a run that gave no line there is nothing to lose; a file that is no state is not replaced."""
+    command = ["run", "stream.yaml", "--state", "s.json", "-q", "--limit"]
+    assert volt_stream(*command, 0).lines == []
+    assert volt_stream(*command, 3).lines == expected(3)
+    (stream_folder / "s.json").write_text('["notes"]')
+    assert b"s.json: exists, and holds no position" in volt_stream(*command, 3, status=2).stderr
+    assert (stream_folder / "s.json").read_text() == '["notes"]'
+    assert volt_stream(*command, 3, "--force").lines == expected(3)
+
+
+def test_a_run_from_another_state_keeps_its_own_position(volt_stream: Run) -> None:
+    """--from-state begins there, once: with --resume the run's own position comes first, and without it is kept."""
+    volt_stream("run", "stream.yaml", "--limit", 7, "--state", "first.json", "-q")
+    command = ["run", "stream.yaml", "--limit", 5, "--from-state", "first.json", "--state", "s.json", "-q"]
+    assert volt_stream(*command).lines == expected(12)[7:]
+    assert b"after line 12" in volt_stream(*command, status=2).stderr
+    assert volt_stream(*command, "--resume").lines == expected(17)[12:]
+    assert volt_stream(*command, "--force").lines == expected(12)[7:]
+
+
+def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -> None:
+    """A run that resumes where a stream has ended gives no line, and says that it has ended."""
+    (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
+    command = ["run", "stream.yaml", "--state", "s.json", "--resume"]
+    n = len(volt_stream(*command).lines)
+    again = volt_stream(*command)
+    assert again.lines == []
+    assert f"0 lines, {n} over all runs; the stream has ended" in again.stderr.decode()
+
+
 def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: Path) -> None:
     """The state says which configuration it belongs to; what differs is told."""
     volt_stream("run", "stream.yaml", "--limit", 5, "--state", "s.json", "-q")

@@ -11,7 +11,7 @@ from stream_commands import expected
 from volt.errors import StreamError
 from volt.stream.running.state_file import check_own, load_state, save_state
 
-ONE = ("run", "stream.yaml", "--limit", 5, "-q", "--state", "s.json")
+ONE = ("run", "stream.yaml", "--limit", 5, "-q", "--state", "s.json", "--force")
 
 
 def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
@@ -43,7 +43,7 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
         if n_bytes is not None:
             path.write_bytes(b"x" * n_bytes)
         check_own(path, 1, 2)
-    volt_stream("run", "stream.yaml", "--limit", 5, "-q", "--state", path, "--rank", 0, "--world", 2)
+    volt_stream("run", "stream.yaml", "--limit", 5, "-q", "--force", "--state", path, "--rank", 0, "--world", 2)
     check_own(path, 0, 2)
     check_own(path, 1, 3)
     check_own(path, 0, 1)

@@ -70,7 +70,7 @@ def test_every_loop_is_compiled_by_warmup() -> None:
 # A stream with every step
 
 STEPS = """
-- tag: <x>
+- tag: x
 - append: new
 - {copy: {from: 1, to: 4}}
 - repeat: 2
@@ -87,7 +87,7 @@ STEPS = """
 - {ratio: 9}
 - {where: "f1 <> 'q'"}
 - {encode: {vocabulary: c.volt, dropout: 0.1, to: ids, fields: [1]}}
-- {documents: {id_field: 3, max_tokens: 20}}
+- {documents: {id_field: 3, max_tokens: 20, separator: sep}}
 - {decode: {vocabulary: c.volt, fields: [1]}}
 - {spm_encode: {model: unigram.model, alpha: 0.5, fields: [1]}}
 - {spm_decode: {model: unigram.model, fields: [1]}}
@@ -96,7 +96,6 @@ STEPS = """
 - {user: {file: mine.py, function: same}}
 - {multiply: 2}
 - keep_fields: [1, 2]
-- {lang_prefix_both: {src_lang: a, tgt_lang: b}}
 - {sentencepiece: {model: unigram.model}}
 - {drop: {rate: 0.3}}
 - reorder
@@ -112,6 +111,7 @@ STEPS = """
 - {drop: {rate: 0.3}}
 - {switchout: {vocabulary: c.volt, rate: 0.3, fields: [1]}}
 - {filter_too_long: 500}
+- {lang_prefix_both: {src_lang: a, tgt_lang: b}}
 """
 MONO = """
 - duplicate_mono

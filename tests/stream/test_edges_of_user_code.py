@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from commands import Run
+from streams import deadline
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, StreamError
+from volt.stream import Stream
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.opening import LoadedFiles
@@ -105,7 +111,7 @@ def test_what_a_function_returns_wrongly_has_its_line(
     with pytest.raises(LineFault) as fault:
         step(Batch.of(["a"]), Chance(1, 2))
     assert told in fault.value.reasons[0]
-    assert fault.value.reasons[0].endswith(f"(mine.py:{number})".replace("mine.py", str(tmp_path / "mine.py")))
+    assert fault.value.reasons[0].partition("\n")[0].endswith(f"({tmp_path / 'mine.py'}:{number})")
 
 
 def next_line(start: str) -> str:
@@ -117,3 +123,134 @@ def test_a_function_from_elsewhere_has_no_line(tmp_path: Path) -> None:
     """What is no function of the file is at no line of it."""
     assert first_line(len, tmp_path) == first_line(user, tmp_path) == 0
     assert first_line(user, Path(__file__)) > 0
+
+
+NESTED = """\
+import os, sys, time
+
+
+def helper(words):
+    return words["missing"]
+
+
+def nested(fields):
+    return helper({})
+
+
+def chained(fields):
+    try:
+        return helper({})
+    except KeyError as error:
+        raise ValueError("of two\\nlines") from error
+
+
+def ends(fields):
+    os._exit(0)
+
+
+def late(fields):
+    time.sleep(60)
+
+
+def from_c(fields):
+    os.kill(os.getpid(), 9)
+
+
+def forks(fields):
+    child = os.fork()
+    if not child:
+        os._exit(7)
+    return [str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))]
+
+
+def writes(fields):
+    print("P")
+    sys.__stdout__.write("U")
+    os.write(1, b"W")
+    os.system("echo E")
+    return fields
+"""
+
+
+def stream_of(folder: Path, function: str, options: str = "", takes: Takes = "fields") -> Path:
+    """A configuration with a function of the code above."""
+    (folder / "mine.py").write_text(NESTED)
+    (folder / "a.tsv").write_text("a\nb\n")
+    step = f"user: {{file: mine.py, function: {function}, takes: {takes}}}"
+    config = folder / "stream.yaml"
+    config.write_text(f"{options}\nsources: {{s: {{path: a.tsv, epochs: 1, transforms: [{step}]}}}}\n")
+    return config
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("function", ["nested", "chained"])
+def test_an_error_shows_the_frames_of_the_user_alone(tmp_path: Path, function: str, workers: int) -> None:
+    """The whole way through the user's file, and what caused the error, is shown; frames of volt are not."""
+    config = stream_of(tmp_path, function)
+    with Stream.from_config(config, n_workers=workers, start_method="fork") as stream:
+        with pytest.raises(StreamError) as error:
+            next(iter(stream))
+        told = str(error.value)
+    assert "quarantine\nTraceback (most recent call last):\n" in told
+    assert f", line {NESTED[: NESTED.index('return words')].count(chr(10)) + 1}, in helper\n" in told
+    assert f", in {function}\n" in told
+    assert "user_code.py" not in told
+    assert told.endswith({"nested": "KeyError: 'missing'", "chained": "ValueError: of two\nlines"}[function])
+
+
+def test_one_fault_of_many_has_its_traceback(tmp_path: Path) -> None:
+    """Lines that are skipped or written to a file have the one-line reason alone."""
+    config = stream_of(tmp_path, "nested", "errors: {on_fault: quarantine, quarantine: bad.jsonl}")
+    with Stream.from_config(config) as stream:
+        assert list(stream) == []
+    rows = (tmp_path / "bad.jsonl").read_text().splitlines()
+    assert rows
+    assert all("KeyError: 'missing'" in row and "Traceback" not in row for row in rows)
+
+
+@pytest.mark.parametrize("call", ["sys.exit(3)", "os._exit(3)", "[][0]"])
+def test_a_file_that_ends_the_process_is_refused(tmp_path: Path, call: str) -> None:
+    """What the file does when it is run is an error of the configuration, with its frames; nothing ends silently."""
+    config = stream_of(tmp_path, "nested")
+    (tmp_path / "mine.py").write_text(f"import os, sys\n\ndef outer():\n    {call}\n\nouter()\n")
+    with pytest.raises(ConfigError, match=r"mine\.py:4: (SystemExit|IndexError)") as error:
+        Stream.from_config(config)
+    assert "line 6, in <module>" in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
+def test_a_function_that_ends_the_process_is_a_fault(tmp_path: Path, options: dict[str, Any]) -> None:
+    """os._exit in a function is told as sys.exit is, with the line of the source and of the function."""
+    told = r"a\.tsv:\d: user: ends: SystemExit: os\._exit\(0\) \(.*mine\.py:20\)"
+    stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
+    with deadline(30), stream, pytest.raises(StreamError, match=told):
+        next(iter(stream))
+    with Stream.from_config(stream_of(tmp_path, "forks"), start_method="fork", **options) as stream:
+        assert list(stream) == ["7", "7"]  # what a function forks ends as it says
+    assert os._exit.__module__ == "posix"
+
+
+def test_a_time_limit_holds_without_workers(tmp_path: Path) -> None:
+    """Python code that takes longer, or kills its process, ends the run; the source, the step and the end are told."""
+    told = {"late": "transform 'user' has taken more than 0.5 seconds", "from_c": "transform 'user': worker process"}
+    for function, message in told.items():
+        config = stream_of(tmp_path, function, "time_limit: 0.5")
+        with deadline(30), Stream.from_config(config, start_method="fork") as stream:
+            with pytest.raises(StreamError, match=rf"source 's', epoch 0, lines from 0 on, chunk 0: {message}"):
+                next(iter(stream))
+            assert stream.n_workers == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["preview -n 1 --json --trust", "trace 0 --json --trust", "debug --json --trust", "run", "run --workers 1"],
+)
+def test_what_a_function_writes_to_descriptor_1_is_no_data(volt_stream: Run, stream_folder: Path, command: str) -> None:
+    """What it prints, writes to the descriptor or has a program print goes to stderr in every command."""
+    stream_of(stream_folder, "writes")
+    name, *options = command.split()
+    done = volt_stream(name, "stream.yaml", *options)
+    lines = done.stdout.decode().splitlines()
+    assert lines
+    assert all(line in ("a", "b") if name == "run" else json.loads(line) for line in lines)
+    assert all(done.stderr.count(letter) >= 1 for letter in (b"P", b"U", b"W", b"E"))

@@ -103,6 +103,17 @@ def test_the_largest_remainders_are_rounded_up(weights: list[int]) -> None:
 
 
 @settings(deadline=None, max_examples=20)
+@given(st.lists(alike_weights, min_size=1, max_size=4), st.integers(1, 300), st.integers(1, 3))
+def test_a_source_without_a_weight_so_far_gives_nothing(weights: list[float], point: int, world: int) -> None:
+    """Before the point at which it gets its first weight, no rank deals a turn to it."""
+    late = Schedule(((0, 0.0), (point, 1.0)))
+    for rank in range(world):
+        turns = Mixture((1.0, *weights, late.of_rank(rank, world))).turns(400)
+        given_at = np.flatnonzero(turns == len(weights) + 1) * world + rank
+        assert given_at.min() >= point
+
+
+@settings(deadline=None, max_examples=20)
 @given(mixtures)
 def test_counts_stay_strictly_within_one_of_the_whole_number_shares(weights: tuple[Weight, ...]) -> None:
     """In whole units nothing is rounded: |UNIT·count − owed| < UNIT at every prefix."""

@@ -79,6 +79,7 @@ FAULTS = {
     "too many weights": (task("weight: [1, 2, 3, 4]"), 8, "weight: 4 weights, and the schedule has 2 points; give 3"),
     "no weights": (task("weight: []"), 8, "weight: is empty; give at least one"),
     "a negative weight": (task("weight: [1, -2, 3]"), 4, "weight -2.0 must be 0 or more, and finite"),
+    "weights that are all 0": (task("weight: [0, 0, 0]"), 4, "every weight of its schedule is 0; give one above 0"),
     "weights without a schedule": (
         task("weight: [1, 2]").split("\n", 2)[2], 6, "a list of weights, and no schedule says when they change"
     ),

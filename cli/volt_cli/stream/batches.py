@@ -24,11 +24,10 @@ from volt_cli.stream.batches_shown import Found, Paced, Row, summary_parts
 from volt_cli.stream.choosing import TaskChoice
 from volt_cli.stream.opening import say_warnings, told_to_trust
 from volt_cli.stream.outlet import Signals
+from volt_cli.stream.position import MOST_STATE, Force, check_kept
 
 if TYPE_CHECKING:
     from volt.batches.steps import Steps
-
-_MOST_STATE = 1 << 28  # bytes of a file
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class BatchState:
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the state here at the end, for Steps.restore.")
     ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from --state, if it is there.")] = False
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists.")] = False
+    force: Force = False
 
 
 def batches(
@@ -83,6 +83,7 @@ def batches(
         parts = read_steps(config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None})
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
+        check_kept(states.state, resume=states.resume, force=states.force, unit="step")
         if not quiet:
             say_warnings(stream)
         running = Steps(
@@ -219,7 +220,7 @@ def _restore(steps: Steps, states: BatchState) -> None:
     if path is None or not states.resume or not exists(path):
         return
     try:
-        steps.restore(_parsed(read_bytes(path, kind=StreamError, most=_MOST_STATE)))
+        steps.restore(_parsed(read_bytes(path, kind=StreamError, most=MOST_STATE)))
     except StreamError as error:
         place = shown_path(path)
         raise StreamError(str(error) if str(error).startswith(place) else f"{place}: {error}") from None

@@ -172,7 +172,10 @@ def say_warnings(stream: Stream) -> None:
 
 @contextmanager
 def told_to_trust(allow: str = "say --trust") -> Iterator[None]:
-    """Say in options what to do so that code which a configuration names is run."""
+    """Say in options what to do so that code which a configuration names is run; what that prints is no data."""
+    from volt.stream.transforms.user_file import lead_descriptor
+
+    lead_descriptor()
     try:
         yield
     except ConfigError as error:

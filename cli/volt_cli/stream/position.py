@@ -9,19 +9,62 @@ number in a file that it replaces, or as lines of numbers on a descriptor.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
+from volt.files.distinct import identity
+from volt.files.sizes import is_file
+from volt.files.whole import read_bytes
 from volt_cli.console import Phases, say
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
+MOST_STATE = 1 << 28  # bytes of a file
 _READ_SIZE = 1 << 16
 _SHOWN = 100  # bytes of what the consumer wrote
 _SKIPPED = 1 << 16  # lines between two looks at how far skipping has come
+
+
+Force = Annotated[
+    bool, typer.Option("--force", help="Start anew, and replace the position of an earlier run in --state.")
+]
+
+
+def check_kept(
+    state: Path | None, *, resume: bool, force: bool, source: Path | None = None, unit: str = "line"
+) -> None:
+    """Raise ConfigError if a run would replace the position of an earlier run, which nobody has said to give up.
+
+    state: the file that the run saves its position in
+    source: the state that the run starts from, if it does not resume
+    unit: what positions count
+    """
+    if resume and force:
+        raise ConfigError("--resume continues an earlier run, and --force starts anew; give one of them")
+    if state is None or resume or force or not is_file(state) or identity(state) == (source and identity(source)):
+        return
+    if (n := _saved_position(state)) is None:
+        raise ConfigError(f"--state {shown_path(state)}: exists, and holds no position; name another, or say --force")
+    if n:
+        raise ConfigError(
+            f"--state {shown_path(state)}: holds the position of an earlier run, after {unit} {n:,}; "
+            "say --resume to continue there, or --force to start anew"
+        )
+
+
+def _saved_position(state: Path) -> int | None:
+    """Return how many lines or steps a saved state counts; None for what is not a state."""
+    try:
+        n = json.loads(read_bytes(state, kind=StreamError, most=MOST_STATE))["n"]
+    except (StreamError, ValueError, RecursionError, TypeError, KeyError):
+        return None
+    return n if isinstance(n, int) else None
 
 
 def parsed(told: bytes) -> int | None:

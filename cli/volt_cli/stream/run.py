@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from volt.display import counted
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
 from volt.files.sizes import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say
@@ -23,11 +24,13 @@ from volt_cli.places import check_places, is_stdout
 from volt_cli.stream.choosing import TaskChoice
 from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
 from volt_cli.stream.outlet import Outlet, Signals, own_stdout, stdout_is_open
-from volt_cli.stream.position import Consumer, Positions
+from volt_cli.stream.position import Consumer, Force, Positions, check_kept
 from volt_cli.stream.samples import Samples, Seen, blocks_and_samples
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
+
+_MOST_SOURCES = 5  # that the summary names
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,9 @@ class StateOptions:
     state_every: Annotated[
         int, typer.Option(metavar="N", help="Lines between two states, at least; whole blocks are written.")
     ] = 100_000
-    from_state: Annotated[Path | None, typer.Option(metavar="FILE", help="Go on where this state was saved.")] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from --state, if it is there, and --ack.")] = False
+    from_state: Annotated[Path | None, typer.Option(metavar="FILE", help="Start where this state was saved.")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists, and --ack.")] = False
+    force: Force = False
     ack: Annotated[
         str | None,
         typer.Option(
@@ -64,10 +68,8 @@ class StateOptions:
 
     @property
     def source(self) -> Path | None:
-        """The state to go on from, if there is one."""
-        return self.from_state or (
-            self.state if self.resume and self.state is not None and exists(self.state) else None
-        )
+        """The state to continue from, if there is one."""
+        return self.state if self.resume and self.state is not None and exists(self.state) else self.from_state
 
 
 def run(
@@ -93,6 +95,7 @@ def run(
     sample: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the lines that are shown here, too.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON, at the end and on SIGUSR1.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the stream's lines to stdout.
@@ -101,7 +104,7 @@ def run(
     back-translated SOURCE, with a tag and case noise; multistream mixes any number, and mtdata data sets that MTData
     downloads. Where a file has the name of a pipeline, the file is taken, as a configuration.
 
-    SIGUSR1 prints metrics (JSON, stderr). SIGINT and SIGTERM end the run at a line end, with its state saved.
+    SIGUSR1 reports on stderr, as the end does. SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
     _check(limit, states, summary, sample, log_every)
     opening = Opening(config, sources or (), pipeline)
@@ -125,8 +128,9 @@ def run(
         _say_what_is_held(stream, quiet=quiet)
         _say_what_is_compiled(quiet=quiet)
         running = _Run(
-            stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet
-        )
+            stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet,
+            as_json=as_json,
+        )  # fmt: skip
         status = running.go(limit=limit, log_every=log_every, samples=Samples(sample))
         if running.interrupted:  # what is being computed is not waited for
             sys.stdout.flush()
@@ -180,9 +184,12 @@ def _check_stdout(stdout: Hashable, read: Iterable[str | Path]) -> None:
 
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
-    """Put the stream where the last run, and its consumer, left off."""
-    from volt.stream.running.state_file import load_state
+    """Put the stream where the last run, and its consumer, left off. Raises ConfigError if that would be lost."""
+    from volt.stream.running.state_file import check_own, load_state
 
+    if states.state is not None:
+        check_own(states.state, stream.rank, stream.world)
+    check_kept(states.state, resume=states.resume, force=states.force, source=states.from_state)
     source = states.source
     if source is not None:
         stream.restore(load_state(source), accept=states.accept or ())
@@ -232,10 +239,11 @@ class _Run:
         every: int,
         summary: Path | None,
         quiet: bool,
+        as_json: bool,
     ) -> None:
         self._stream, self._positions, self._signals = stream, positions, signals
-        self._every, self._summary, self._quiet = every, summary, quiet
-        self._saved = positions.first
+        self._every, self._summary, self._quiet, self._as_json = every, summary, quiet, as_json
+        self._saved, self._has_ended = positions.first, False
         listen: dict[int, Callable[[], bool]] = {}
         if consumer.descriptor is not None:
             listen[consumer.descriptor] = consumer.listen
@@ -247,6 +255,7 @@ class _Run:
         self._signals.running = True
         try:
             self._write(blocks_and_samples(self._stream, limit=limit, every=log_every), samples)
+            self._has_ended = not self._signals.stop and (limit is None or self._outlet.n_lines < limit)
         except BrokenPipeError:
             pass  # the reader has had enough
         except (KeyboardInterrupt, Ended):
@@ -310,7 +319,25 @@ class _Run:
             self._report()
 
     def _report(self) -> None:
-        os.write(sys.stderr.fileno(), (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode())
+        if self._as_json:
+            os.write(sys.stderr.fileno(), (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode())
+        else:
+            say(self._sentence())
+
+    def _sentence(self) -> str:
+        """Return the summary in words."""
+        found, n = self._stream.summary(), self._outlet.n_lines
+        told = counted(n, "line") + f", {self._left:,} over all runs" * (self._positions.first > 0)
+        if n and found.seconds:
+            told += f", in {found.seconds:,.1f} s ({n / found.seconds:,.0f} per second)"
+        if len(found.sources) > 1:
+            sources = sorted(found.sources.items(), key=lambda item: -item[1].lines)
+            shown = [f"{name} {source.lines:,}" for name, source in sources[:_MOST_SOURCES]]
+            told += f"; {', '.join(shown)}" + " and others" * (len(sources) > _MOST_SOURCES)
+        if found.n_faults:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in found.reasons.items())
+            told += f"; {found.n_faults:,} of {counted(found.n_read, 'line')} read are unfit ({reasons})"
+        return told + "; the stream has ended" * self._has_ended
 
     def _metrics(self) -> dict[str, Any]:
         """The stream's summary, with the lines that have really left."""

@@ -26,6 +26,7 @@ from volt.stream.reading.checks import Checks
 from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source import Source
 from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.transforms.ordering import check_order
 
 if TYPE_CHECKING:
     from volt.stream.config.models import ReadingOptions, SourceOptions
@@ -81,6 +82,10 @@ class Sources:
         told = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
         checks = {key: told.pop(key) for key in _CHECKS}
         made = self.notes.made(Checks, place, **checks) or Checks()
+        try:
+            check_order(more["transforms"], self.files)
+        except VoltError as error:
+            self.notes.note(error, (*place, "transforms"))
         return cast("Source | None", self.notes.made(Source, place, checks=made, **told, **more))
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ class StreamOptions(Model):
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
     """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Seconds that a worker may take for a block of lines where a transform is Python code, beyond which the run ends
-    with an error; any time by default."""
+    """Seconds that a block of lines may take where a transform is Python code, beyond which the run ends with an error;
+    any time by default. With a limit such code runs in a process of its own, also with 0 workers."""
     transforms: Steps = Field([])
     """What to do with the lines of every source, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()

@@ -38,6 +38,9 @@ class Schedule:
     kind: "steps" holds a weight until the next point, "linear" moves towards the next one. In a
         mixture it is the shares that then move in a straight line.
 
+    A source whose weight falls to 0 may be owed a part of a line, and may get that line while its weight is 0: without
+    it, no source could stay within one line of its share. A source that has had no weight yet gets no line.
+
     >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
     0.75
     """

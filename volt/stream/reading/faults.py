@@ -36,12 +36,14 @@ class Fault:
     line: its number, from 1; 0 stands for the whole file.
     reason: what is wrong with it.
     text: the line itself, where the policy is to write it to a file.
+    trace: the traceback of the user's code that failed on it, if it is the first of its block.
     """
 
     path: str
     line: int
     reason: str
     text: str = ""
+    trace: str = ""
 
     @property
     def place(self) -> str:

@@ -31,6 +31,7 @@ from volt.stream.reading.shares import Part
 from volt.stream.reading.source import Source
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.opening import Kept, LoadedFiles, opened
+from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
     Transform,
     beside,
@@ -266,6 +267,7 @@ def open_source(
 
     files: what the stream's transforms have loaded already.
     Raises StreamError if there are none, or no lines in them, or one cannot be read and the policy is to raise.
+    Raises ConfigError if a transform would break what one before it has made.
     """
     shards, faults = list[Shard](), list[Fault]()
     for paths in groups_of(source):
@@ -281,6 +283,8 @@ def open_source(
         first, *others = [group[0] for group in groups_of(source)]
         held = f"{first} and {counted(len(others), 'other file')}" if others else first
         raise StreamError(f"source {source.name!r}: no line in {held}{why}; name others")
+    files = files or LoadedFiles()
+    check_order(source.transforms, files)
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
     return OpenSource(source, filled, seed, tuple(faults), stamps, files)
 

@@ -102,6 +102,10 @@ class Source:
         for name, value in (("paths", told), ("transforms", tuple(steps))):
             object.__setattr__(self, name, value)  # a frozen dataclass takes lists as what was meant in no other way
         check_weight(self.weight, self.name)
+        if isinstance(self.weight, Schedule) and not any(weight for _, weight in self.weight.points):
+            raise ConfigError(
+                f"source {self.name!r}: every weight of its schedule is 0; give one above 0, or leave it out"
+            )
         checked_max_line(self.max_line)
 
 

@@ -40,6 +40,7 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import frozen
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
+from volt.stream.transforms.user_file import traceback_of
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
 Form = Literal["lines", "columns"]  # of what blocks hold
@@ -115,7 +116,8 @@ class _Run:
         texts = shown_lines(batch.take(order)) if self.keep_text else [""] * len(order)
         for index, text in zip(order, texts, strict=True):
             path, line = self.source.place_of(int(batch.origins[index]))
-            self.faults.append(Fault(path, line, reasons[index], text))
+            reason, _, trace = reasons[index].partition("\n")
+            self.faults.append(Fault(path, line, reason, text, trace))
         kept = np.ones(len(batch), bool)
         kept[order] = False
         return batch.take(kept)
@@ -146,7 +148,7 @@ def compute_block(
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
         remedy = "mend the line, or set on_fault to skip or quarantine"
-        return replace(done, error=f"{first.place}: {first.reason}; {remedy}")
+        return replace(done, error=f"{first.place}: {first.reason}; {remedy}" + f"\n{first.trace}" * bool(first.trace))
     return done
 
 
@@ -323,9 +325,10 @@ def _is_mistake(batch: Batch, reasons: dict[int, str]) -> bool:
 
 def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
     if _is_mistake(batch, reasons):
-        first = reasons[min(reasons)]
+        first, end, trace = reasons[min(reasons)].partition("\n")
         remedy = "install the module" if "ModuleNotFoundError: " in first else "mend it"
-        raise StreamError(f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; {remedy}")
+        told = f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; {remedy}"
+        raise StreamError(told + end + trace)
 
 
 def _where(run: _Run, transform: Transform) -> str:
@@ -334,7 +337,7 @@ def _where(run: _Run, transform: Transform) -> str:
 
 
 def _whole_failure(run: _Run, transform: Transform, error: Exception) -> StreamError:
-    told = "".join(traceback.format_exception(error)).rstrip()
+    told = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
     return StreamError(f"{_where(run, transform)} failed on the block, though on none of its lines alone:\n{told}")
 
 

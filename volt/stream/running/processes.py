@@ -30,7 +30,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from volt import arguments
-from volt.errors import ConfigError, StreamError
+from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import MOST_WORKERS, can_wait
 from volt.stream.reading.faults import Policy
 from volt.stream.reading.open_source import OpenSource
@@ -42,6 +42,8 @@ StartMethod = Literal["spawn", "fork"]
 Job = tuple[int, Address]  # source, and which of its blocks
 _OUTSTANDING = 4  # blocks that a worker is asked for at a time: one in work, and some to go on with
 _GRACE = 2.0  # seconds that workers have to end by themselves
+_STARTING, _READING = -2, -1  # instead of the position of a transform
+_UNGUARDED = '; does the script read the stream under `if __name__ == "__main__":`, as processes that start need it?'
 
 
 def check_workers(n_workers: int, start_method: str) -> None:
@@ -98,15 +100,16 @@ class Processes:
     ) -> None:
         self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
         self._workers, self._lifeline, self._pid = list[_Worker](), -1, os.getpid()
-        context = mp.get_context("spawn") if start_method == "spawn" else mp.get_context("fork")
+        self._is_spawned, remedy = start_method == "spawn", "use n_workers=0" + " and no time_limit" * bool(time_limit)
+        context = mp.get_context("spawn") if self._is_spawned else mp.get_context("fork")
         try:
             self._start(context, pickle.dumps((tuple(sources), policy, form)), n)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             self.close()
-            raise StreamError(f"a source or transform cannot be sent to a worker ({error}); use n_workers=0") from error
+            raise StreamError(f"a source or transform cannot be sent to a worker ({error}); {remedy}") from error
         except AssertionError as error:  # of multiprocessing
             self.close()
-            raise StreamError(f"this process may not start workers ({error}); use n_workers=0") from error
+            raise StreamError(f"this process may not start workers ({error}); {remedy}") from error
         except BaseException:
             self.close()
             raise
@@ -119,7 +122,7 @@ class Processes:
                 others = [self._lifeline, ours.fileno(), *(worker.link.fileno() for worker in self._workers)]
                 inherited = others if isinstance(context, ForkContext) else []
                 life = Connection(os.dup(watched), writable=False)
-                step = context.RawValue("i", -1)
+                step = context.RawValue("i", _STARTING)
                 arguments = (task, theirs, life, inherited, os.getpid(), step)
                 process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
                 process.start()
@@ -150,7 +153,9 @@ class Processes:
         ready = wait([worker.link for worker in self._workers], timeout)
         found = [self._taken(worker) for worker in self._workers if worker.link in ready]
         for worker in self._workers:
-            if worker.asked and time.monotonic() - worker.since > self._limit:
+            if worker.step.value == _STARTING:
+                worker.since = time.monotonic()
+            elif worker.asked and time.monotonic() - worker.since > self._limit:
                 self._raise_late(worker)
         return found
 
@@ -171,23 +176,28 @@ class Processes:
 
     def _raise_late(self, worker: _Worker) -> NoReturn:
         """End the run, since a process takes too long; the step that it is at is named."""
-        source, address = worker.asked[0]
-        opened = self._sources[source]
-        names = [transform.name for transform in opened.source.transforms]
-        step = f"transform {names[worker.step.value]!r}" if 0 <= worker.step.value < len(names) else "reading"
+        place = self._place_of(worker)
         self.close()
+        raise StreamError(f"{place} has taken more than {self._limit:g} seconds; fix it, or raise time_limit")
+
+    def _place_of(self, worker: _Worker) -> str:
+        """Return the block that a worker computes, and the step that it is at."""
+        source, address = worker.asked[0]
+        opened, position = self._sources[source], worker.step.value
+        names = [transform.name for transform in opened.source.transforms]
+        steps = {_STARTING: "the start of a worker", _READING: "reading"}
+        step = steps[position] if position in steps else f"transform {names[position]!r}"
         epoch, start = address.part[:2]
-        where = f"source {opened.name!r}, epoch {epoch}, lines from {start} on, chunk {address.chunk}"
-        remedy = "mend it, or raise time_limit"
-        raise StreamError(f"{where}: {step} has taken more than {self._limit:g} seconds; {remedy}")
+        return f"source {opened.name!r}, epoch {epoch}, lines from {start} on, chunk {address.chunk}: {step}"
 
     def _raise_death(self, worker: _Worker) -> NoReturn:
         worker.process.join(_GRACE)
-        code = worker.process.exitcode
+        code, place = worker.process.exitcode, f"{self._place_of(worker)}: " if worker.asked else ""
         self.close()
         how = f"was killed by {signal.Signals(-code).name}" if (code or 0) < 0 else f"ended with status {code}"
         hint = "; was memory short? Make blocks smaller" if code == -signal.SIGKILL else ""
-        raise StreamError(f"worker process {worker.process.pid} {how}{hint}") from None
+        hint += _UNGUARDED * (self._is_spawned and code == 1 and worker.step.value == _STARTING)
+        raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
 
     def close(self) -> None:
         """Close the pipes, which ends the workers; those that do not end in time are killed."""
@@ -210,6 +220,8 @@ def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with contextlib.suppress(OSError):
+        os.dup2(2, 1)  # the stream's process writes data to stdout, and nobody else
     for handle in inherited:
         os.close(handle)
     threading.Thread(target=_die_with, args=(life, parent), daemon=True).start()
@@ -231,7 +243,10 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
 
     while True:
         source, address = link.recv()
-        note(-1)
+        note(_STARTING)
+        with contextlib.suppress(VoltError):  # computing the block meets the error again
+            sources[source].is_compiled  # noqa: B018 (opens the transforms, for which there is no limit)
+        note(_READING)
         block = compute_block(sources[source], address, policy, note, form=form)
         rest = {name: getattr(block, name) for name in ("n_read", "faults", "error", "fields")}
         rest["batch"] = None if block.batch is None else block.batch.compact()

@@ -82,7 +82,8 @@ class Stream(Engine):
     n_workers: how many compute blocks ahead: threads, or processes for sources whose transforms are Python code. With 0
         whoever reads the stream computes them.
     start_method: of workers that are processes: "spawn", or "fork" if no thread is running.
-    time_limit: seconds that a block may take in such a process, more than 0; None for any time.
+    time_limit: seconds that a block of Python code may take, more than 0; None for any time. With a limit such code
+        runs in a process of its own, which can be ended, also with `n_workers=0`.
     cache: the folder for indices and split files.
     recall: how many lines back `state(at=…)` can go; 0 for none.
     files: what the transforms' files hold, if they have been loaded already (`from_config` has).

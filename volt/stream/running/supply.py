@@ -42,7 +42,8 @@ def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> I
 class Supply:
     """Gives the blocks of a rank's sources in order, from where cursors stand when it starts.
 
-    time_limit: seconds that a block of Python code may take in a worker
+    time_limit: seconds that a block of Python code may take. With a limit such code runs in a process that can be
+        ended, also without workers
     form: what the blocks hold that are computed from the next start on, lines or columns
     """
 
@@ -91,24 +92,25 @@ class Supply:
             addresses(source, cursor, rank=self._rank, world=self._world)
             for source, cursor in zip(self.sources, cursors, strict=True)
         ]
-        if self.n_workers:
-            self._blocks = BlocksAhead(self.sources, queues, self._pools(), most=_AHEAD * self.n_workers)
+        is_limited = self.time_limit is not None and not all(source.is_compiled for source in self.sources)
+        if n_workers := self.n_workers or int(is_limited):
+            self._blocks = BlocksAhead(self.sources, queues, self._pools(n_workers), most=_AHEAD * n_workers)
         else:
             self._blocks = LocalBlocks(self.sources, queues, self._policy, form=self.form)
         self._finalizer, self._pid = weakref.finalize(self, self._blocks.close), os.getpid()
         self._blocks.expect(shares)
 
-    def _pools(self) -> list[Pool]:
+    def _pools(self, n_workers: int) -> list[Pool]:
         """Who computes the blocks of each source: threads, or processes where no thread could go on meanwhile."""
         threads: Pool | None = None
         processes: Pool | None = None
         if not all(source.is_compiled for source in self.sources):
             processes = Processes(
-                self.sources, self._policy, n=self.n_workers, start_method=self.start_method,
+                self.sources, self._policy, n=n_workers, start_method=self.start_method,
                 time_limit=self.time_limit, form=self.form,
             )  # fmt: skip
         if any(source.is_compiled for source in self.sources):
-            threads = Threads(self.sources, self._policy, n=self.n_workers, form=self.form)
+            threads = Threads(self.sources, self._policy, n=n_workers, form=self.form)
         found = [threads if source.is_compiled else processes for source in self.sources]
         return [pool for pool in found if pool is not None]
 

@@ -39,6 +39,7 @@ class _Case(ConfiguredTransform):
     name: ClassVar[str]
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "spelling"
     fields: Fields | None = None
     """The fields to change; by default 1 and, where a line has it, 2."""
     if_cased: int | None = None

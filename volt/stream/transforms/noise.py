@@ -43,6 +43,7 @@ class Typos(ConfiguredTransform):
     name: ClassVar[str] = "typos"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "spelling"
     rate: float = 0.01
     """The probability that a character is hit; of spaces, none is."""
     kinds: tuple[Kind, ...] = KINDS
@@ -84,6 +85,7 @@ class Punctuation(ConfiguredTransform):
     name: ClassVar[str] = "punctuation"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "spelling"
     drop: float = 0.05
     """The probability that a mark is left out; those inside a word stay ("don't", "3.5", "a-b")."""
     final: float = 0.1

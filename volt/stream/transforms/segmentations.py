@@ -50,6 +50,7 @@ class Segmenting(ConfiguredTransform):
     name: ClassVar[str]
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "pieces"
     model: Path
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
     n_samples: int = 5
@@ -145,6 +146,7 @@ class DeterministicSegmentation(ConfiguredTransform):
     name: ClassVar[str] = "deterministic_segmentation"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "pieces"
     table: Path
     """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks; other
     are refused, since they could not be joined to the text again."""
@@ -198,6 +200,7 @@ class Sentencepiece(ConfiguredTransform):
     name: ClassVar[str] = "sentencepiece"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "pieces"
     model: Path
     """A SentencePiece model file."""
     nbest: int = -1

@@ -48,6 +48,7 @@ class SpmEncode(ConfiguredTransform):
 
     name: ClassVar[str] = "spm_encode"
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "pieces"
     model: Path
     """A SentencePiece model file."""
     fields: Fields | None = None

@@ -51,6 +51,7 @@ class Encode(ConfiguredTransform):
     name: ClassVar[str] = "encode"
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "pieces"
     vocabulary: Path
     """A vocabulary file, VOLT's or another's (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
     fields: Fields | None = None

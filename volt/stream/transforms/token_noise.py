@@ -41,6 +41,7 @@ class Noise(ConfiguredTransform):
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "tokens"
 
     def settled(self) -> None:
         """None: nothing takes its place."""

@@ -49,6 +49,9 @@ class Transform(Protocol):
     One that adds tokens of its own, such as tags, names them: `special_tokens()` is a tuple of texts. One that draws
     tokens has a method `beside(tokens)`: the same transform, which draws none of these, as other steps add them.
 
+    One that changes words says how, by an attribute `changes`: "spelling", "tokens" (which ones, and their order) or
+    "pieces" (it makes them). It is refused after a step whose tags it would break (volt.stream.transforms.ordering).
+
     Three attributes, all False by default, say what a stream may rely on:
     is_compiled: it runs no Python code line by line, so threads can share the work.
     joins_lines: a line of its result depends on the lines beside it, so it is given whole blocks.
@@ -74,7 +77,7 @@ class Transform(Protocol):
 class LineFault(StreamError):
     """Some lines of the batch that a transform was given are unfit.
 
-    reasons: index in that batch → what is wrong with the line.
+    reasons: index in that batch → what is wrong with the line, in one line; a traceback may follow in further lines.
     made: what became of the other lines, if that is known already.
     The pipeline takes these lines out, as the error policy says, and calls the transform again without them, unless it
     has been told what became of the others.

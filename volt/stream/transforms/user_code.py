@@ -40,6 +40,7 @@ from volt.stream.transforms.user_file import (
     pass_signal_on,
     place_of,
     printing_to_stderr,
+    traceback_of,
 )
 from volt.stream.transforms.user_lines import MadeLines, checked_line, row_of, value_of
 
@@ -122,7 +123,7 @@ class User(ConfiguredTransform):
                     self._call(call, given, lines, made)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    made.bad[made.n_called] = self._fault(error, function)
+                    made.bad[made.n_called] = self._fault(error, function, is_first=not made.bad)
                     made.n_called += 1
         column = made.column(lambda error: self._fault(error, function))
         return _batch_of(batch, column, made.origins, made.bad)
@@ -178,7 +179,7 @@ class User(ConfiguredTransform):
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
                     given.place = max(given.place, first + 1)  # it raised before it took a line
-                    bad[given.last] = self._fault(error, function)
+                    bad[given.last] = self._fault(error, function, is_first=not bad)
                     while origins and origins[-1] >= given.last:
                         del rows[-1], origins[-1]
                 else:
@@ -196,12 +197,17 @@ class User(ConfiguredTransform):
             pass_signal_on(error)
             if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
                 raise
-            raise LineFault({0: self._fault(error, function)}) from None
+            raise LineFault({0: self._fault(error, function, is_first=True)}) from None
 
-    def _fault(self, error: BaseException, function: Function) -> str:
-        """What went wrong, and where in the user's file: where the function starts, if it is what it returned."""
+    def _fault(self, error: BaseException, function: Function, *, is_first: bool = False) -> str:
+        """What went wrong, and where in the user's file: where the function starts, if it is what it returned.
+
+        is_first: whether the traceback in that file is added, on further lines
+        """
         place = place_of(line_of(error, self.file) or first_line(function, self.file), self.file)
-        return f"{self.function}: {type(error).__name__}: {error} ({place})"
+        told = f"{self.function}: {type(error).__name__}: {error}".replace("\n", " ")
+        trace = traceback_of(error) if is_first else ""
+        return f"{told} ({place})" + f"\n{trace}" * bool(trace)
 
     def signature(self) -> dict[str, Any]:
         """The options, with the file's fingerprint instead of its path."""

@@ -11,18 +11,19 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
 from inspect import Parameter
 from pathlib import Path
 from threading import Lock, get_ident
-from traceback import extract_tb
+from traceback import StackSummary, TracebackException, extract_tb
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from volt.errors import ConfigError
 from volt.files.whole import read_bytes
@@ -31,6 +32,8 @@ Function = Callable[..., Any]
 RNG = "rng"  # the parameter that is given a generator
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_VOLT = f"{Path(__file__).parents[2]}{os.sep}"  # where the files of volt lie
+_MODULE = "volt_user_"  # how the names of modules of users' files start
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,17 @@ class UserFile:
     @classmethod
     def run(cls, path: Path) -> UserFile:
         """Run a file as a module of its own. Raises ConfigError, with the line, if it cannot be read or run."""
-        source, module = read_bytes(path, kind=ConfigError), ModuleType(f"volt_user_{path.stem}")
+        source, module = read_bytes(path, kind=ConfigError), ModuleType(f"{_MODULE}{path.stem}")
         module.__file__ = str(path)
         try:
             with printing_to_stderr():
                 exec(compile(source, str(path), "exec"), vars(module))
         except SyntaxError as error:
             raise ConfigError(f"{path}:{error.lineno}: {error.msg}; mend it, or name a Python file") from None
-        except Exception as error:
-            raise ConfigError(f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            pass_signal_on(error)
+            told = f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}"
+            raise ConfigError(f"{told}\n{traceback_of(error)}") from error
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
@@ -143,6 +148,17 @@ def line_of(error: BaseException, file: Path) -> int:
     )
 
 
+def traceback_of(error: BaseException) -> str:
+    """The traceback of an error in a user's code, without the frames of volt; "" if it has no others.
+
+    >>> traceback_of(KeyError("no code has raised this"))
+    ''
+    """
+    told = TracebackException.from_exception(error)
+    told.stack = StackSummary.from_list([frame for frame in told.stack if not frame.filename.startswith(_VOLT)])
+    return "".join(told.format()).rstrip() if told.stack else ""
+
+
 def first_line(function: Function, file: Path) -> int:
     """The line of the file in which a function starts; 0 if it is from elsewhere."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
@@ -158,40 +174,86 @@ def place_of(line: int, file: Path) -> str:
     return f"{file}:{line}" if line else str(file)
 
 
-class _Stdout:
-    """Stands for sys.stdout: leads to stderr in the threads that run a user's code, and to stdout in the others."""
+class _UserCode:
+    """Changes this process while its threads run a user's code: what that prints goes to stderr, and it cannot exit.
+
+    has_process: whether descriptor 1, too, leads to stderr meanwhile, as programs that the code starts write to it.
+        Only a process whose other threads write nothing to stdout can say so, such as a command of volt.
+    """
 
     def __init__(self) -> None:
+        self.has_process = False
+        self.threads, self.lock = list[int](), Lock()
         self.stdout: Any = None
-        self.threads: list[int] = []
-        self.lock = Lock()
+        self.exit: Callable[[int], NoReturn] = os._exit
+        self.pid, self.descriptor = 0, -1
 
     def __getattr__(self, name: str) -> Any:
+        """Stand for sys.stdout: stderr in the threads that run a user's code, and stdout in the others."""
         return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
 
     def enter(self) -> None:
-        """Lead this thread to stderr."""
+        """Begin to run a user's code in this thread."""
         with self.lock:
             if sys.stdout is not self:
                 self.stdout, sys.stdout = sys.stdout, self
+            if not self.threads:
+                self.exit, self.pid = os._exit, os.getpid()
+                os._exit = self._exit
+                self._lead_descriptor()
             self.threads.append(get_ident())
 
     def leave(self) -> None:
-        """Lead it back, and put stdout where it was once no thread runs a user's code."""
+        """End it; once no thread runs a user's code, all is as it was."""
         with self.lock:
             self.threads.remove(get_ident())
-            if not self.threads and sys.stdout is self:
-                sys.stdout = self.stdout
+            if not self.threads:
+                os._exit = self.exit  # type: ignore[assignment]
+                self._restore_descriptor()
+                if sys.stdout is self:
+                    sys.stdout = self.stdout
+
+    def _lead_descriptor(self) -> None:
+        if self.has_process:
+            _flush()
+            self.descriptor = os.dup(1)
+            os.dup2(2, 1)
+
+    def _restore_descriptor(self) -> None:
+        if self.descriptor >= 0:
+            _flush()
+            os.dup2(self.descriptor, 1)
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _exit(self, status: int) -> NoReturn:
+        """Stand for os._exit: a fault of a user's function that calls it, as sys.exit is, but in a fork."""
+        caller = str(sys._getframe(1).f_globals.get("__name__"))
+        if caller.startswith(_MODULE) and os.getpid() == self.pid:
+            raise SystemExit(f"os._exit({status})")
+        self.exit(status)
 
 
-_STDOUT = _Stdout()  # global as sys.stdout is
+def _flush() -> None:
+    """Write what waits in stdout to where that leads now; if nobody reads it, whoever writes next learns so."""
+    with suppress(OSError):
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
+
+
+_USER_CODE = _UserCode()  # global as sys.stdout is
+
+
+def lead_descriptor() -> None:
+    """Have descriptor 1 lead to stderr while a user's code runs: for a process that writes data to stdout itself."""
+    _USER_CODE.has_process = True
 
 
 @contextmanager
 def printing_to_stderr() -> Iterator[None]:
-    """Within it, what this thread prints goes to stderr; a stream's lines are on stdout."""
-    _STDOUT.enter()
+    """Run a user's code within: what it prints in this thread goes to stderr, as a stream's lines are on stdout."""
+    _USER_CODE.enter()
     try:
         yield
     finally:
-        _STDOUT.leave()
+        _USER_CODE.leave()

@@ -1,0 +1,150 @@
+"""The order of steps: a step that changes words must not come after one that adds a tag, or that makes pieces.
+
+A tag, such as <de> or [BT], has to stay whole. Noise, case and most segmentations would break it, so they are refused
+after the step that adds it; a vocabulary that holds the tag may encode it. Text of letters, such as "translate:", is no
+tag.
+
+>>> from volt.stream.transforms.case import Lower
+>>> from volt.stream.transforms.tags_and_fields import Tag
+>>> check_order([Lower(), Tag(text="[BT]")], LoadedFiles())
+>>> check_order([Tag(text="[BT]"), Lower()], LoadedFiles())
+Traceback (most recent call last):
+    ...
+volt.errors.ConfigError: tag adds [BT] to field 1, and lower after it makes '[bt]' of it; put tag after lower
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from volt.errors import ConfigError, quoted
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.opening import LoadedFiles, opened
+from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.transform import LineFault, Transform, decodes, settled
+from volt.text.markers import SPACE, SUFFIX
+
+BOTH = (1, 2)  # the fields of a transform that names none
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What steps have made of a field.
+
+    tags: tag → the step that added it
+    pieces: the step that cut the field into pieces; "" for text
+    """
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    pieces: str = ""
+
+
+_Fields = dict[int, _Content]
+
+
+def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
+    """Raise ConfigError if a step would break a tag, or pieces, that a step before it has made.
+
+    files: what the transforms' files hold
+    """
+    _after(transforms, {}, files)
+
+
+def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _Fields:
+    """Return what the fields hold after steps. Raises ConfigError for a wrong order."""
+    for transform in transforms:
+        if transform.name == "choice":
+            found = [_after(variant.transforms, fields, files) for variant in transform.variants]
+            fields = {number: _either([one.get(number, _Content()) for one in found]) for number in set().union(*found)}
+        elif transform.name == "user" or transform.name not in TRANSFORMS:
+            fields = {}  # nobody knows what it does
+        else:
+            for number in _numbers(transform):
+                _check(transform, number, fields.get(number, _Content()), files)
+            fields = _made(transform, _moved(transform, fields))
+    return fields
+
+
+def _either(contents: Sequence[_Content]) -> _Content:
+    """Return what a field may hold that went through one of several variants."""
+    tags = {tag: step for content in contents for tag, step in content.tags.items()}
+    return _Content(tags, next((content.pieces for content in contents if content.pieces), ""))
+
+
+def _numbers(transform: Any) -> tuple[int, ...]:
+    """Return the fields that a step changes."""
+    if transform.name == "lang_prefix_both":
+        return (1,)
+    return getattr(transform, "fields", None) or BOTH
+
+
+def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
+    """Raise ConfigError if a step would break what a field holds."""
+    if content.pieces and getattr(transform, "changes", "") == "spelling":
+        raise ConfigError(
+            f"{content.pieces} makes pieces of field {number}, and {transform.name} after it changes their spelling; "
+            f"put {transform.name} before {content.pieces}"
+        )
+    changes = hasattr(transform, "changes") or decodes(transform)
+    for tag, step in content.tags.items() if changes else ():
+        if (broken := _broken(transform, number, tag, files)) is not None:
+            told, vocabulary = f"makes {quoted(broken)} of it" if broken else "may change it", ""
+            if transform.name in ("encode", "spm_encode", "sentencepiece"):
+                vocabulary = f", or give {transform.name} a vocabulary that holds {tag} as a token"
+            raise ConfigError(
+                f"{step} adds {tag} to field {number}, and {transform.name} after it {told}; "
+                f"put {step} after {transform.name}{vocabulary}"
+            )
+
+
+def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
+    """Return what a step makes of a tag in a field; "" if that is random, None if the tag stays whole."""
+    step: Any = next(iter(settled([transform])), None)
+    if step is None or decodes(step):  # decoding joins a tag and what stands beside it
+        return ""
+    step = replace(step, to="pieces") if hasattr(step, "to") else step
+    line = "\t".join([tag] * max(number, getattr(step, "if_cased", None) or 1))
+    call = opened(step, files)
+    try:
+        made = call(Batch.of([line]), Chance(0, 0)).column(number).strings()[0]
+    except LineFault:  # a table lacks the tag
+        return ""
+    return None if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in made.split(" ")) else made
+
+
+def _moved(transform: Any, fields: _Fields) -> _Fields:
+    """Return the fields after a step that copies or drops some."""
+    if transform.name == "copy":
+        return fields | {transform.to: fields.get(transform.from_, _Content())}
+    if transform.name in ("multiply", "duplicate_mono"):
+        n = getattr(transform, "n", 2)
+        return fields | dict.fromkeys(range(1, n + 1), fields.get(1, _Content()))
+    if transform.name == "keep_fields":
+        return {new: fields.get(old, _Content()) for new, old in enumerate(transform.fields, 1)}
+    return fields
+
+
+def _made(transform: Any, fields: _Fields) -> _Fields:
+    """Return the fields after a step that adds tags, makes pieces, or joins them."""
+    added = transform.special_tokens() if hasattr(transform, "special_tokens") else ()
+    tags = {tag: transform.name for tag in added if _is_tag(tag)}
+    pieces = transform.name if getattr(transform, "changes", "") == "pieces" else None
+    if decodes(transform):
+        pieces = ""
+    contents = {number: fields.get(number, _Content()) for number in _numbers(transform)}
+    return fields | {
+        number: _Content({**content.tags, **tags}, content.pieces if pieces is None else pieces)
+        for number, content in contents.items()
+    }
+
+
+def _is_tag(text: str) -> bool:
+    """Check whether a text is a token of its own: signs stand around it, as in <de>, [BT] or __de__.
+
+    >>> [text for text in ("<de>", "[BT]", "__2de__", "German:", "-") if _is_tag(text)]
+    ['<de>', '[BT]', '__2de__']
+    """
+    return len(text) > 2 and not text[0].isalnum() and not text[-1].isalnum()
