@@ -9,8 +9,8 @@ The terminal, the Markdown, the JSON and the HTML page all come from one `Compar
                     distinct_words, characters, fingerprint, temperature, aligned (all sources have as many lines)}
     heldout         the same, or null
     search          volt.choose.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
-                    {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, sweep_entropy, muv, sweep_muv,
-                    n_pieces, f95, renyi, tokens_per_byte, serving_flops_per_byte, …}], vocabulary,
+                    {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, transport_entropy, muv,
+                    transport_muv, n_pieces, f95, renyi, tokens_per_byte, serving_flops_per_byte, …}], vocabulary,
                     warnings, cuts, seconds: {phase: s}}
     systems         [{name, family, size, rule, why, on_edge, n_scaffolding, seconds, memory_mb, cost_note,
                     training: Measures, heldout: Measures | null, by_source: {source: Measures},
