@@ -112,6 +112,7 @@ def compare(
         list[str] | None,
         typer.Option(
             "--with",
+            "-m",
             metavar="SYSTEM",
             help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, a file, or, for tiktoken's, "
             "FILE:PATTERN; may repeat.",

@@ -160,8 +160,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = [
-            (system.name, system.size, f"{(system.heldout or system.training).fertility:.3f}", system.why)
+            (system.name, system.size, "–" if fertility is None else f"{fertility:.3f}", system.why)
             for system in self.systems
+            for fertility in [(system.heldout or system.training).fertility]
         ]
         names = [system.name for system in self.systems]
         text = "held-out" if self.heldout else "training"

@@ -159,11 +159,12 @@ def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
 
 
 def fertility_chart(data: Data) -> alt.Chart:
-    """Pieces per word of every system, with a dot for each source."""
+    """Pieces per word of every system, with a dot for each source of which it knows enough."""
     rows = [
         {"system": system["name"], "source": source, "fertility": measures["fertility"]}
         for system in data["systems"]
         for source, measures in (system["by_source"] or {"training text": system["training"]}).items()
+        if measures["fertility"] is not None
     ]
     chart: alt.Chart = alt.Chart(_values(rows)).mark_point(filled=True, size=70, opacity=0.9).encode(
         x=alt.X("fertility:Q", title="pieces per word", axis=alt.Axis(tickCount=8), scale=alt.Scale(zero=False)),
