@@ -62,8 +62,10 @@ def search(
         typer.Argument(
             metavar="CORPUS",
             callback=readable_sources,
+            default_factory=list,
+            show_default=False,
             help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too. NAME=FILE, or NAME=FILE:N for column "
-            "N, names a source.",
+            "N, names a source. Default: stdin, unless it is a terminal.",
         ),
     ],
     sizing: SizeOptions,
