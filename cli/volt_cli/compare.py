@@ -79,7 +79,7 @@ class LearningOptions:
         int | None, typer.Option(metavar="N", min=1, help="Merges to learn; default: enough to pick.")
     ] = None
     temperature: Annotated[
-        float, typer.Option(metavar="T", help="Rescale the texts' totals n to n^(1/T) for learning.")
+        float, typer.Option(metavar="T", min=1, help="Rescale the texts' totals n to n^(1/T) for learning.")
     ] = 1.0
     separate: Annotated[
         bool, typer.Option("--separate/--joint", help="Also a vocabulary of its own for each text.")
@@ -112,6 +112,8 @@ def compare(
         list[str] | None,
         typer.Option(
             "--with",
+            "-m",
+            "--model",
             metavar="SYSTEM",
             help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, a file, or, for tiktoken's, "
             "FILE:PATTERN; may repeat.",

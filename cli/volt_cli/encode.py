@@ -53,13 +53,14 @@ class SpeedOptions:
 
     PANEL = "Speed"
 
-    threads: Annotated[int | None, typer.Option(metavar="N", help="How many threads; default: one for each core.")] = (
-        None
-    )
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many threads; default: one for each core.")
+    ] = None
     cache_words: Annotated[
         int,
         typer.Option(
             metavar="N",
+            min=1,
             help="Most words that a thread remembers, some 200 bytes each; default: 1,048,576.",
             show_default=False,
         ),

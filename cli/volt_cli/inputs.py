@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyError, VoltError, unreadable
@@ -26,14 +27,20 @@ def readable_texts(files: list[str] | None) -> list[str] | None:
     return files
 
 
-def readable_sources(texts: list[str] | None) -> list[str] | None:
-    """The same texts, which all are FILE, or all NAME=FILE or NAME=FILE:N.
+def readable_sources(texts: list[str] | None) -> list[str]:
+    """The same texts, which all are FILE, or all NAME=FILE or NAME=FILE:N; without any, stdin if it is no terminal.
 
-    Raises ConfigError if only some have names, CorpusError if one is missing or cannot be read.
+    Raises ConfigError if there is nothing to read or only some have names, CorpusError if one is missing or cannot be
+    read.
     """
     from volt.count.names import named_files
 
-    readable_texts([file.path for file in named_files(texts or []).values()] or texts)
+    if not texts:
+        if sys.stdin.isatty():
+            raise ConfigError("CORPUS is missing: name files, or give a text on stdin, as in volt search < corpus.txt")
+        return ["-"]
+
+    readable_texts([file.path for file in named_files(texts).values()] or texts)
     return texts
 
 

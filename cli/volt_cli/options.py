@@ -214,7 +214,7 @@ class CountOptions:
     word_counts: Annotated[bool, typer.Option("--word-counts", help="The corpus is a table: word, count.")] = False
     encoding_errors: EncodingErrors = "strict"
     max_line: MaxLine = MAX_LINE
-    min_count: Annotated[int, typer.Option(metavar="N", help="Leave out words that occur less often.")] = 1
+    min_count: Annotated[int, typer.Option(metavar="N", min=1, help="Leave out words that occur less often.")] = 1
 
     def cut(self) -> PreTokenizer:
         """How text is cut into words. Raises ConfigError if what is asked for contradicts itself."""
@@ -259,7 +259,9 @@ class CandidateOptions:
     ] = None
     min_pair_count: Annotated[
         int,
-        typer.Option(metavar="N", help="Merge no pair that occurs less often (--parity: in the source that chooses)."),
+        typer.Option(
+            metavar="N", min=1, help="Merge no pair that occurs less often (--parity: in the source that chooses)."
+        ),
     ] = 2
 
     extend: Annotated[

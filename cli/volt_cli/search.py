@@ -62,8 +62,10 @@ def search(
         typer.Argument(
             metavar="CORPUS",
             callback=readable_sources,
+            default_factory=list,
+            show_default=False,
             help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too. NAME=FILE, or NAME=FILE:N for column "
-            "N, names a source.",
+            "N, names a source. Default: stdin, unless it is a terminal.",
         ),
     ],
     sizing: SizeOptions,
@@ -87,14 +89,17 @@ def search(
     force: Annotated[
         bool, typer.Option("--force", help="Without -o: replace a CORPUS.volt that is of another corpus.")
     ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print all sizes that were measured, not ten, and what each transport found.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Find the vocabulary that a corpus deserves.
 
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
-    prints the sizes with what every rule would pick and why. With --extend, a vocabulary grows: its ids stay, and new
-    tokens come behind.
+    prints the size, why and how sure that is, ten of the sizes measured, and what every rule would pick. With
+    --extend, a vocabulary grows: its ids stay, and new tokens come behind.
     """
     asked = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
@@ -173,7 +178,7 @@ def search(
     if as_json:
         _print_json(results[""], phases, targets[""], parity)
     elif not quiet:
-        _print_report(results[""], phases, targets[""], parity)
+        _print_report(results[""], phases, targets[""], parity, full=every)
 
 
 def _of_source(name: str, search: Callable[[], SearchResult]) -> SearchResult:
@@ -218,12 +223,16 @@ def _print_json(result: SearchResult, phases: Phases, target: Path, parity: Pari
     print_json({**data, "output": str(target)}, indent=1)
 
 
-def _print_report(result: SearchResult, phases: Phases, target: Path, parity: Parity | None) -> None:
+def _print_report(result: SearchResult, phases: Phases, target: Path, parity: Parity | None, *, full: bool) -> None:
     from volt.choose.report import as_text
 
     beside = [parity_text(parity)] if parity else []
-    show(as_text(result, seconds=phases.seconds), *beside, console=console_beside(target))
-    say_written(target, f"{result.vocabulary.size:,} tokens, {len(result.vocabulary.merges):,} merges")
+    show(
+        as_text(result, seconds=phases.seconds, full=full, hint="--all shows all"),
+        *beside,
+        console=console_beside(target),
+    )
+    say_written(target, result.composition)
 
 
 def _report_each(
@@ -238,7 +247,7 @@ def _report_each(
     elif not quiet:
         show(each_text(results))
         for name, result in results.items():
-            say_written(targets[name], f"{result.vocabulary.size:,} tokens")
+            say_written(targets[name], result.composition)
 
 
 def _check_coverage(learning: CandidateOptions, counting: CountOptions) -> None:

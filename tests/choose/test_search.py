@@ -225,8 +225,8 @@ def test_tiny_corpora(marker, rule, words):
         result = search(candidates, select=rule)
         assert_counts_are_exact(result)
         for step in result.steps:
-            assert np.isfinite([step.entropy, step.sweep_entropy, step.f95, step.renyi]).all()
-            assert step.entropy >= 0
+            assert np.isfinite([step.transport_entropy, step.entropy, step.f95, step.renyi]).all()
+            assert step.transport_entropy >= 0
         assert np.isfinite(result.curve.entropies).all()
 
 

@@ -98,7 +98,7 @@ def test_entropy_equals_a_dense_transport(marker, change):
         assert (step.kept == kept)[clear | (column_mass == 0)].all()
         lengths = [naive.token_length(token, marker) for token in candidates.tokens_at(step.size)]
         expected = naive.entropy(mass[step.kept].tolist(), np.array(lengths)[step.kept].tolist(), parameters.length)
-        assert step.entropy == pytest.approx(expected, rel=1e-7)
+        assert step.transport_entropy == pytest.approx(expected, rel=1e-7)
         assert step.n_kept == step.kept.sum()
         assert step.converged
 
@@ -112,8 +112,8 @@ def test_pot_gives_the_same_steps(marker):
     ours = [*size_steps(candidates, sizes, parameters=EXACT)]
     pot = [*size_steps(candidates, sizes, parameters=replace(EXACT, solver="pot", threshold=1e-9))]
     for mine, other in zip(ours, pot, strict=True):
-        assert other.entropy == pytest.approx(mine.entropy, abs=1e-6)
-        assert (other.n_kept, other.sweep_entropy) == (mine.n_kept, mine.sweep_entropy)
+        assert other.transport_entropy == pytest.approx(mine.transport_entropy, abs=1e-6)
+        assert (other.n_kept, other.entropy) == (mine.n_kept, mine.entropy)
 
 
 @given(word_counts(), st.sampled_from(MARKERS), st.sampled_from(["type", "occurrence"]))
@@ -126,17 +126,19 @@ def test_what_a_step_measures(words, marker, length):
     assert [step.size for step in steps] == sizes
     for step in steps:
         counts, lengths = candidates.counts_at(step.size), candidates.lengths[: step.size]
-        assert step.sweep_entropy == pytest.approx(criteria.entropy(counts, lengths, length=length), abs=1e-12)
+        assert step.entropy == pytest.approx(criteria.entropy(counts, lengths, length=length), abs=1e-12)
         assert step.n_pieces == counts.sum()
         assert step.f95 == criteria.f95(counts)
         assert step.renyi == pytest.approx(criteria.renyi_efficiency(counts))
         assert step.kept.shape == (step.size,)
         assert step.kept[: candidates.n_atoms].all()
-        assert np.isfinite([step.entropy, step.row_residual, step.column_residual]).all()
-    assert steps[0].muv is steps[0].sweep_muv is None
+        assert np.isfinite([step.transport_entropy, step.row_residual, step.column_residual]).all()
+    assert steps[0].transport_muv is steps[0].muv is None
     for before, step in pairwise(steps):
+        assert step.transport_muv == pytest.approx(
+            (before.transport_entropy - step.transport_entropy) / (step.size - before.size)
+        )
         assert step.muv == pytest.approx((before.entropy - step.entropy) / (step.size - before.size))
-        assert step.sweep_muv == pytest.approx((before.sweep_entropy - step.sweep_entropy) / (step.size - before.size))
 
 
 @given(word_counts(), st.sampled_from(MARKERS))
@@ -182,7 +184,7 @@ def test_earlier_sizes_change_nothing():
     together = [*size_steps(candidates, sizes, parameters=EXACT)]
     alone = [next(size_steps(candidates, [size], parameters=EXACT)) for size in sizes]
     for a, b in zip(together, alone, strict=True):
-        assert a.entropy == pytest.approx(b.entropy, rel=1e-9)
+        assert a.transport_entropy == pytest.approx(b.transport_entropy, rel=1e-9)
         assert (a.kept == b.kept).all()
 
 

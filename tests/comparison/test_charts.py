@@ -51,7 +51,7 @@ def test_entropy_holds_every_step_and_every_pick(data: dict[str, Any], specs: di
     """The transport's line is the search's steps; each rule's name stands at the size that it picks."""
     lines, _, picks, *_ = values(specs["entropy"])
     found = {row["size"]: row["value"] for row in lines if row["series"] == "after the transport"}
-    assert found == {step["size"]: step["entropy"] for step in data["search"]["steps"]}
+    assert found == {step["size"]: step["transport_entropy"] for step in data["search"]["steps"]}
     assert {(rule, row["size"]) for row in picks for rule in row["rules"].split(", ")} == {
         (rule, pick["size"]) for rule, pick in data["search"]["picks"].items()
     }
@@ -67,7 +67,7 @@ def test_every_label_of_a_pick_is_drawn_once(specs: dict[str, Any]) -> None:
 def test_muv_lines_are_the_steps(data: dict[str, Any], specs: dict[str, Any]) -> None:
     """MUV is that of the steps times a million, for the transport and for the sweep."""
     rows = next(layer for layer in values(specs["muv"]) if "series" in layer[0])
-    for series, name in (("after the transport", "muv"), ("BPE sweep", "sweep_muv")):
+    for series, name in (("after the transport", "transport_muv"), ("BPE sweep", "muv")):
         found = {row["size"]: row["value"] for row in rows if row["series"] == series}
         assert found == {step["size"]: step[name] * 1e6 for step in data["search"]["steps"] if step[name] is not None}
 

@@ -12,14 +12,18 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
+from volt.comparison.measures import RANKED, Cuts, Measures, Text, character_entropy, compared, measure
 from volt.errors import CriterionError
 
 FEW = settings(deadline=None, max_examples=examples(60))
 N_TYPES = 7
 LENGTHS = np.array([1, 1, 2, 3, 1, 4, 2])
 word_ = st.tuples(st.integers(0, 150), st.lists(st.integers(-1, N_TYPES - 1), min_size=1, max_size=5))
-words_ = st.lists(word_, min_size=1, max_size=12).filter(lambda words: any(count for count, _ in words))
+known_ = st.tuples(st.integers(50, 150), st.lists(st.integers(0, N_TYPES - 1), min_size=1, max_size=5))
+rare_ = st.tuples(st.integers(1, 3), st.lists(st.just(-1), min_size=1, max_size=2))
+words_ = (st.lists(word_, min_size=1, max_size=12) | st.tuples(rare_, known_, known_, known_).map(list)).filter(
+    lambda words: any(count for count, _ in words)
+)
 
 
 def part(words):
@@ -38,31 +42,37 @@ def written_out(words):
 @given(words_)
 @FEW
 def test_measures_equal_those_of_the_text_written_out(words):
-    """Each measure by its formula, in plain Python, over every single piece."""
+    """Each measure by its formula, in plain Python, over every single piece; unknown ones are a type of length 1.
+
+    None ranks where more than 1 % of the pieces are unknown.
+    """
     found = measure([part(words)], lengths=LENGTHS, atoms=(2.0, 3))
     text = written_out(words)
     pieces = [piece for cut in text for piece in cut]
-    known = Counter(piece for piece in pieces if piece >= 0)
-    counts = [known[token] for token in range(N_TYPES)]
-    total, ordered = sum(counts), sorted(counts, reverse=True)
+    seen = Counter(pieces)
+    n_unknown = seen[-1]
+    counts = [seen[token] for token in range(N_TYPES)] + [n_unknown] * (n_unknown > 0)
+    lengths = LENGTHS.tolist() + [1] * (n_unknown > 0)
     assert (found.n_words, found.n_pieces, found.n_types) == (len(text), len(pieces), N_TYPES)
-    assert (found.n_used, found.n_unknown) == (len(known), len(pieces) - total)
-    assert found.unknown_rate == pytest.approx(pieces.count(-1) / len(pieces))
+    assert (found.n_used, found.n_unknown) == (len(seen) - (n_unknown > 0), n_unknown)
+    assert found.unknown_rate == pytest.approx(n_unknown / len(pieces))
+    assert found.is_ranked == (n_unknown <= 0.01 * len(pieces))
+    if not found.is_ranked:
+        assert [getattr(found, name) for name in RANKED] == [None] * len(RANKED)
+        return
+    total, ordered, n_types = len(pieces), sorted(counts, reverse=True), len(counts)
     assert found.tokens_per_byte == pytest.approx(len(pieces) / (4 * len(text)))
-    assert found.bits == pytest.approx(len(pieces) * math.log2(N_TYPES))
+    assert found.bits == pytest.approx(len(pieces) * math.log2(n_types))
     assert found.fertility == pytest.approx(len(pieces) / len(text))
     assert found.continued_word_rate == pytest.approx(sum(len(cut) > 1 for cut in text) / len(text))
-    assert found.rare_share == sum(n < 100 for n in counts) / N_TYPES
-    assert found.f95 == ordered[math.ceil(0.95 * N_TYPES) - 1]
-    if not total:
-        assert found.entropy is found.muv_from_atoms is found.renyi is found.divergence is None
-        return
-    entropy = naive.entropy(counts, LENGTHS.tolist())
+    assert found.rare_share == sum(n < 100 for n in counts) / n_types
+    assert found.f95 == ordered[math.ceil(0.95 * n_types) - 1]
+    entropy = naive.entropy(counts, lengths)
     shares = [n / total for n in counts]
     assert found.entropy == pytest.approx(entropy, abs=1e-12)
     assert found.muv_from_atoms == pytest.approx((2.0 - entropy) / (N_TYPES - 3), abs=1e-12)
-    assert found.renyi == pytest.approx(math.log(sum(p**2.5 for p in shares)) / (-1.5 * math.log(N_TYPES)), abs=1e-12)
-    assert found.divergence == pytest.approx(sum(abs(p - 1 / N_TYPES) for p in shares) / 2, abs=1e-12)
+    assert found.renyi == pytest.approx(math.log(sum(p**2.5 for p in shares)) / (-1.5 * math.log(n_types)), abs=1e-12)
+    assert found.divergence == pytest.approx(sum(abs(p - 1 / n_types) for p in shares) / 2, abs=1e-12)
     used = [n for n in ordered if n]
     middle = used[int(0.03 * len(used)) : int(0.83 * len(used))]
     assert found.percentile_frequency == pytest.approx(sum(middle) / total)

@@ -51,9 +51,13 @@ def test_grid_shows_the_transports_entropy(result):
     parameters = Parameters(threshold=1e-9)
     alone = list(size_steps(result.candidates, list(SIZES), parameters=parameters))
     study = muv_study(search(result.candidates, sizes=SIZES, parameters=parameters), parameters=parameters, grid=SIZES)
-    assert [row.transport_entropy for row in study.grid] == pytest.approx([step.entropy for step in alone], rel=1e-6)
+    assert [row.transport_entropy for row in study.grid] == pytest.approx(
+        [step.transport_entropy for step in alone], rel=1e-6
+    )
     other = muv_study(result, parameters=parameters, grid=SIZES)
-    assert [row.transport_entropy for row in other.grid] == pytest.approx([step.entropy for step in alone], rel=1e-3)
+    assert [row.transport_entropy for row in other.grid] == pytest.approx(
+        [step.transport_entropy for step in alone], rel=1e-3
+    )
 
 
 def test_argmaxes_equal_looking_at_every_candidate(result):

@@ -5,10 +5,10 @@ beyond it (for knee, beyond its range); where they do not, the rule says "at lea
 of atoms, or of all that an extended vocabulary makes, of which fed and f95 count new types alone: a model is to learn
 a row for each.
 
-utility   the smallest size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy (Eq. 2, type length) by
-          less than 1/8: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token
-fed       the largest size whose median type, of those that occur, occurs at least 500 times
-f95       the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
+utility   the smallest size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy (Eq. 2, type length) by less
+          than 1/8 of its value: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token
+fed       the largest size at which half of the tokens in use, those that occur at all, occur at least 500 times
+f95       the largest size at which 95 % of all tokens occur at least 100 times (Gowda & May 2020)
 knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
 scaling   the size that a language model deserves (Tao et al. 2024; volt.choose.scaling)
 
@@ -79,26 +79,29 @@ class Readings:
 
     def balanced(self) -> Reading:
         """The larger of `utility` and `fed`; for what extends a vocabulary, `fed`: few extensions double it."""
+        fed = self.fed()
         if self.candidates.extends:
-            return self.fed()
-        utility, fed = self.utility(), self.fed()
+            why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
+            return Reading(fed.size, f"{fed.why}; {why}", fed.at_least)
+        utility = self.utility()
         if utility.at_least or utility.size > fed.size:
-            return Reading(utility.size, f"{utility.why}; {fed.why}", utility.at_least)
-        fell = f"the marginal utility of a doubling had fallen below 1/8 at {utility.size:,}"
-        return Reading(fed.size, f"{fed.why}; {fell}", fed.at_least)
+            return Reading(utility.size, f"{utility.why} (utility; fed is not larger)", utility.at_least)
+        return Reading(fed.size, f"{fed.why} (fed; utility is not larger)", fed.at_least)
 
     def utility(self) -> Reading:
-        """The first size whose last doubling lowered the entropy by less than 1/8."""
+        """The first size whose last doubling lowered the entropy by less than 1/8 of its value."""
         found = np.flatnonzero(self.doublings() < UTILITY)
         start = self._utility_start()
         if len(found):
             size = start + int(found[0])
-            return Reading(size, f"the marginal utility of a doubling falls below 1/8 at {size:,} tokens")
+            fell = "the last doubling lowered the entropy by less than 1/8 of its value"
+            return Reading(size, f"the first size from {start:,} on at which {fell}")
         size = self.candidates.n_tokens
         if size < start:
             return Reading(size, f"the {size:,} tokens learned end before {start:,}, where the rule begins", True)
-        least = self.doublings().min()
-        return Reading(size, f"the marginal utility of a doubling is {least:.3f} or more up to {size:,} tokens", True)
+        least = 100 * self.doublings().min()
+        falls = f"every doubling up to {size:,} tokens lowers the entropy by {least:.3g} % of its value or more"
+        return Reading(size, f"{falls}, not yet by less than 1/8", True)
 
     def doublings(self) -> NDArray[np.float64]:
         """(H_{S/2} − H_S) / H_{S/2} of each size S from max(1,000, 2 A) up; S/2 is rounded down."""
@@ -111,16 +114,17 @@ class Readings:
         return max(LEAST, 2 * self.candidates.smallest)
 
     def fed(self) -> Reading:
-        """The largest size whose median type occurs at least 500 times."""
+        """The largest size at which half of the tokens in use occur at least 500 times."""
         occurring = self._types(1)
         enough = (self._types(FED_COUNT) >= np.ceil(FED_SHARE * occurring)) & (occurring > 0)
         kind = self._kind
         index, at_least = self._last(enough, FED_COUNT)
         if index is None:
             size = self.candidates.smallest
-            return Reading(size, f"at no size does the median {kind} occur {FED_COUNT} times", at_least)
+            return Reading(size, f"at no size do half of the {kind}s in use occur {FED_COUNT} times", at_least)
         size = int(self.curve.sizes[index])
-        return Reading(size, f"at {size:,} tokens the median {kind} still occurs {FED_COUNT} times", at_least)
+        found = f"the largest size at which half of the {kind}s in use occur {FED_COUNT} times or more"
+        return Reading(size, found, at_least)
 
     def f95(self) -> Reading:
         """The largest size of whose types 95 % occur at least 100 times; without one, the size that comes closest."""
@@ -129,11 +133,12 @@ class Readings:
         index, at_least = self._last(enough, F95_COUNT)
         if index is not None:
             size = int(self.curve.sizes[index])
-            return Reading(size, f"at {size:,} tokens 95 % of the {kind}s still occur {F95_COUNT} times", at_least)
+            found = f"the largest size at which 95 % of the {kind}s occur {F95_COUNT} times or more"
+            return Reading(size, found, at_least)
         shares = self._types(F95_COUNT) / np.maximum(sizes, 1)
         index = int(np.argmax(shares))
         size, share = int(self.curve.sizes[index]), 100 * shares[index]
-        found = f"no size has 95 % of its {kind}s {F95_COUNT} times; {size:,} tokens come closest, with {share:.0f} %"
+        found = f"at no size do 95 % of the {kind}s occur {F95_COUNT} times; this comes closest, with {share:.0f} %"
         return Reading(size, found, at_least)
 
     def scaling(self, model: LanguageModel) -> Reading:
@@ -150,9 +155,11 @@ class Readings:
         low = low if low < high else self.candidates.smallest
         within = slice(low - self.candidates.smallest, high + 1 - self.candidates.smallest)
         index = knee(self.curve.entropies[within], self.curve.sizes[within])
-        size, entropy = int(self.curve.sizes[within][index]), self.curve.entropies[within][index]
+        size = int(self.curve.sizes[within][index])
         short = high < KNEE_RANGE[1] and self.candidates.left != 0
-        return Reading(size, f"entropy {entropy:.3f} lies farthest below the chord from {low:,} to {high:,}", short)
+        return Reading(
+            size, f"the entropy lies farthest below the straight line from {low:,} to {high:,} tokens", short
+        )
 
     @property
     def _least(self) -> str:
@@ -171,7 +178,7 @@ class Readings:
 
     @property
     def _kind(self) -> str:
-        return "new type" if self.candidates.extends else "type"
+        return "new token" if self.candidates.extends else "token"
 
     def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
         """The last size with enough, and whether the candidates end before that is certain.

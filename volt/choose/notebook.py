@@ -31,7 +31,7 @@ def picks_table(picks: Mapping[str, Pick], chosen: Pick) -> str:
 
 
 def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
-    """The entropy over the searched sizes, the chosen one marked."""
+    """The entropy over the measured sizes, the chosen one marked."""
     points = [(step.size, step.entropy) for step in steps]
     return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
 

@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from volt.choose.notebook import readable_cuts, sample_cuts
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 Seconds = Mapping[str, float]
 
+MOST_ROWS = 10  # of a short table
+
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
     """Everything that the terminal report shows, as JSON values. seconds: of each phase."""
@@ -42,6 +45,8 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
         "best": _step_data(result.best, best),
+        "answer": list(result.answer),
+        "composition": result.composition,
         "pick": asdict(result.pick),
         "range": list(result.range),
         "support": result.support,
@@ -87,15 +92,24 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def as_text(result: SearchResult, *, seconds: Seconds | None = None) -> RenderableType:
-    """The report of a search, for a rich console; print it with `crop=False`. seconds: of each phase."""
+def as_text(
+    result: SearchResult, *, seconds: Seconds | None = None, full: bool = False, hint: str = ""
+) -> RenderableType:
+    """The report of a search, for a rich console; print it with `crop=False`.
+
+    seconds: of each phase
+    full: whether the table holds all sizes and what their transports found, instead of ten sizes
+    hint: how a reader gets all sizes, in words
+    """
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[RenderableType] = [_steps_table(result), "", _picks_table(result), ""]
-    parts += [_answer(result), ""]
+    parts: list[RenderableType] = [
+        Entry(f"{label:10}", line.split(" ")) for label, line in zip(("answer", "how sure"), result.answer, strict=True)
+    ]
     for warning in result.warnings:
-        parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
+        parts += ["", Text.assemble(("warning ", "bold yellow"), warning)]
+    parts += ["", *_steps_table(result, full=full, hint=hint), "", _picks_table(result), ""]
     cuts = readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary)
     parts += [*_cuts(cuts), ""]
     if coverage := result.candidates.coverage:
@@ -119,10 +133,18 @@ def _left_out(coverage: Coverage) -> str:
     return f"{kinds}, beyond {100 * coverage.share:g} %: {shown(coverage.left_out, 20)}"
 
 
-def _steps_table(result: SearchResult) -> Grid:
-    """One row for each size. The chosen row stands out, and each rule stands at the size that it picks."""
+def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
+    """One row for each size, and a line on what stands there. The chosen row stands out; rules stand where they pick.
+
+    full: whether all sizes are shown, and what their transports found
+    """
+    from rich.text import Text
+
+    n, picked = len(result.steps), {pick.index for pick in result.picks.values()}
+    shown = range(n) if full else rows_shown(n, picked)
     more, costs = _cost_columns(result)
-    heads = ("size", "kept", "entropy", "MUV ·10⁶", "pieces", *more, "F95", "Rényi", "iter.", "picked by")
+    extra = ("transport entropy", "iterations") * full
+    heads = ("size", "kept", "entropy", "MUV ·10⁶", "pieces", *more, "F95", "Rényi", *extra, "picked by")
     rows = [
         (
             f"{step.size:,}",
@@ -133,23 +155,36 @@ def _steps_table(result: SearchResult) -> Grid:
             *costs[index],
             f"{step.f95:,.0f}",
             f"{step.renyi:.3f}",
-            f"{step.n_iters}" if step.converged else f"{step.n_iters}!",
+            *((f"{step.transport_entropy:.4f}", f"{step.n_iters}{'!' * (not step.converged)}") if full else ()),
             ", ".join(rule for rule, pick in result.picks.items() if pick.index == index),
         )
-        for index, step in enumerate(result.steps)
+        for index in shown
+        for step in [result.steps[index]]
     ]
-    numbers, spare = range(len(heads) - 1), [heads.index(name) for name in ("iter.", "kept", "F95", "Rényi", *more)]
-    return Grid(heads, rows, numbers, strong=result.pick.index, spare=spare)
+    spare = [heads.index(name) for name in (*reversed(extra), "kept", "F95", "Rényi", *more)]
+    grid = Grid(heads, rows, range(len(heads) - 1), strong=shown.index(result.pick.index), spare=spare)
+    return [grid, Text(_note(result, len(shown), hint), style="dim")]
 
 
-def _answer(result: SearchResult) -> Entry:
-    """The pick, the range around it, and what supports it."""
-    low, high = (f"{size:,}" for size in result.range)
-    sentences = [f"{result.pick.rule} picks {result.pick.told} tokens", result.rounded_up, result.support]
-    between = f"utility and fed are {low} and {high}" if low != high else f"utility and fed agree on {low}"
-    told = list(filter(None, [*sentences, between]))
-    words = " ".join([*(f"{sentence};" for sentence in told[:-1]), f"{told[-1]}."]).split(" ")
-    return Entry("answer    ", words)
+def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Sequence[int]:
+    """Which of n rows a short table shows: the picked ones, and others where the gaps are widest.
+
+    >>> rows_shown(24, {0, 1, 5}, most=6)
+    [0, 1, 5, 9, 14, 23]
+    """
+    shown = {0, n - 1, *picked}
+    while len(shown) < min(most, n):
+        before, after = max(pairwise(sorted(shown)), key=lambda gap: gap[1] - gap[0])
+        shown.add((before + after) // 2)
+    return sorted(shown)
+
+
+def _note(result: SearchResult, n_shown: int, hint: str) -> str:
+    """What a reader of the table needs to know."""
+    searched, n = result.searched, len(result.steps)
+    compared = f"MUV, and the rules muv, renyi and tokens, compare the {counted(len(searched), 'size')} searched"
+    beside = f"{compared}, {searched[0]:,} to {searched[-1]:,}; other rows are what the other rules pick."
+    return beside if n_shown == n else f"{n_shown} of {n} sizes{hint and f'; {hint}'}. {beside}"
 
 
 def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:

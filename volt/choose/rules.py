@@ -1,10 +1,10 @@
 """Candidates and size steps → the size that each rule picks, why, and how far the pick can be trusted.
 
 balanced  the larger of utility and fed (the default)
-utility   the first size at which the marginal utility of the last doubling falls below 1/8
-fed       the largest size whose median type occurs at least 500 times
+utility   the first size at which doubling lowered the entropy by less than 1/8 of its value
+fed       the largest size at which half of the tokens in use occur at least 500 times
 knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
-f95       the largest size whose 95th-percentile type occurs at least 100 times (Gowda & May 2020)
+f95       the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
 muv       the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
 renyi     the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
 tokens    the fewest pieces in the corpus, so always the largest size
@@ -26,6 +26,7 @@ from volt import arguments
 from volt.choose.exact import Reading, Readings
 from volt.choose.scaling import RULE, LanguageModel
 from volt.choose.size_steps import SizeStep
+from volt.display import counted
 from volt.errors import ConfigError
 
 DEFAULT = "balanced"
@@ -69,19 +70,24 @@ def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
     if not values:
         return 0, "the only size"
     index = int(np.argmax(values)) + 1
-    return index, f"greatest marginal utility, {values[index - 1]:.2e} nats per character and token"
+    found = f"{values[index - 1] * 1e6:,.1f}·10⁻⁶ nats per character and token"
+    return index, f"greatest marginal utility of {_searched(steps)}, {found}"
 
 
 def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
     """The index of the greatest Rényi efficiency, and why."""
     index = int(np.argmax([step.renyi for step in steps]))
-    return index, f"greatest Rényi efficiency, {steps[index].renyi:.4f}"
+    return index, f"greatest Rényi efficiency of {_searched(steps)}, {steps[index].renyi:.3f}"
 
 
 def pick_tokens(steps: Sequence[SizeStep]) -> tuple[int, str]:
     """The index of the fewest pieces, and why."""
     index = int(np.argmin([step.n_pieces for step in steps]))
-    return index, f"fewest pieces, {steps[index].n_pieces:,}"
+    return index, f"fewest pieces of {_searched(steps)}, {steps[index].n_pieces:,}"
+
+
+def _searched(steps: Sequence[SizeStep]) -> str:
+    return f"the {counted(len(steps), 'size')} searched"
 
 
 EXACT: dict[str, Callable[[Readings], Reading]] = {

@@ -5,7 +5,7 @@
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
 >>> result = search(candidates, sizes=range(13, 21), select="knee")
 >>> result.best.size, result.vocabulary.size, result.pick.why
-(17, 14, 'entropy 1.194 lies farthest below the chord from 11 to 20')
+(17, 14, 'the entropy lies farthest below the straight line from 11 to 20 tokens')
 """
 
 from __future__ import annotations
@@ -86,11 +86,29 @@ class SearchResult:
         return supported(self.candidates, self.best.size)
 
     @property
-    def rounded_up(self) -> str:
-        """A sentence on how the pick became the best size, empty where it is the same."""
-        if self.best.size == self.pick.size:
-            return ""
-        return f"rounded up to {self.best.size:,} tokens, which have {len(self.vocabulary.pieces):,} ids"
+    def answer(self) -> tuple[str, str]:
+        """Two lines: the size and why it is picked; how sure that is and which sizes are worth a trial.
+
+        >>> from volt.learn.bpe import learn_bpe
+        >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
+        >>> search(candidates, select=18, multiple_of=5).answer[0]
+        '19 tokens (fixed:18): as asked; rounded up from 18 for 20 ids.'
+        """
+        low, high = sorted((self.picks[rule].size, rule) for rule in ("fed", "utility"))
+        size, up = self.pick.told, ""
+        if self.best.size != self.pick.size:
+            size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
+        between = f"{low[0]:,} ({low[1]}) to {high[0]:,} ({high[1]})"
+        agree = f"utility and fed agree on {low[0]:,}" if low[0] == high[0] else f"sizes worth a trial: {between}"
+        return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {agree}."
+
+    @property
+    def composition(self) -> str:
+        """How the tokens of the best size become those of the vocabulary, and its ids, in words."""
+        size, kept, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
+        of = f"{kept:,} of {counted(size, 'token')}, as {size - kept:,} only lead to longer ones" * (kept < size)
+        kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
+        return f"{of or counted(kept, 'token')}; {n_ids:,} ids with {counted(n_ids - kept, kinds)}"
 
     def __repr__(self) -> str:
         kept = counted(self.vocabulary.size, "token")
@@ -98,7 +116,7 @@ class SearchResult:
 
     def _repr_html_(self) -> str:
         return html_page(
-            f"{self.pick.rule} picks {self.pick.told} tokens, and keeps {self.vocabulary.size:,}",
+            self.answer[0], *map(html_note, (self.answer[1], f"The vocabulary: {self.composition}.")), 
             picks_table(self.picks, self.pick), entropy_curve(self.steps, self.pick),
             cuts_table(self.candidates, self.vocabulary), *map(html_note, (*self.warnings, self.signature)),
         )  # fmt: skip
@@ -152,7 +170,7 @@ def search(
     curve = muv_search(candidates)
     readings = exact_readings(Readings.of(candidates, curve), model)
     measured = sorted({*searched, *asked, *(one.size for one in readings.values())})
-    steps = tuple(size_steps(candidates, measured, parameters=parameters, report=report))
+    steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
     signature = _signature(candidates, searched, select, parameters, model, multiple_of)

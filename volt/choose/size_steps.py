@@ -15,7 +15,7 @@ The transport of a size starts from the row potentials of the size before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -103,9 +103,10 @@ class SizeStep:
 
     size: tokens offered, atoms included
     n_kept: tokens that the transport keeps
-    entropy: Eq. 4 over the kept tokens, nats per character
-    sweep_entropy: Eq. 2 over the exact counts of all tokens, nats per character
-    muv, sweep_muv: Eq. 1 for either entropy, against the size before (None for the first)
+    entropy: Eq. 2 over the exact counts of all tokens, nats per character; rules read this one
+    transport_entropy: Eq. 4 over the tokens that the transport keeps, nats per character
+    muv, transport_muv: Eq. 1 for either entropy, against the size before in the grid (None for its first size, and for
+        sizes outside it)
     n_pieces: pieces that the corpus takes
     f95: count of the type at the 95th percentile of frequency
     renyi: efficiency, α = 2.5
@@ -115,15 +116,15 @@ class SizeStep:
     >>> from volt.learn.bpe import learn_bpe
     >>> [step] = size_steps(learn_bpe({"low": 5, "lower": 2}, n_merges=3), [8])
     >>> step
-    <SizeStep: 8 tokens, keeps 8, entropy 1.0487, 13 pieces>
+    <SizeStep: 8 tokens, keeps 8, entropy 1.1050, 13 pieces>
     """
 
     size: int
     n_kept: int
     entropy: float
-    sweep_entropy: float
+    transport_entropy: float
     muv: float | None
-    sweep_muv: float | None
+    transport_muv: float | None
     n_pieces: int
     f95: float
     renyi: float
@@ -144,19 +145,25 @@ def size_steps(
     candidates: Candidates,
     sizes: Sequence[int],
     *,
+    grid: Collection[int] | None = None,
     parameters: Parameters | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Iterator[SizeStep]:
-    """Measure each size in turn, smallest first. report: called with the number of sizes done."""
-    for number, step in enumerate(_steps(candidates, sizes, parameters or Parameters())):
+    """Measure each size in turn, smallest first.
+
+    grid: the sizes between which Eq. 1 is taken, by default all
+    report: called with the number of sizes done
+    """
+    for number, step in enumerate(_steps(candidates, sizes, parameters or Parameters(), grid=grid)):
         if report:
             report(number + 1)
         yield step
 
 
 def _steps(
-    candidates: Candidates, sizes: Sequence[int], parameters: Parameters, *, kept: NDArray[np.bool_] | None = None
-) -> Iterator[SizeStep]:
+    candidates: Candidates, sizes: Sequence[int], parameters: Parameters, *, grid: Collection[int] | None = None,
+    kept: NDArray[np.bool_] | None = None,
+) -> Iterator[SizeStep]:  # fmt: skip
     costs, characters = transport_costs(candidates), character_mass(candidates)
     previous, start = None, None
     for size in sizes:
@@ -165,8 +172,10 @@ def _steps(
         plan = SOLVERS[parameters.solver](threshold=parameters.threshold, max_iters=parameters.max_iters)(
             problem, start
         )
-        previous, start = _step(candidates, counts, plan, previous, parameters, kept), plan.potentials
-        yield previous
+        is_of_grid = grid is None or size in grid
+        step = _step(candidates, counts, plan, previous if is_of_grid else None, parameters, kept)
+        previous, start = step if is_of_grid else previous, plan.potentials
+        yield step
 
 
 def step_with(candidates: Candidates, kept: NDArray[np.bool_], parameters: Parameters) -> SizeStep:
@@ -240,10 +249,10 @@ def _step(
     return SizeStep(
         size=size,
         n_kept=int(kept.sum()),
-        entropy=transported,
-        sweep_entropy=swept,
-        muv=(previous.entropy - transported) / span if previous else None,
-        sweep_muv=(previous.sweep_entropy - swept) / span if previous else None,
+        entropy=swept,
+        transport_entropy=transported,
+        muv=(previous.entropy - swept) / span if previous else None,
+        transport_muv=(previous.transport_entropy - transported) / span if previous else None,
         n_pieces=int(counts.sum()),
         f95=f95(counts),
         renyi=renyi_efficiency(counts),

@@ -3,7 +3,7 @@
 >>> from volt.count.word_counts import WordCounts
 >>> from volt.learn.bpe import learn_bpe
 >>> supported(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), 8)
-'weak support: at 8 tokens the median type occurs 2 times'
+'weak support: half of the tokens in use occur 2 times or more'
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a 
 
 
 def supported(candidates: Candidates, size: int) -> str:
-    """How often the median type of a size occurs, of those that occur, and what that means."""
+    """How often half of the tokens in use occur at least, those that occur at all, and what that means."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
-    median = float(np.median(counts[counts > 0])) if counts.any() else 0.0
+    used = np.sort(counts[counts > 0])
+    median = int(used[len(used) // 2]) if len(used) else 0  # of an even number the upper one, as the rule fed has it
     degree = "good" if median >= FED_COUNT else "fair" if median >= FAIR_COUNT else "weak"
-    kind = "new type" if candidates.extends else "type"
-    return f"{degree} support: at {size:,} tokens the median {kind} occurs {median:,.0f} times"
+    kind = "new token" if candidates.extends else "token"
+    return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
 
 
 def caveats(
@@ -61,7 +62,9 @@ def caveats(
     if candidates.counts.left_out_pairs.most:
         yield _left_out(candidates, n_certain)
     if candidates.counts.n_bad_lines:
-        yield f"{candidates.counts.n_bad_lines:,} lines were not UTF-8 and were repaired or skipped"
+        n_bad = candidates.counts.n_bad_lines
+        were = "was" if n_bad == 1 else "were"
+        yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"
 
 
 def _undecided(candidates: Candidates, pick: Pick) -> str:

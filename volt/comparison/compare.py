@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import chain
 from operator import add
 
 from volt import arguments
@@ -34,7 +35,7 @@ from volt.comparison import Comparison as Comparison
 from volt.comparison.cost import Cost, measured
 from volt.comparison.given import Given, as_texts, read_both
 from volt.comparison.libraries import ReadFile, read_file
-from volt.comparison.measures import Cuts
+from volt.comparison.measures import MOST_UNKNOWN, Cuts, Measures
 from volt.comparison.measuring import SystemResult as SystemResult
 from volt.comparison.measuring import cut_texts, measure_system, measured_texts
 from volt.comparison.muv_study import Study, grid_argmax, muv_study
@@ -148,6 +149,7 @@ def compare(
     found = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
     made = [*_volt(found), *_others(found, specs, files, work), *_separate(texts if separate else (), options, work)]
     results = tuple(_results(made, texts, held, options, work))
+    work.problems += chain.from_iterable(map(_unknown, results))
     study = _study(found, options, work)
     with work.phase("samples"):
         tokens, cuts = token_table(found.search), sample_cuts(found.search, _samples(samples, texts, found.search))
@@ -248,8 +250,8 @@ def _muv_search_system(found: _Found) -> System:
     return bpe_system(
         candidates, pick.size, name="muv-search", family="muv-search", cost=found.learning + found.sweep,
         cost_note="learning the candidates; the entropies of all sizes follow from it", rule="muv",
-        why=f"greatest Eq. 1 on the paper's grid, {pick.muv:.2e} nats per character and token", on_edge=pick.on_edge,
-        step_muv=pick.muv,
+        why=f"greatest Eq. 1 on the paper's grid, {pick.muv * 1e6:,.1f}·10⁻⁶ nats per character and token",
+        on_edge=pick.on_edge, step_muv=pick.muv,
     )  # fmt: skip
 
 
@@ -294,6 +296,19 @@ def _results(
             if system.cut not in cuts:
                 cuts = {system.cut: cut_texts(system, both)}
             yield measure_system(system, both, cuts=cuts[system.cut])
+
+
+def _unknown(result: SystemResult) -> Iterator[str]:
+    """A sentence on each text of which a system knows too little to be ranked."""
+    parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}
+    for kind, by_source in (("training", result.by_source), ("held-out", result.heldout_by_source)):
+        parts |= {f"the {kind} text of {name}": one for name, one in by_source.items() if len(by_source) > 1}
+    for text, one in parts.items():
+        if one and not one.is_ranked:
+            yield (
+                f"{result.name}: {100 * one.unknown_rate:.3g} % of the pieces of {text} are unknown; its measures "
+                f"there would mislead and are left out, as above {100 * MOST_UNKNOWN:g} %"
+            )
 
 
 def _study(found: _Found, options: _Options, work: Work) -> Study:

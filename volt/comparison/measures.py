@@ -1,14 +1,17 @@
 """Distinct words, their counts, and how a system cuts them → `Measures`: every criterion of one system on one text.
 
-A system cuts every distinct word once; all else is arithmetic on counts. A piece that the system does not know counts
-as a piece and raises the unknown rate. It is no token of the vocabulary, so entropy and the other measures of the token
-distribution leave it out.
+A system cuts every distinct word once; all else is arithmetic on counts. Unknown pieces count as pieces, and in
+measures of the token distribution as one more type of one character. They hide what the text says, so a system that
+knows little of it would look compact and even: where more than 1 % of its pieces are unknown, every measure that ranks
+systems is None.
 
 >>> text = Text(np.array([3, 1]), n_characters=14, n_bytes=18, n_lines=2)  # three times "low", once "lower"
->>> cuts = Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4]))
->>> found = measure([(text, cuts)], lengths=np.array([3, 1, 2]))
->>> found.n_pieces, found.fertility, found.continued_word_rate, found.unknown_rate, found.n_used
-(6, 1.5, 0.25, 0.16666666666666666, 2)
+>>> found = measure([(text, Cuts(ids=np.array([0, 0, 1, 2]), ends=np.array([1, 4])))], lengths=np.array([3, 1, 1]))
+>>> found.n_pieces, found.fertility, found.continued_word_rate, found.n_used
+(6, 1.5, 0.25, 3)
+>>> found = measure([(text, Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4])))], lengths=np.array([3, 1]))
+>>> found.n_pieces, found.fertility, found.unknown_rate, found.n_used
+(6, None, 0.16666666666666666, 2)
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +31,19 @@ from volt.choose.serving import serving_cost
 
 Longs = NDArray[np.int64]
 
+MOST_UNKNOWN = 0.01  # of the pieces; beyond it a system is not ranked
+RANKED = (
+    "bits", "entropy", "muv", "muv_from_atoms", "fertility", "tokens_per_byte", "serving_flops_per_byte",
+    "continued_word_rate", "renyi", "f95", "divergence", "percentile_frequency", "rare_share",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What a system makes of a text. A measure that is not defined is None, such as the entropy without known pieces.
+    """What a system makes of a text.
+
+    A measure that is not defined is None. All from `bits` to `rare_share` are where more than 1 % of the pieces are
+    unknown, and parity and premium of all sources are then, too.
 
     n_words: words of the text
     n_characters: characters of the text
@@ -41,7 +54,7 @@ class Measures:
     n_unknown: pieces that the vocabulary lacks
     bits: N log₂ K
     entropy: Eq. 2, nats per character, from the counts of the encoded text
-    muv: Eq. 1 against the searched size before, nats per character and token. It is there on the training text of a
+    muv: Eq. 1 against the size searched before, nats per character and token. It is there on the training text of a
         system whose size was searched.
     muv_from_atoms: Eq. 1 against the vocabulary of the text's characters alone
     fertility: pieces per word
@@ -65,22 +78,27 @@ class Measures:
     n_used: int
     n_pieces: int
     n_unknown: int
-    bits: float
+    bits: float | None
     entropy: float | None
     muv: float | None
     muv_from_atoms: float | None
-    fertility: float
-    tokens_per_byte: float
+    fertility: float | None
+    tokens_per_byte: float | None
     serving_flops_per_byte: float | None
-    continued_word_rate: float
+    continued_word_rate: float | None
     renyi: float | None
-    f95: float
+    f95: float | None
     divergence: float | None
     percentile_frequency: float | None
-    rare_share: float
+    rare_share: float | None
     unknown_rate: float
     parity: float | None = None
     premium: float | None = None
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether so few pieces are unknown that the system can be compared with others."""
+        return self.unknown_rate <= MOST_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,32 +170,37 @@ def measure(
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
     n_words, n_pieces, n_known = int(word_counts.sum()), int(word_counts @ per_word), int(counts.sum())
     n_bytes = sum(text.n_bytes for text, _ in parts)
-    entropy = criteria.entropy(counts, lengths, length=length) if n_known else None
+    n_types, n_used, n_unknown = len(lengths), int((counts > 0).sum()), n_pieces - n_known
+    if n_unknown:
+        counts, lengths = np.append(counts, n_unknown), np.append(lengths, 1)
+    entropy = criteria.entropy(counts, lengths, length=length) if n_pieces else None
     fertility = criteria.fertility(n_pieces, n_words)
-    cost = serving_cost(n_pieces, n_bytes, len(lengths), model)
-    return Measures(
+    cost = serving_cost(n_pieces, n_bytes, n_types, model)
+    found = Measures(
         n_words=n_words,
         n_characters=sum(text.n_characters for text, _ in parts),
         n_bytes=n_bytes,
-        n_types=len(lengths),
-        n_used=int((counts > 0).sum()),
+        n_types=n_types,
+        n_used=n_used,
         n_pieces=n_pieces,
-        n_unknown=n_pieces - n_known,
-        bits=criteria.bits(n_pieces, len(lengths)),
+        n_unknown=n_unknown,
+        bits=criteria.bits(n_pieces, len(counts)),
         entropy=entropy,
         muv=None,
-        muv_from_atoms=_slope(atoms, entropy, len(lengths)),
+        muv_from_atoms=_slope(atoms, entropy, n_types),
         fertility=fertility,
         tokens_per_byte=cost.tokens_per_byte,
         serving_flops_per_byte=cost.serving_flops_per_byte,
         continued_word_rate=criteria.continued_word_rate(per_word, word_counts),
-        renyi=criteria.renyi_efficiency(counts) if n_known else None,
+        renyi=criteria.renyi_efficiency(counts) if n_pieces else None,
         f95=criteria.f95(counts),
-        divergence=criteria.divergence(counts) if n_known else None,
-        percentile_frequency=criteria.percentile_frequency(counts) if n_known else None,
+        divergence=criteria.divergence(counts) if n_pieces else None,
+        percentile_frequency=criteria.percentile_frequency(counts) if n_pieces else None,
         rare_share=criteria.rare_share(counts),
-        unknown_rate=criteria.unknown_rate(n_pieces - n_known, n_pieces),
+        unknown_rate=criteria.unknown_rate(n_unknown, n_pieces),
     )
+    unranked: dict[str, Any] = dict.fromkeys(RANKED)
+    return found if found.is_ranked else replace(found, **unranked)
 
 
 def _slope(atoms: tuple[float, int] | None, entropy: float | None, n_types: int) -> float | None:
@@ -204,15 +227,16 @@ def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, 
 def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
     """The measures of all sources, with parity, and with premium if the lines are aligned.
 
-    A single source has nothing to be compared with.
+    A single source has nothing to be compared with, and sources of which one has too many unknown pieces are not.
 
     >>> compared({}, aligned=True)
     {}
     """
-    if len(measures) < 2:
-        return dict(measures)
     found = list(measures.values())
-    parities = criteria.parity([one.fertility for one in found])
+    known = [one.fertility for one in found if one.fertility is not None]
+    if len(measures) < 2 or len(known) < len(found):
+        return dict(measures)
+    parities = criteria.parity(known)
     premiums = criteria.premiums([one.n_pieces for one in found]) if aligned else [None] * len(found)
     rows = zip(measures, found, parities, premiums, strict=True)
     return {name: replace(one, parity=parity, premium=premium) for name, one, parity, premium in rows}

@@ -143,7 +143,7 @@ def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts
         seconds=system.cost.seconds,
         memory_mb=system.cost.memory_mb,
         cost_note=system.cost_note,
-        training=replace(whole, muv=system.step_muv),
+        training=replace(whole, muv=system.step_muv if whole.is_ranked else None),
         heldout=_measured(heldout.values(), system, texts) if heldout else None,
         by_source=_by_source(training, system, texts, aligned=texts.aligned),
         heldout_by_source=_by_source(heldout, system, texts, aligned=texts.heldout_aligned),

@@ -208,9 +208,9 @@ def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -
 def _grid_rows(
     search: SearchResult, sizes: Sequence[int], curves: dict[str, EntropyCurve], parameters: Parameters
 ) -> tuple[GridRow, ...]:
-    transported = {step.size: step.entropy for step in search.steps}
+    transported = {step.size: step.transport_entropy for step in search.steps}
     missing = [size for size in sizes if size not in transported]
-    transported |= {s.size: s.entropy for s in size_steps(search.candidates, missing, parameters=parameters)}
+    transported |= {s.size: s.transport_entropy for s in size_steps(search.candidates, missing, parameters=parameters)}
     at = np.array(sizes, np.int64) - search.candidates.n_atoms
     columns = [curves["type"].entropies[at], curves["occurrence"].entropies[at]]
     columns.append(np.array([transported[size] for size in sizes]))

@@ -9,8 +9,8 @@ The terminal, the Markdown, the JSON and the HTML page all come from one `Compar
                     distinct_words, characters, fingerprint, temperature, aligned (all sources have as many lines)}
     heldout         the same, or null
     search          volt.choose.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
-                    {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, sweep_entropy, muv, sweep_muv,
-                    n_pieces, f95, renyi, tokens_per_byte, serving_flops_per_byte, …}], vocabulary,
+                    {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, transport_entropy, muv,
+                    transport_muv, n_pieces, f95, renyi, tokens_per_byte, serving_flops_per_byte, …}], vocabulary,
                     warnings, cuts, seconds: {phase: s}}
     systems         [{name, family, size, rule, why, on_edge, n_scaffolding, seconds, memory_mb, cost_note,
                     training: Measures, heldout: Measures | null, by_source: {source: Measures},
@@ -160,8 +160,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = [
-            (system.name, system.size, f"{(system.heldout or system.training).fertility:.3f}", system.why)
+            (system.name, system.size, "–" if fertility is None else f"{fertility:.3f}", system.why)
             for system in self.systems
+            for fertility in [(system.heldout or system.training).fertility]
         ]
         names = [system.name for system in self.systems]
         text = "held-out" if self.heldout else "training"

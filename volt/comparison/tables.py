@@ -112,7 +112,9 @@ FORMS: dict[str, Callable[[Any], str]] = {
 SYSTEM = Column("name", "system", "vocabulary, and how it was made")
 SIZE = Column("size", "size", "tokens, special ones not counted", "count")
 SCAFFOLDING = Column("n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count")
-MUV = Column("muv", "MUV ·10⁶", "Eq. 1 against the size before, nats per character and million tokens", "millionths")
+MUV = Column(
+    "muv", "MUV ·10⁶", "Eq. 1 against the size searched before, nats per character and million tokens", "millionths"
+)
 SECONDS = Column("seconds", "seconds", "wall time from the counted words, measured in this run", "seconds")
 MEMORY = Column("memory_mb", "MB", "greatest resident memory above that before", "count")
 EDGE = Column("on_edge", "on edge", "the first or the last size that could be picked", "yes")
@@ -252,7 +254,12 @@ def _systems(part: str, caption: str, data: Data, *, note: str = "") -> Table:
 
 def _measured(system: Data, part: str) -> Data:
     """A system's facts and its measures on one part of the text, which may be missing, as one row."""
-    return {**(system[part] or {}), **system}
+    return {**_ranked(system[part] or {}), **system}
+
+
+def _ranked(measures: Data) -> Data:
+    """The measures; without the number of pieces where so many are unknown that the other measures are left out."""
+    return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
 
 
 def _chosen(data: Data) -> Callable[[Data], bool]:
@@ -301,7 +308,7 @@ def _one_measure(measure: Column, data: Data) -> Table:
 def _source_rows(system: Data, part: str) -> Iterator[Data]:
     """A system's measures on each source, with its name and the source's share of it."""
     for source, measures in system[part].items():
-        yield {**measures, "name": system["name"], "source": source, "share": system["shares"].get(source)}
+        yield {**_ranked(measures), "name": system["name"], "source": source, "share": system["shares"].get(source)}
 
 
 def study_tables(data: Data) -> list[Table]:

@@ -26,6 +26,7 @@ from volt.count.columns import column_numbers
 from volt.count.counting import Job, Progress, Shard, ShardCounter
 from volt.count.summing import CountedPart, summed
 from volt.count.word_counts import WordCounts
+from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
 from volt.files.long_lines import MAX_LINE, checked_max_line
@@ -88,7 +89,9 @@ def count_words(
     sources = _paths(sources)
     about_to_use_polars()
     arguments.choice(errors, "errors", get_args(Errors))
-    min_count, block_size = arguments.whole(min_count, "min_count"), arguments.whole(block_size, "block_size", low=1)
+    min_count, block_size = (
+        arguments.whole(number, name, low=1) for number, name in ((min_count, "min_count"), (block_size, "block_size"))
+    )
     made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
     in_order = map is builtins.map
@@ -153,6 +156,6 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
             f"none of {counts.n_left_out:,} words is left within the memory; give more, or leave approximate=True out"
         )
     if counts.n_left_out:
-        return f"no word occurs {min_count} times, of {counts.n_left_out:,} in all; lower min_count"
+        return f"no word occurs {counted(min_count, 'time')}, of {counts.n_left_out:,} in all; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"

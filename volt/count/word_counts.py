@@ -255,7 +255,8 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     found = arguments.mapping(named, "named", remedy=remedy)
     counted = {str(name): as_counts(counts, f"named[{name!r}]") for name, counts in found.items()}
     if not counted or not (temperature := arguments.number(temperature, "temperature")) > 0:
-        raise ConfigError(f"{len(counted)} sources, temperature {temperature}: give sources and a positive temperature")
+        sources = f"{len(counted)} source{'s' * (len(counted) != 1)}"
+        raise ConfigError(f"{sources}, temperature {temperature}: give sources and a positive temperature")
     if empty := [name for name, counts in counted.items() if not counts.n_words]:
         raise CorpusError(f"source {empty[0]!r} has no words; leave it out")
     mixed = reduce(add, _warmed([*counted.values()], temperature))

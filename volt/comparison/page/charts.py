@@ -102,7 +102,7 @@ def entropy_chart(data: Data) -> alt.LayerChart:
     """Entropy over size, of the transport at the searched sizes and of the BPE sweep at all, with what rules pick."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     sweep = _from(steps[0]["size"], curve["sizes"], curve["entropies"])
-    rows = [_row(step["size"], step["entropy"], "after the transport") for step in steps]
+    rows = [_row(step["size"], step["transport_entropy"], "after the transport") for step in steps]
     rows += [_row(size, entropy, "BPE sweep") for size, entropy in sweep]
     heights = {step["size"]: step["entropy"] for step in steps}
     title, scale = "entropy, nats per character", alt.Scale(zero=False)
@@ -116,10 +116,12 @@ def muv_chart(data: Data) -> alt.LayerChart:
     """
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     heights = {step["size"]: step["muv"] * 1e6 for step in steps if step["muv"] is not None}
-    rows = [_row(size, muv, "after the transport") for size, muv in heights.items()]
-    rows += [
-        _row(step["size"], step["sweep_muv"] * 1e6, "BPE sweep") for step in steps if step["sweep_muv"] is not None
+    rows = [
+        _row(step["size"], step["transport_muv"] * 1e6, "after the transport")
+        for step in steps
+        if step["transport_muv"] is not None
     ]
+    rows += [_row(size, muv, "BPE sweep") for size, muv in heights.items()]
     positive = all(row["value"] > 0 for row in rows)
     close = [(size, muv * 1e6) for size, muv in _from(steps[0]["size"], curve["sizes"][1:], curve["muv"])]
     points = [{"size": size, "value": muv} for size, muv in close if muv > 0 or not positive]
@@ -157,11 +159,12 @@ def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
 
 
 def fertility_chart(data: Data) -> alt.Chart:
-    """Pieces per word of every system, with a dot for each source."""
+    """Pieces per word of every system, with a dot for each source of which it knows enough."""
     rows = [
         {"system": system["name"], "source": source, "fertility": measures["fertility"]}
         for system in data["systems"]
         for source, measures in (system["by_source"] or {"training text": system["training"]}).items()
+        if measures["fertility"] is not None
     ]
     chart: alt.Chart = alt.Chart(_values(rows)).mark_point(filled=True, size=70, opacity=0.9).encode(
         x=alt.X("fertility:Q", title="pieces per word", axis=alt.Axis(tickCount=8), scale=alt.Scale(zero=False)),

@@ -1,0 +1,167 @@
+"""The report of a search: one number for one thing, the answer first, and few rows."""
+
+from __future__ import annotations
+
+import io
+from random import Random
+
+import numpy as np
+import pytest
+from commands import Run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+import volt
+from volt.choose.exact import Readings
+from volt.choose.report import as_data, as_text, rows_shown
+from volt.choose.search import SearchResult
+from volt.choose.support import supported
+from volt.vocabulary import Vocabulary
+
+SYLLABLES = [a + b for a in "klmnprst" for b in "aeiou"]
+
+
+def words_of(seed: int, n: int = 400, most: int = 3_000) -> dict[str, int]:
+    """Words of one to four syllables, with counts that fall as those of a text do."""
+    draw = Random(seed)
+    return {
+        "".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))): 1 + most // rank for rank in range(1, n + 1)
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def result() -> SearchResult:
+    """A search of more sizes than a report shows, and of sizes that are not those searched."""
+    return volt.search(volt.learn_bpe(words_of(1), 500), sizes=range(60, 420, 17))
+
+
+def text_of(result: SearchResult, *, width: int = 100, full: bool = False) -> str:
+    """The report as a terminal of this width shows it."""
+    console = Console(file=io.StringIO(), width=width)
+    console.print(as_text(result, full=full), crop=False)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def rows_of(report: str) -> list[list[str]]:
+    """The cells of the table of sizes, heads first."""
+    lines = report.splitlines()
+    start = next(place for place, line in enumerate(lines) if "picked by" in line)
+    end = next(place for place, line in enumerate(lines) if place > start and "MUV, and" in line)
+    return [line.split() for line in lines[start:end] if line.split()[0].replace(",", "").isdecimal()]
+
+
+@given(st.integers(0, 10**6), st.data())
+@settings(deadline=None, max_examples=8)
+def test_muv_is_the_number_that_its_rule_reads(seed: int, data: st.DataObject) -> None:
+    """Sizes searched have the marginal utility between them, others none; the greatest is the one that muv names."""
+    candidates = volt.learn_bpe(words_of(seed, 80), 100)
+    offered = range(candidates.n_atoms, candidates.n_tokens + 1)
+    sizes = sorted(data.draw(st.sets(st.sampled_from(offered), min_size=2, max_size=9)))
+    result = volt.search(candidates, sizes=sizes)
+    values = {step.size: step.muv for step in result.steps if step.muv is not None}
+    assert list(values) == sizes[1:]
+    assert values[result.picks["muv"].size] == max(values.values())
+    assert f"{max(values.values()) * 1e6:,.1f}·10⁻⁶" in result.picks["muv"].why
+
+
+@given(st.integers(0, 10**6))
+@settings(deadline=None, max_examples=8)
+def test_the_entropy_that_rules_read_is_shown(seed: int) -> None:
+    """The entropy of every step, in Python and in JSON, is the one that rules read; the transport has its own."""
+    result = volt.search(volt.learn_bpe(words_of(seed, 80), 100))
+    curve = dict(zip(result.curve.sizes.tolist(), result.curve.entropies.tolist(), strict=True))
+    for step, row in zip(result.steps, as_data(result)["steps"], strict=True):
+        assert row["entropy"] == step.entropy == pytest.approx(curve[step.size], abs=1e-12)
+        assert row["transport_entropy"] == step.transport_entropy
+
+
+def test_support_counts_as_fed_does() -> None:
+    """Half of the tokens in use occur as often as the report says, 500 times where fed picks."""
+    for seed in range(12):
+        candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
+        fed = Readings.of(candidates).fed()
+        counts = candidates.counts_at(fed.size)
+        used = counts[counts > 0]
+        told = int(supported(candidates, fed.size).split("occur ")[1].split()[0].replace(",", ""))
+        assert 2 * (used >= told).sum() >= len(used) > 2 * (used > told).sum()
+        assert told >= 500 or "at no size" in fed.why
+
+
+def test_one_is_singular() -> None:
+    """What occurs once does not occur "1 times"."""
+    assert supported(volt.learn_bpe({"low": 1, "wide": 1}, 3, min_pair_count=1), 8).endswith("occur 1 time or more")
+
+
+def test_the_answer_stands_first(result: SearchResult) -> None:
+    """Two lines: size, rule and reason; then support and the range. The table follows, with ten rows at most."""
+    first, second = result.answer
+    report = " ".join(text_of(result).split())
+    assert report.startswith(f"answer {first} how sure {second} warning")
+    assert first.startswith(f"{result.pick.told} tokens (balanced): {result.pick.why}")
+    low, high = result.range
+    assert f"{result.picks['fed'].size:,} (fed)" in second
+    assert f"{low:,} (" in second
+    assert f"to {high:,} (" in second
+
+
+def test_ten_rows_hold_every_pick_and_all_are_a_word_away(result: SearchResult) -> None:
+    """Every size that a rule picks is among the ten; `full` shows all, and what the transports found."""
+    assert len(result.steps) > 10
+    short, long = rows_of(text_of(result)), rows_of(text_of(result, width=140, full=True))
+    assert len(short) == 10
+    assert {f"{pick.size:,}" for pick in result.picks.values()} <= {row[0] for row in short}
+    assert [row[0] for row in long] == [f"{step.size:,}" for step in result.steps]
+    assert "10 of" in text_of(result)
+    assert ("transport" in text_of(result), "transport" in text_of(result, width=140, full=True)) == (False, True)
+
+
+@given(st.integers(1, 60), st.data())
+def test_rows_are_few_in_order_and_hold_the_picks(n: int, data: st.DataObject) -> None:
+    """Ten rows where there are so many, the picked ones among them, the first and the last too."""
+    picked = data.draw(st.sets(st.integers(0, n - 1), max_size=8))
+    shown = rows_shown(n, picked)
+    assert list(shown) == sorted(set(shown))
+    assert len(shown) == min(n, 10)
+    assert {0, n - 1, *picked} <= set(shown) <= set(range(n))
+
+
+def test_tokens_kept_and_ids_are_named_in_one_sentence(result: SearchResult, run: Run) -> None:
+    """What was offered, what is kept, and the ids, special tokens among them."""
+    kept, n_ids = result.vocabulary.size, len(result.vocabulary.pieces)
+    assert result.composition.startswith(f"{kept:,} of {result.best.size:,} tokens, as {result.best.size - kept:,} ")
+    assert result.composition.endswith(f"; {n_ids:,} ids with {n_ids - kept} special tokens")
+    all_kept = volt.search(result.candidates, sizes=[30], select=30)
+    assert all_kept.composition == "30 tokens; 34 ids with 4 special tokens"
+    told = run("search", "corpus.txt", "-o", "v.volt").stderr.decode()
+    vocabulary = Vocabulary.load("v.volt")
+    assert f"wrote v.volt: {vocabulary.size:,} of " in told
+    assert f"{len(vocabulary.pieces):,} ids with 4 special tokens" in told
+
+
+def test_all_and_json_have_every_size(run: Run) -> None:
+    """`volt search --all` prints as many rows as `--json` lists steps; without it there are ten."""
+    import json
+
+    steps = json.loads(run("search", "corpus.txt", "-o", "v.volt", "--json").stdout)["steps"]
+    assert len(steps) > 10
+    every = run("search", "corpus.txt", "-o", "v.volt", "--all").stdout.decode()
+    short = run("search", "corpus.txt", "-o", "v.volt").stdout.decode()
+    assert (len(rows_of(every)), len(rows_of(short))) == (len(steps), 10)
+    assert ("--all" in every, f"10 of {len(steps)} sizes; --all shows all." in " ".join(short.split())) == (False, True)
+
+
+def test_an_extension_says_why_the_smaller_is_taken() -> None:
+    """balanced takes fed, though utility is larger, and says why."""
+    old = volt.search(volt.learn_bpe(words_of(3, 100), 60), sizes=[70], select=70).vocabulary
+    result = volt.search(volt.extend_bpe(old, words_of(4, 300), 300))
+    assert result.picks["utility"].size > result.picks["fed"].size == result.pick.size
+    assert "leaves utility out" in result.pick.why
+
+
+def test_notebooks_show_the_same_answer(result: SearchResult) -> None:
+    """The display of a search in a notebook opens with the two lines of the terminal, and draws the same entropy."""
+    shown = result._repr_html_()
+    assert result.answer[0] in shown
+    assert result.answer[1] in shown
+    assert np.isfinite([step.entropy for step in result.steps]).all()

@@ -1,0 +1,112 @@
+"""A vocabulary that knows little of a text is never ranked best: dashes and a warning in place of its measures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import Run
+
+import volt
+from volt.comparison.compare import NamedText
+from volt.comparison.measures import RANKED, Cuts, Text, measure
+from volt.comparison.page.charts import fertility_chart
+from volt.comparison.report import as_markdown, report_tables, warnings
+from volt.comparison.result import Comparison
+
+SLOVENIAN = (
+    "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
+)
+TAMIL = "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர் அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள் அவர்கள் நியாயத்தையும்"
+LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
+
+
+def counts_of(text: str, n: int = 50) -> volt.WordCounts:
+    """The words of a text, n times."""
+    return volt.WordCounts.from_pairs(dict.fromkeys(text.split(), n))
+
+
+def slovenian(path: Path) -> str:
+    """A vocabulary file of Slovenian."""
+    volt.search(volt.learn_bpe(counts_of(SLOVENIAN), 60)).vocabulary.save(path)
+    return str(path)
+
+
+def wordpiece(path: Path) -> str:
+    """A file in which every unknown word is a single piece, which flatters its fertility."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tokens = dict.fromkeys(["[UNK]", *sorted(set(SLOVENIAN.replace(" ", ""))), "in"])
+    vocab = {token: number for number, token in enumerate(tokens)}
+    model = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocab, unk_token="[UNK]"))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    model.save(str(path))
+    return str(path)
+
+
+@pytest.fixture(params=[slovenian, wordpiece])
+def comparison(request: pytest.FixtureRequest, tmp_path: Path) -> Comparison:
+    """Tamil, with VOLT's own vocabulary and a useless one."""
+    path = request.param(tmp_path / ("sl.volt" if request.param is slovenian else "sl.json"))
+    texts = [NamedText("ta", counts_of(TAMIL)), NamedText("mixed", counts_of(f"{TAMIL} {LATIN}"))]
+    return volt.compare(texts, heldout=texts[:1], systems=[path])
+
+
+def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison: Comparison) -> None:
+    """All that ranks systems is None for the text and each source; the others keep their measures."""
+    *own, useless = comparison.systems
+    for measures in (useless.training, useless.heldout, *useless.by_source.values()):
+        assert measures is not None
+        assert measures.unknown_rate > 0.9
+        assert [name for name in RANKED if getattr(measures, name) is not None] == []
+        assert measures.parity is measures.premium is None
+    for system in own:
+        assert system.training.entropy is not None
+        assert all(one.parity is not None for one in system.by_source.values())
+
+
+def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
+    """In every table its cells are dashes but what is unknown; a warning says so; JSON, chart and notebook agree."""
+    data = comparison.as_data()
+    useless = data["systems"][-1]["name"]
+    kept = {"system", "source", "share", "unk.", "size", "scaffolding", "seconds", "MB", "on edge", "why"}
+    for table in report_tables(data):
+        for row in table.rows:
+            if row[0].text == useless:
+                named = dict(zip((column.head for column in table.columns), row, strict=True))
+                if "unk." in named:
+                    assert {cell.text for head, cell in named.items() if head not in kept} == {"–"}
+                    assert named["unk."].value > 0.9
+    told = [warning for warning in warnings(data) if warning.startswith(useless)]
+    assert any("of the pieces of the training text are unknown" in warning for warning in told)
+    assert any("of the pieces of the held-out text are unknown" in warning for warning in told)
+    assert "are unknown" in as_markdown(data)
+    json.dumps(data, allow_nan=False)
+    [rows] = fertility_chart(data).to_dict()["datasets"].values()
+    assert {row["system"] for row in rows} == {system["name"] for system in data["systems"][:-1]}
+    assert "–" in comparison._repr_html_()
+
+
+def test_few_unknown_pieces_count_as_one_type() -> None:
+    """Up to 1 %, unknown pieces are one more type of one character in every measure of the distribution."""
+    text = Text(np.array([995, 4, 1]), 4_000, 5_000, 1)
+    cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
+    known = Cuts(np.array([0, 1, 2]), np.array([1, 2, 3]))
+    found, expected = (
+        measure([(text, cuts)], lengths=np.array([4, 2])),
+        measure([(text, known)], lengths=np.array([4, 2, 1])),
+    )
+    assert [getattr(found, name) for name in RANKED] == [getattr(expected, name) for name in RANKED]
+    assert (found.n_types, found.n_used, found.unknown_rate) == (2, 2, 0.001)
+    many = Text(np.array([995, 4, 11]), 4_000, 5_000, 1)
+    assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None
+
+
+def test_the_command_says_so(run: Run, tmp_path: Path) -> None:
+    """`volt compare --with` and `-m` name the vocabulary and how much of the text is unknown to it."""
+    slovenian(tmp_path / "sl.volt")
+    (tmp_path / "ta.txt").write_text(f"{TAMIL}\n" * 50, encoding="utf-8")
+    for option in ("--with", "-m"):
+        told = " ".join(run("compare", "ta.txt", option, "sl.volt").stdout.decode().split())
+        assert "warning file sl.volt: 100 % of the pieces of the training text are unknown" in told
