@@ -115,6 +115,25 @@ def _make_alike(handle: int, old: os.stat_result) -> None:
     os.fchmod(handle, mode)
 
 
+def append(path: str | Path, data: bytes) -> None:
+    """Add bytes to the end of a file. A process that is killed later loses none of them; a power cut may.
+
+    path: of a local file
+    data: to add
+    Raises OutputError if the place cannot be written to or the disk is full; some of the bytes may be there then.
+
+    >>> append("/nowhere/a.txt", b"low")
+    Traceback (most recent call last):
+        ...
+    volt.errors.OutputError: /nowhere/a.txt: cannot be written: no such file or directory
+    """
+    try:
+        with open(path, "ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise _refusal(path, error, changed=True) from None
+
+
 def check_writable(path: str | Path) -> None:
     """Raise OutputError now if `write_atomic` would for want of a folder or a permission; for use before a long job.
 
