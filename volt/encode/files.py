@@ -40,7 +40,7 @@ from volt.encode.batches import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, file_chunks
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError
-from volt.files.atomic import append, make_folder, write_atomic
+from volt.files.atomic import append, make_folder, retire, write_atomic
 from volt.files.blocks import Errors
 from volt.files.destination import follow
 from volt.files.distinct import check_distinct, identity
@@ -281,6 +281,7 @@ def _write(
         if not job.is_text:
             with write_atomic(_files_of(output, job.form)[1]) as beside:
                 np.save(beside, np.concatenate(offsets))
+                retire(output, file, beside)
     return n_lines, done
 
 
