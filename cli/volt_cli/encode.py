@@ -95,7 +95,7 @@ def encode(
 
     Each line of text gives one line of pieces or ids, with a space between two. With a folder as output each file has
     its own, written whole or not at all; those that are there already, from the same file, vocabulary and options, are
-    not made again. With --engine ray workers write them.
+    not made again, and what earlier runs wrote there is no input. With --engine ray workers write them.
     """
     with loading():
         from volt.encode.encoder import Encoder
@@ -109,7 +109,7 @@ def encode(
             n_threads=speed.threads, max_line=parse_max_line(max_line),
         )  # fmt: skip
         out = plain_path(out)
-        paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
+        paths, phases = _inputs(expand(files or ["-"]), out, quiet=quiet), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
         _check_engine(engine, paths, out)
         encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
@@ -118,6 +118,22 @@ def encode(
     shown = Phases(quiet=quiet or is_conversation(paths, out))
     with shown.phase("encode", total=total, unit="B") as advance:
         _encode(encoder, paths, out, job=job, engine=engine, progress=advance, quiet=quiet)
+
+
+def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
+    """Leave out what earlier runs wrote into the folder. Raises ConfigError if nothing else is left."""
+    from volt.display import counted
+    from volt.encode.files import without_outputs
+
+    if is_stdout(out) or not is_folder(out):
+        return paths
+    inputs = without_outputs(paths, Path(out))
+    left_out = f"{counted(len(paths) - len(inputs), 'file')} that earlier runs wrote to {out}"
+    if not inputs:
+        raise ConfigError(f"the input is {left_out}; name other files, or another folder")
+    if len(inputs) < len(paths) and not quiet:
+        say(f"left out {left_out}")
+    return inputs
 
 
 def _check_engine(engine: EngineOptions, paths: list[str], out: str) -> None:

@@ -244,7 +244,7 @@ def _is_whole(name: str, found: bytes, expected: bytes) -> bool:
 def _is_state(name: str, found: bytes | None) -> bool:
     """Whether a file tells how far a command has come: of an earlier moment, but whole."""
     with suppress(ValueError):
-        return name.endswith(PROGRESS) and isinstance(json.loads(found or b""), dict)
+        return name.endswith(PROGRESS) and isinstance(json.JSONDecoder().raw_decode((found or b"").decode())[0], dict)
     return False
 
 

@@ -246,7 +246,7 @@ def _without_figures(data: bytes) -> bytes:
 
 def _is_progress(name: str, found: bytes) -> bool:
     try:
-        return name.endswith(_PROGRESS) and isinstance(json.loads(found), dict)
+        return name.endswith(_PROGRESS) and isinstance(json.JSONDecoder().raw_decode(found.decode())[0], dict)
     except ValueError:
         return False
 

@@ -160,6 +160,22 @@ def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -
     )
 
 
+def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
+    """`encode FOLDER -o FOLDER`, run again, says that its outputs are no input; with no other input it fails."""
+    os.mkdir("texts")
+    shutil.copy("corpus.txt", "texts/a.txt")
+    command = "encode", "-m", "m.volt", "texts", "-o", "texts/"
+    run(*command)
+    before = _content(Path("texts"))
+    told = run(*command).stderr
+    assert told.splitlines()[-2:] == [
+        b"left out 1 file that earlier runs wrote to texts/", b"texts/a.txt.pieces: was there already"
+    ]  # fmt: skip
+    assert _content(Path("texts")) == before
+    os.remove("texts/a.txt")
+    assert b"name other files, or another folder" in run(*command, status=2).stderr
+
+
 def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
     """The vocabulary beside codes, and the files of a folder, are read with the one that is named."""
     run("export", "-m", "m.volt", "--to", "huggingface", "--closed", "-o", "hf", "-q")

@@ -15,6 +15,7 @@ from texts_to_encode import LINES, write_texts
 from volt.encode.encoder import Encoder
 from volt.encode.files import Job, Outcome, encode_each, encode_one, encode_stream
 from volt.errors import ConfigError, CorpusError, OutputError
+from volt.files.paths import expand
 from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(
@@ -110,7 +111,8 @@ def test_what_is_being_made_again_is_not_said_to_be_made(files: list[str], tmp_p
     next(made)
     (out / "b.txt.offsets.npy").write_bytes((out / "b.txt.offsets.npy").read_bytes())  # of the same size as before
     made.close()  # type: ignore[attr-defined]
-    assert json.loads((out / ".volt-encoded.json").read_bytes()).keys() == {"a.txt.npy"}
+    manifest = json.loads((out / ".volt-encoded.json").read_bytes())
+    assert {name for name, origin in manifest.items() if "files" in origin} == {"a.txt.npy"}
     assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form="npy")] == [len(LINES), 0, 3]
 
 
@@ -157,12 +159,55 @@ def test_places_that_cannot_be_written_are_told(files: list[str], tmp_path: Path
             Job(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("form", ["pieces", "npy"])
+def test_a_folder_can_be_encoded_into_itself_again_and_again(files: list[str], tmp_path: Path, form: str) -> None:
+    """What earlier runs wrote, in any form, or half made, is no input; a file of the user's is, whatever its name."""
+    assert len(_made(ENCODER, files, tmp_path, form="ids")) == 3
+    stopped = encode_each(ENCODER, expand(tmp_path), tmp_path, job=Job(form=form))  # type: ignore[arg-type]
+    next(stopped)
+    stopped.close()  # type: ignore[attr-defined]
+    (tmp_path / "a.txt.ids").write_bytes(b"\xff")  # as a kill may leave it, between two renames
+    assert [outcome.n_lines for outcome in _made(ENCODER, expand(tmp_path), tmp_path, form=form)] == [None, 0, 3]
+    assert [outcome.n_lines for outcome in _made(ENCODER, expand(tmp_path), tmp_path, form=form)] == [None] * 3
+    (tmp_path / "mine.txt.ids").write_text("low\n")
+    outcomes = _made(ENCODER, expand(tmp_path), tmp_path, form=form)
+    assert [Path(outcome.source).name for outcome in outcomes if outcome.n_lines] == ["mine.txt.ids"]
+
+
+def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path) -> None:
+    """While outputs are made, notes are added to the manifest, and it is not written anew for each."""
+    for number in range(200):
+        (tmp_path / f"{number:03}.txt").write_text("low\n")
+    out, sizes, inodes = tmp_path / "out", list[int](), set[int]()
+    for _ in encode_each(ENCODER, expand(tmp_path), out, job=Job()):
+        found = (out / ".volt-encoded.json").stat()
+        sizes.append(found.st_size)
+        inodes.add(found.st_ino)
+    assert len(inodes) == 1  # never rewritten meanwhile
+    assert sizes == sorted(sizes)
+    assert sizes[-1] < 5 * (out / ".volt-encoded.json").stat().st_size
+
+
+@pytest.mark.parametrize("n_bytes", [1, 40, 300])
+def test_a_note_cut_off_by_a_kill_costs_its_output_alone(files: list[str], tmp_path: Path, n_bytes: int) -> None:
+    """A run that is killed leaves a note for each output made; one that was cut off is made again, and no other."""
+    out = tmp_path / "out"
+    lines, stopped = [], encode_each(ENCODER, files, out, job=Job())
+    for _ in stopped:
+        lines.append((out / ".volt-encoded.json").read_bytes())
+    (out / ".volt-encoded.json").write_bytes(lines[1])
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, 3]
+    (out / ".volt-encoded.json").write_bytes(lines[2][:-n_bytes])
+    assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, None, 3]
+
+
 def test_damaged_notes_about_outputs_are_ignored(files: list[str], tmp_path: Path) -> None:
     """A manifest that is no JSON means that outputs are made again, not that the run fails."""
     out = tmp_path / "out"
     _made(ENCODER, files, out)
-    (out / ".volt-encoded.json").write_text("{")
-    assert all(outcome.n_lines is not None for outcome in _made(ENCODER, files, out))
+    for damaged in ("{", "[1]", '{"a.txt.pieces": 1}', "\xff"):
+        (out / ".volt-encoded.json").write_text(damaged, encoding="latin-1")
+        assert all(outcome.n_lines is not None for outcome in _made(ENCODER, files, out))
 
 
 def test_progress_reaches_the_size_of_the_text(files: list[str]) -> None:

@@ -12,7 +12,7 @@ from batches import ENCODERS, HARD, PRETOKENIZERS, TEXT, plain_ids
 from drawn import DRAWS_ALL, examples
 
 from volt.encode.batches import BatchEncoder
-from volt.encode.chunks import chunks_of
+from volt.encode.chunks import Chunk, chunks_of
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
 from volt.encode.rendering import as_ids
@@ -104,6 +104,15 @@ def test_tables_keep_to_their_limit() -> None:
     encoder.encode_batch(["w270 w299"] * 20, n_threads=1)  # above the limit, so forgotten first
     encoder.encode_batch(["w0 w1 w270"], n_threads=1)
     assert [table.n_units for table in batches._idle] == [4]
+
+
+def test_units_are_remembered_beyond_the_end_of_a_file() -> None:
+    """A chunk without text, as stands behind each file, costs no thread what it remembers."""
+    encoder = Encoder(ENCODERS[0].vocabulary)
+    parts = encoder.encode_parts([Chunk(b"w0 w1"), Chunk(b""), Chunk(b"w2"), Chunk(b"")], n_threads=1)
+    assert [len(part.ends) for part in parts] == [1, 0, 1, 0]
+    [batches] = encoder._batches.values()
+    assert [table.n_units for table in batches._idle] == [3]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

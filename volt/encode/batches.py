@@ -114,6 +114,8 @@ class BatchEncoder:
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
 
     def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
+        if not len(chunk.text):  # as at the end of each file: it takes no table, which would be dropped with its units
+            return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
         try:
             return self._run(chunk, self._table(), dropout)
         except UnicodeDecodeError:  # the cache is not used again: it holds units without values
@@ -127,8 +129,6 @@ class BatchEncoder:
             return UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
 
     def _run(self, chunk: Chunk, table: UnitCache, dropout: Dropout | None) -> EncodedPart:
-        if not len(chunk.text):
-            return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
         if self._rule.words:
             chunk = self._joined(chunk)
         table.trim()

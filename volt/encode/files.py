@@ -5,7 +5,8 @@
     bin           the same ids as raw int32, little-endian
 
 Beside an array lies NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder of
-outputs holds a small file that says what each was made from; an output that is still what it says is not made again.
+outputs holds a manifest that says what each was made from; an up-to-date output is not made again, and what a manifest
+lists is not encoded into its own folder.
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -24,6 +25,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -38,10 +40,10 @@ from volt.encode.batches import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, file_chunks
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError
-from volt.files.atomic import make_folder, write_atomic
+from volt.files.atomic import append, make_folder, retire, write_atomic
 from volt.files.blocks import Errors
 from volt.files.destination import follow
-from volt.files.distinct import check_distinct
+from volt.files.distinct import check_distinct, identity
 from volt.files.long_lines import MAX_LINE, checked_max_line
 from volt.files.sizes import is_file, mark_of
 from volt.files.waiting import Wait, is_ready
@@ -51,7 +53,8 @@ from volt.urls import bare, name_of, url_of
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
 Write = Callable[[Encoder, Mapping[str, Path], "Job", Progress], Iterator[tuple[str, int]]]
-_MANIFEST = ".volt-encoded.json"
+_MANIFEST, _MOST_UNSAVED = ".volt-encoded.json", 1 / 8
+_ARRAYS = ("npy", "bin")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
@@ -82,7 +85,7 @@ class Job:
     @property
     def is_text(self) -> bool:
         """Whether the output is lines of text."""
-        return self.form in ("pieces", "ids")
+        return self.form not in _ARRAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +148,44 @@ def encode_each(
     """Encode each file into one of the same name in a folder, which is made. Files made before are left as they are.
 
     An output is made again if the file, the vocabulary or what was asked has changed, or its offsets are gone.
+    Files that earlier runs wrote into the folder are left out.
     write: who makes the outputs; by default `write_each`, in this process.
     Raises ConfigError if two files would have the same output, or one is read, OutputError if one cannot be written.
     """
     check_both(encoder, job)
-    outputs = outputs_of(checked.paths(paths), folder, f".{job.form}")
+    outputs = outputs_of(without_outputs(checked.paths(paths), folder), folder, f".{job.form}")
     check_distinct(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
-    made, wanted = _read_manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
-    missing = [path for path in outputs if not _is_made(outputs[path], made, wanted[path], job)]
+    manifest, origins = _Manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
+    missing = {path: outputs[path] for path in outputs if not manifest.has(outputs[path], origins[path], job)}
     yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)
-    if stale := made.keys() & {outputs[path].name for path in missing}:  # a kill between two files must not look whole
-        _write_manifest(folder, made := {name: origin for name, origin in made.items() if name not in stale})
-    todo = {path: outputs[path] for path in missing}
-    for path, n_lines in (write or write_each)(encoder, todo, job, progress or (lambda _: None)):
-        made[outputs[path].name] = wanted[path] | {"files": _marks(outputs[path], job)}
-        _write_manifest(folder, made)
-        yield Outcome(path, outputs[path], n_lines)
+    if not missing:
+        return
+    manifest.plan({output.name: origins[path] for path, output in missing.items()})
+    try:
+        for path, n_lines in (write or write_each)(encoder, missing, job, progress or (lambda _: None)):
+            manifest.add(outputs[path].name, origins[path] | {"files": _marks(outputs[path], job.form)})
+            yield Outcome(path, outputs[path], n_lines)
+    finally:
+        manifest.close()
+
+
+def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
+    """Leave out the files that earlier runs of `encode_each` wrote into a folder, by its manifest.
+
+    paths: files to encode into the folder
+
+    >>> without_outputs(["a.txt"], Path("/nowhere"))
+    ['a.txt']
+    """
+    paths = list(paths)
+    listed = {
+        file.name
+        for name, origin in _read_manifest(folder).items()
+        for file in _files_of(Path(name), origin.get("form", ""))
+    }
+    own = {identity(folder / name) for name in listed.intersection(map(name_of, paths))}
+    return [path for path in paths if name_of(path) not in listed or identity(path) not in own]
 
 
 def write_each(
@@ -181,15 +205,15 @@ def output_files(paths: Iterable[str], output: Path, *, job: Job, each: bool = F
     ['out/a.txt.npy', 'out/a.txt.offsets.npy', 'out/.volt-encoded.json']
     """
     if not each:
-        return _files_of(output, job)
-    made = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job)]
+        return _files_of(output, job.form)
+    made = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job.form)]
     return [*made, output / _MANIFEST]
 
 
-def _files_of(output: Path, job: Job) -> list[Path]:
-    """An output and what lies beside it."""
-    alone = job.is_text or not output.name  # the current folder has no name, and is refused where it is written to
-    return [output] if alone else [output, output.with_name(f"{output.stem}.offsets.npy")]
+def _files_of(output: Path, form: str) -> list[Path]:
+    """An output and the offsets beside an array."""
+    has_offsets = form in _ARRAYS and output.name  # the current folder has no name, and is refused where it is written
+    return [output, output.with_name(f"{output.stem}.offsets.npy")] if has_offsets else [output]
 
 
 def encoded_parts(
@@ -255,8 +279,9 @@ def _write(
                 file.write(_little_endian(array))
                 file.flush()  # it may be a pipe, whose reader waits
         if not job.is_text:
-            with write_atomic(_files_of(output, job)[1]) as beside:
+            with write_atomic(_files_of(output, job.form)[1]) as beside:
                 np.save(beside, np.concatenate(offsets))
+                retire(output, file, beside)
     return n_lines, done
 
 
@@ -295,7 +320,7 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
     >>> outputs_of(["a.txt.gz"], Path("out"), ".npy")
     {'a.txt.gz': PosixPath('out/a.txt.npy')}
     """
-    outputs = dict[str, Path]()
+    outputs, taken = dict[str, Path](), set[Path]()
     for path in paths:
         name = name_of(path)
         for packed in _COMPRESSED:
@@ -303,9 +328,10 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
         output = folder / f"{name}{ending}"
         if path == "-":
             raise ConfigError("stdin has no name for an output in a folder; name a file to write to")
-        if output in outputs.values():
+        if output in taken:
             raise ConfigError(f"{path}: would be written to {output}, as another file; give the files other names")
         outputs[path] = output
+        taken.add(output)
     return outputs
 
 
@@ -320,27 +346,63 @@ def _origin(encoder: Encoder, path: str, job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    """What each output of a folder was made from. Empty if that cannot be told."""
+class _Manifest:
+    """What each output of a folder was made from, and is made from at the moment: then its origin has no "files".
+
+    The file is a JSON object. A line with one more is appended for each output made, so that the cost of many is linear
+    and a kill loses none. A URL takes no additions: the whole is written there once an eighth is new.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._n_unsaved = folder / _MANIFEST, 0
+        self._origins = _read_manifest(folder)
+
+    def has(self, output: Path, origin: dict[str, Any], job: Job) -> bool:
+        """Whether an output, and its offsets, are unchanged since they were made from this."""
+        marks = _marks(output, job.form)
+        return marks is not None and self._origins.get(output.name) == origin | {"files": marks}
+
+    def plan(self, origins: Mapping[str, dict[str, Any]]) -> None:
+        """Note outputs that are about to be made, of which a kill may leave old or half-new files."""
+        self._origins |= origins
+        self._save()
+
+    def add(self, name: str, origin: dict[str, Any]) -> None:
+        """Note an output that was made."""
+        self._origins[name] = origin
+        self._n_unsaved += 1
+        if url_of(self._path) is None:
+            append(self._path, b"\n" + json.dumps({name: origin}, sort_keys=True).encode())
+        elif self._n_unsaved >= _MOST_UNSAVED * len(self._origins):
+            self._save()
+
+    def close(self) -> None:
+        """Write all notes as one object. What cannot be written costs no more than making an output again."""
+        if self._n_unsaved:
+            with suppress(OutputError):
+                self._save()
+
+    def _save(self) -> None:
+        with write_atomic(self._path) as file:
+            file.write(json.dumps(self._origins, indent=1, sort_keys=True).encode())
+        self._n_unsaved = 0
+
+
+def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
+    """What each output of a folder was made from, up to where the file is damaged or was cut off by a kill."""
+    origins, end = dict[str, Any](), 0
     try:
-        made = json.loads(read_bytes(folder / _MANIFEST, kind=OutputError))
-    except (OutputError, ValueError):
-        return {}
-    return made if isinstance(made, dict) else {}
+        text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()
+        while end < len(text):
+            found, end = json.JSONDecoder().raw_decode(text, end)
+            origins |= found
+            end += text.startswith("\n", end)
+    except (OutputError, TypeError, ValueError):
+        pass
+    return {name: origin for name, origin in origins.items() if isinstance(origin, dict)}
 
 
-def _write_manifest(folder: Path, made: dict[str, Any]) -> None:
-    with write_atomic(folder / _MANIFEST) as file:
-        file.write(json.dumps(made, indent=1, sort_keys=True).encode())
-
-
-def _is_made(output: Path, made: dict[str, Any], origin: dict[str, Any], job: Job) -> bool:
-    """Whether an output, and what lies beside it, is there as it was made."""
-    return (marks := _marks(output, job)) is not None and made.get(output.name) == origin | {"files": marks}
-
-
-def _marks(output: Path, job: Job) -> list[list[int]] | None:
-    """Bytes and time of writing of an output and of what lies beside it; None if one is missing or no file."""
-    files = _files_of(output, job)
-    marks = [mark_of(file) if is_file(file) else None for file in files]
+def _marks(output: Path, form: str) -> list[list[int]] | None:
+    """Bytes and time of writing of an output and of its offsets; None if one is missing or no file."""
+    marks = [mark_of(file) if is_file(file) else None for file in _files_of(output, form)]
     return None if None in marks else [list(mark) for mark in marks if mark]

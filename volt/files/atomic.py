@@ -15,8 +15,8 @@ import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -115,6 +115,59 @@ def _make_alike(handle: int, old: os.stat_result) -> None:
     os.fchmod(handle, mode)
 
 
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files that belong together: all of them or, if one cannot be written, none.
+
+    contents: the bytes of each; the last is the file that the others belong to
+    A kill at any moment leaves the old files, the new ones, or no last one, without which the others are not read.
+    Raises OutputError as `write_atomic` does.
+
+    >>> write_together({Path("/nowhere/a"): b"low"})
+    Traceback (most recent call last):
+        ...
+    volt.errors.OutputError: /nowhere/a: cannot be written: no such file or directory; nothing was changed. Choose
+    another place
+    """
+    with ExitStack() as places:  # the first to be opened takes its place last
+        files = [(path, places.enter_context(write_atomic(path))) for path in reversed([*contents])]
+        for path, file in files:
+            file.write(contents[path])
+        retire(files[0][0], *(file for _, file in files))
+
+
+def retire(path: str | Path, *new: BinaryIO) -> None:
+    """Remove an old file before new ones take its place and those of its parts, once none can fail for want of room.
+
+    path: of the file without which its parts are not read
+    new: what `write_atomic` gave for the file and its parts
+    """
+    for file in new:
+        file.flush()
+    if url_of(path) is None and (old := _followed(path)).status is not None and not old.is_written_through:
+        for file in new:
+            os.fsync(file.fileno())
+        old.path.unlink(missing_ok=True)
+
+
+def append(path: str | Path, data: bytes) -> None:
+    """Add bytes to the end of a file. A process that is killed later loses none of them; a power cut may.
+
+    path: of a local file
+    data: to add
+    Raises OutputError if the place cannot be written to or the disk is full; some of the bytes may be there then.
+
+    >>> append("/nowhere/a.txt", b"low")
+    Traceback (most recent call last):
+        ...
+    volt.errors.OutputError: /nowhere/a.txt: cannot be written: no such file or directory
+    """
+    try:
+        with open(path, "ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise _refusal(path, error, changed=True) from None
+
+
 def check_writable(path: str | Path) -> None:
     """Raise OutputError now if `write_atomic` would for want of a folder or a permission; for use before a long job.
 
@@ -147,6 +200,23 @@ def _check_open(place: Destination) -> None:
         can_write = os.access(place.path, os.W_OK)
     if not can_write:
         raise PermissionError(13, "permission denied")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """Make a folder in an existing one for the files of the block. If the block fails, it is as it was before.
+
+    Raises OutputError as `make_folder` does.
+    """
+    is_new = url_of(path) is None and not path.exists()
+    make_folder(path, parents=False)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # others have put files there meanwhile
+            if is_new:
+                path.rmdir()
+        raise
 
 
 def make_folder(path: str | Path, *, parents: bool = True) -> None:

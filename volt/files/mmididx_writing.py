@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError, OutputError, reason, shown_path
-from volt.files.atomic import write_atomic
-from volt.files.destination import Destination, follow
+from volt.errors import ConfigError, shown_path
+from volt.files.atomic import retire, write_atomic
+from volt.files.destination import follow
 from volt.files.mmididx import BIN, CODES, HEAD, IDX, MAGIC, VERSION, dtype_of, prefix_of
 
 _SPAN = 1 << 18  # sentences whose pointers are written at a time
@@ -105,33 +105,16 @@ def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter
     arguments.choice(dtype, "dtype", tuple(CODES))
     prefix = prefix_of(path)
     for ending in (BIN, IDX):
-        _place(prefix + ending)
+        _refuse_pipe(prefix + ending)
     with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
         writer = IdsWriter(data, dtype)
         yield writer
         writer.write_index(index)
-        _retire(_place(prefix + IDX), data, index)
+        retire(prefix + IDX, data, index)
 
 
-def _place(path: str) -> Destination | None:
-    """Where writing ends; None where that is told when it is written to. Raises ConfigError if that is no file."""
-    try:
-        place = follow(path)
-    except (OSError, ValueError):
-        return None
-    if place.is_written_through:
-        raise ConfigError(f"{shown_path(path)}: no file, and ids are two of them; name files")
-    return place
-
-
-def _retire(old: Destination | None, *new: BinaryIO) -> None:
-    """Remove an old index before the new data takes its place, once nothing new can fail for want of room."""
-    if old is None or old.status is None:
-        return
-    try:
-        for file in new:
-            file.flush()
-            os.fsync(file.fileno())
-        old.path.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{shown_path(old.path)}: cannot be written: {reason(error)}; choose another place") from None
+def _refuse_pipe(path: str) -> None:
+    """Raise ConfigError if a path leads to a pipe or a device."""
+    with suppress(OSError, ValueError):  # writing reports it
+        if follow(path).is_written_through:
+            raise ConfigError(f"{shown_path(path)}: no file, and ids are two of them; name files")

@@ -16,11 +16,10 @@ import io
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 from volt.errors import CandidateError, VocabularyError, missing
-from volt.files.atomic import write_atomic
+from volt.files.atomic import write_together
 from volt.files.whole import read_bytes, read_text
 from volt.formats import byte_merges
 from volt.formats.codes import VERSION, is_counted_line, read_merges, recognises
@@ -43,9 +42,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     counts = vocabulary.counts or (1,) * vocabulary.size
     listing = "".join(f"{_theirs(token)} {n}\n" for token, n in zip(vocabulary.tokens, counts, strict=True))
-    with ExitStack() as files:
-        for place, text in zip(files_written(path), (f"{VERSION}\n{codes}", listing), strict=True):
-            files.enter_context(write_atomic(place)).write(text.encode())
+    write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
     return list(_differences(vocabulary))
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volt.errors import VocabularyError, quoted
-from volt.files.atomic import make_folder, write_atomic
+from volt.files.atomic import new_folder, write_together
 from volt.formats.huggingface.ends import with_ends
 from volt.formats.huggingface.losses import remade, remade_note
 from volt.formats.huggingface.model import CONFIG, FILE, MAP
@@ -54,14 +54,13 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     _refuse(vocabulary, path)
     notes, text = list(_notes(vocabulary)), _json(_tokenizer(vocabulary))
     if path.suffix == ".json":
-        _write_file(path, text)
+        write_together({path: text.encode()})
         return notes
-    make_folder(path, parents=False)
     named, config = _named(vocabulary.special), {"tokenizer_class": "PreTrainedTokenizerFast"}
     rules = {"split_special_tokens": not _is_met(vocabulary.special), "clean_up_tokenization_spaces": False}
     texts = _json(named), _json(config | named | rules), text
-    for place, content in zip(files_written(path), texts, strict=True):
-        _write_file(place, content)
+    with new_folder(path):
+        write_together(dict(zip(files_written(path), map(str.encode, texts), strict=True)))
     return notes
 
 
@@ -84,11 +83,6 @@ def files_written(path: Path) -> tuple[Path, ...]:
     ['hf/special_tokens_map.json', 'hf/tokenizer_config.json', 'hf/tokenizer.json']
     """
     return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
-
-
-def _write_file(path: Path, text: str) -> None:
-    with write_atomic(path) as file:
-        file.write(text.encode())
 
 
 def _json(value: object) -> str:

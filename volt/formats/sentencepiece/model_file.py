@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from volt.errors import CandidateError, ConfigError, VocabularyError
-from volt.files.atomic import write_atomic
+from volt.files.atomic import write_together
 from volt.files.whole import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
 from volt.formats.sentencepiece.joins import NORMAL, merges_that_make
@@ -79,9 +78,8 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     check_spellings(rows)
     model = to_proto(vocabulary, rows)
     listing = "".join(f"{piece}\t{score:g}\n" for piece, score, _ in rows)
-    with ExitStack() as files:
-        for place, data in zip(files_written(path), (model.SerializeToString(), listing.encode()), strict=True):
-            files.enter_context(write_atomic(place)).write(data)
+    place, beside = files_written(path)
+    write_together({beside: listing.encode(), place: model.SerializeToString()})
     return list(differences(vocabulary))
 
 
