@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product
+from operator import itemgetter
 
 from volt.display import counted
 from volt.formats.huggingface.foreign import flat
@@ -32,6 +33,7 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
     """A sentence for everything that differs. is_own: whether text is cut by sections that VOLT has written."""
     model = data["model"]
     yield from _id_losses(model["vocab"], vocabulary)
+    yield from _renumbered(data, model["vocab"])
     yield from _model_losses(model, vocabulary)
     yield from _surrounding_losses(data)
     if not is_own:
@@ -49,15 +51,41 @@ def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield from lone_end_notes(vocabulary)
 
 
+def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
+    """Name an added token that is not in model.vocab if the library gives it another id: it takes the next free one."""
+    ids = dict[str, int]()
+    for row in filter(itemgetter("content"), data.get("added_tokens") or []):
+        token, number = row["content"], max([len(vocab), *(given + 1 for given in ids.values())])
+        ids.setdefault(token, vocab.get(token, number))
+        if ids[token] != row["id"]:
+            yield f"The added token {token} has the id {ids[token]} there, as model.vocab lacks it, and {row['id']} here."
+            return
+
+
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """What the model does to words that VOLT does not."""
-    knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and set(ALPHABET) <= set(vocabulary.ids))
+    letters = {letter + end for letter in ALPHABET for end in {"", SUFFIX * (vocabulary.marker == "suffix")}}
+    knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and letters <= set(vocabulary.ids))
     if model.get("dropout"):
         yield f"The dropout of the file, {model['dropout']}, is not carried: give it when you encode."
     if model.get("fuse_unk") and model.get("unk_token") and not knows_all:
         yield f"A run of unknown characters is one {vocabulary.special.unk} there, and one for each character here."
-    if model.get("unk_token") is None and not knows_all:
+    if not knows_all:
+        yield from _unknown_losses(model, vocabulary)
+
+
+def _unknown_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
+    """What becomes of unknown characters. unk_token counts in the library alone, not the role that files name."""
+    unk, ours = model.get("unk_token"), vocabulary.special.unk
+    here = f"are {ours} each here" if ours else "leave nothing here"
+    if unk is None and ours is None:
         yield "Unknown characters leave nothing, but what stands on both sides of one may join there, and not here."
+    elif unk is None:
+        yield f"Unknown characters leave nothing there, as the model names no unk_token, and {here}."
+    elif unk not in model["vocab"]:
+        yield f"Text with unknown characters is refused there, as model.vocab lacks the unk_token {unk!r}; they {here}."
+    elif unk != ours:
+        yield f"Unknown characters become the token {unk!r} there, which is no special one, and {here}."
 
 
 def _surrounding_losses(data: Json) -> Iterator[str]:
@@ -67,8 +95,19 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
     if data.get("padding"):
         yield "Padding is not carried: lines have the length that they have."
     post = data.get("post_processor")
+    if isinstance(post, dict) and post.get("type") == "TemplateProcessing" and _n_lines(post.get("single")) != 1:
+        yield f"The template of the post-processor gives a line {_n_lines(post.get('single'))} times there, once here."
     if isinstance(post, dict) and post.get("type") != "ByteLevel":
         yield f"What the post-processor ({post.get('type')}) adds to a line is not added here."
+
+
+def _n_lines(template: object) -> int:
+    """How often a template of a post-processor gives a line.
+
+    >>> _n_lines([{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}])
+    1
+    """
+    return sum("Sequence" in part for part in template) if isinstance(template, list) else 1
 
 
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
