@@ -22,11 +22,12 @@ from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
-_FLAGS = {
-    "lstrip": "takes the white space in front with it",
-    "rstrip": "takes the white space behind with it",
-    "single_word": "is found as a whole word only",
+_FLAGS = {  # of one token, and of several
+    "lstrip": ("takes the white space in front with it", "take the white space in front with them"),
+    "rstrip": ("takes the white space behind with it", "take the white space behind with them"),
+    "single_word": ("is found as a whole word only", "are found as whole words only"),
 }
+_N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
@@ -38,7 +39,7 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
     yield from _surrounding_losses(data)
     if not is_own:
         yield from _cut_losses(data, vocabulary)
-        yield from _added_losses(data, vocabulary)
+        yield from added_losses(data.get("added_tokens") or [], vocabulary, data)
 
 
 def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
         token, number = row["content"], max([len(vocab), *(given + 1 for given in ids.values())])
         ids.setdefault(token, vocab.get(token, number))
         if ids[token] != row["id"]:
-            yield f"The added token {token} has the id {ids[token]} there, as model.vocab lacks it, and {row['id']} here."
+            yield f"The added token {token}, which model.vocab lacks, has the id {ids[token]} there, {row['id']} here."
             return
 
 
@@ -133,20 +134,35 @@ def _lowers_last(data: Json) -> bool:
     return "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}
 
 
-def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """How the library finds added tokens in text, where VOLT finds user tokens."""
-    users = [row for row in data.get("added_tokens") or [] if row["content"] in vocabulary.special.user]
-    for flag, told in _FLAGS.items():
-        if found := next((row["content"] for row in users if row.get(flag)), None):
-            yield f"The added token {found} {told} there ({flag}), and does not here."
-    found = (row["content"] for row in users if row.get("normalized"))
+def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
+    """How the library finds added tokens in text, where VOLT finds user tokens.
+
+    rows: the added tokens with their flags, in the order in which the library adds them
+    data: the tokenizer.json that they are from, or an empty object
+    """
+    users = [row for row in rows if row["content"] in vocabulary.special.user]
+    for flag, verbs in _FLAGS.items():
+        if found := [row["content"] for row in users if row.get(flag)]:
+            yield f"{_subject(found)} {verbs[len(found) > 1]} there ({flag}), and not here."
     rewrites = vocabulary.normalizer.name != "none"
-    if normalized := next((name for name in found if rewrites or _is_rewritten(name, data)), None):
-        yield f"The added token {normalized} is found in normalised text there, and in raw text here."
+    names = [row["content"] for row in users if row.get("normalized")]
+    if found := [name for name in names if rewrites or _is_rewritten(name, data)]:
+        yield f"{_subject(found)} {'are' if len(found) > 1 else 'is'} found in normalised text there, in raw text here."
     if pair := _first_found([row for row in users if not rewrites]):
         yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
     if users:
         yield from _user_losses(vocabulary)
+
+
+def _subject(tokens: Sequence[str]) -> str:
+    """Added tokens as the subject of a sentence.
+
+    >>> _subject(["<a>"]), _subject(list("abcdefg"))
+    ('The added token <a>', 'The added tokens a, b, c, d, e and 2 others')
+    """
+    shown, others = tokens[:_N_NAMED], tokens[_N_NAMED:]
+    ending = f" and {counted(len(others), 'other')}" if others else ""
+    return f"The added token{'s' * (len(tokens) > 1)} {', '.join(shown)}{ending}"
 
 
 def _first_found(rows: Sequence[Json]) -> tuple[str, str] | None:
