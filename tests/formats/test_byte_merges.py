@@ -11,7 +11,9 @@ from exports import LINES
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, VocabularyError
 from volt.formats import read_merges, subword_nmt
+from volt.formats.named import FINDS_OTHERS
 from volt.formats.registry import read_vocabulary
+from volt.text.byte_alphabet import ALPHABET
 
 ODD = [
     *LINES[:4],
@@ -92,3 +94,60 @@ def test_what_cannot_be_read_exactly_is_refused(rows: str, vocabulary: object, s
         (tmp_path / "vocab.json").write_text(text, encoding="utf-8")
     with pytest.raises((VocabularyError, CandidateError), match=said):
         read_vocabulary(tmp_path / "merges.txt")
+
+
+NAMES = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
+MASK = {
+    "__type": "AddedToken",
+    "content": "<mask>",
+    "lstrip": True,
+    "rstrip": False,
+    "single_word": False,
+    "normalized": False,
+}
+NAMED = {f"{role}_token": token for role, token in NAMES.items()} | {"mask_token": MASK}
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"special_tokens_map.json": NAMED, "tokenizer_config.json": {"tokenizer_class": "RobertaTokenizer"}},
+        {"tokenizer_config.json": NAMED | {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": False}},
+        {"tokenizer_config.json": {"tokenizer_class": "RobertaTokenizerFast"}},
+        {"tokenizer_config.json": NAMED | {"tokenizer_class": "RobertaTokenizer", "extra_special_tokens": ["<x>"]}},
+    ],
+)
+def test_special_tokens_are_those_that_the_folder_declares(declared: dict[str, dict], tmp_path: Path) -> None:
+    """A folder of RoBERTa's: transformers finds the tokens that its files, or its class, name in text, and so does
+    VOLT; flags that it does not follow are announced."""
+    tokenizers = pytest.importorskip("tokenizers")
+    roberta = pytest.importorskip("transformers").RobertaTokenizer
+    real = tokenizers.ByteLevelBPETokenizer()
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<x>"]
+    real.train_from_iterator(LINES, vocab_size=300, show_progress=False, special_tokens=tokens)
+    real.save_model(str(tmp_path))
+    for name, content in declared.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    found, theirs = read_vocabulary(tmp_path), roberta.from_pretrained(str(tmp_path))
+    texts = [left + token + right for left in ("", "low", "<s>") for token in tokens for right in ("", "er", " <pad>")]
+    ours = Encoder(found)
+    assert [ours.encode_ids(text).tolist() for text in texts] == [
+        theirs.encode(text, add_special_tokens=False) for text in texts
+    ]
+    assert found.special.roles == {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
+    assert any("<mask> takes the white space in front" in note for note in found.provenance["lost"])
+
+
+def test_what_a_folder_leaves_open_is_announced(tmp_path: Path) -> None:
+    """Special tokens that no file names, or names without an id; a space before each text is refused."""
+    vocab = {token: number for number, token in enumerate([*ALPHABET, "Ġt", "<s>"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text(HEAD + "Ġ t\n", encoding="utf-8")
+    found = read_vocabulary(tmp_path)
+    assert FINDS_OTHERS in found.provenance["lost"]
+    assert FINDS_OTHERS not in read_vocabulary(tmp_path, special=["<s>"]).provenance["lost"]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"sep_token": "[SEP]"}))
+    assert "[SEP] without an id" in " ".join(read_vocabulary(tmp_path).provenance["lost"])
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": True}))
+    with pytest.raises(VocabularyError, match=r"tokenizer_config\.json: add_prefix_space"):
+        read_vocabulary(tmp_path)

@@ -107,6 +107,15 @@ FILES = {
 }
 
 
+def test_a_note_names_every_token_that_it_is_about(tmp_path):
+    """Two added tokens with one flag stand in one sentence."""
+    data = json.loads(foreign("bytes"))
+    data["added_tokens"] = [row | {"single_word": True} for row in data["added_tokens"]]
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    lost = huggingface.read(tmp_path / "a.json").provenance["lost"]
+    assert "The added tokens <unk>, <mask> are found as whole words only there (single_word), and not here." in lost
+
+
 @cache
 def foreign(kind):
     """A tokenizer.json that tokenizers trains, with an unknown and an added token."""

@@ -5,8 +5,9 @@ it makes is new, so no merge of the vocabulary meets it: text is encoded as befo
 way the vocabulary merges. (Where no merge crosses the ends of a stretch of text, it is always cut alike, so no two
 pairs of neighbours make the same new token.)
 
-Where a vocabulary merges by ranks of texts, one case is not seen: a new token and its neighbour may be the text of an
-old token, which encoding then makes of them. The counts of the candidates take the two for apart.
+Where a vocabulary merges by ranks of texts, a new token and its neighbour may be the text of an old token that was
+never made before, and encoding then makes it of them. So the counts there are those of encoding the words with all
+merges, once these are learned; learning itself takes the two for apart.
 
 >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
 >>> candidates = extend_bpe(old, {"low": 5, "slow": 2})
@@ -17,7 +18,7 @@ old token, which encoding then makes of them. The counts of the candidates take 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
+from volt.encode.merge_tables import MergeTables
 from volt.encode.merged_words import MergedWords, check_same_words, occurrences
 from volt.errors import CorpusError
 from volt.learn.bpe import Asked, Flags, Replacements, is_hidden, learned, traced, trajectory_of, without
@@ -164,20 +166,40 @@ def _candidates(
     ]
     table = np.array(rows, np.int32).reshape(-1, 3)
     before = occurrences(start.words, len(tokens))
-    if len(numbers) == len(made):
+    pairs = table[:, :2]
+    if vocabulary.merging == "ranks":
+        pairs, changes = _ranked(vocabulary, start, table, tuple(numbers))
+    elif len(numbers) == len(made):
         steps = np.arange(n_old, len(rows))
         changes = Replacements(steps, steps, replaced)
     else:  # a new merge makes a token that the vocabulary could not reach, and older merges may follow
-        changes = traced(start.words, table[:, :2], table[:, 2], None)
+        changes = traced(start.words, table[:, :2], table[:, 2], None, one_by_one=vocabulary.merging == "steps")
     return Candidates(
         tokens=tuple(numbers),
         lengths=token_lengths(tuple(numbers), marker=vocabulary.marker),
         atom_counts=start.atom_counts,
         parts=table[:, :2],
         results=table[:, 2],
-        trajectory=trajectory_of(before, table[:, :2], table[:, 2], changes),
+        trajectory=trajectory_of(before, pairs, table[:, 2], changes),
         marker=vocabulary.marker,
         counts=counts,
         left=left,
         extends=Extended(vocabulary, start.kept, before),
     )
+
+
+def _ranked(vocabulary: Vocabulary, start: _Start, table: Ints, tokens: Sequence[str]) -> tuple[Ints, Replacements]:
+    """The pair that each token is made of, whichever merge names it, and how often that happens at each new merge.
+
+    table: (n_merges, 3), the parts and the result of each merge;  tokens: by the numbers in it
+    """
+    from volt.kernels.pair_table import pairs_met
+
+    merges = tuple((tokens[left], tokens[right]) for left, right, _ in table.tolist())
+    tables = MergeTables.of(replace(vocabulary, merges=merges, counts=(), order=()))
+    numbers = {token: number for number, token in enumerate(tokens)}
+    renumbered = np.array([numbers.get(token, -1) for token in tables.tokens], np.int32)
+    lefts, rights, ranks = pairs_met(tables.merges)
+    pairs = table[:, :2].copy()
+    pairs[ranks] = np.stack([renumbered[lefts], renumbered[rights]], axis=1)
+    return pairs, traced(start.words, pairs, table[:, 2], None, one_by_one=True)

@@ -20,8 +20,10 @@ from pathlib import Path
 from volt.errors import VocabularyError
 from volt.files.whole import read_text
 from volt.formats.huggingface.added import can_be_special, folder_tokens
+from volt.formats.huggingface.losses import added_losses
+from volt.formats.huggingface.model import Json
 from volt.formats.huggingface.tokens import merging_of, order_of
-from volt.formats.named import END, FINDS_END, control_notes
+from volt.formats.named import END, FINDS_END, FINDS_OTHERS, control_notes
 from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.markers import PREFIX, SUFFIX
 from volt.text.patterns.fitting import cut_tokens
@@ -97,7 +99,8 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *made))}
     if beside and (missing := next((token for token in (*ALPHABET, *made) if token not in ids), None)):
         raise VocabularyError(f"{beside}: no id for {missing!r}, which {path.name} makes or uses; restore it")
-    special, found = _special(path, ids, made)
+    roles, found, flags = folder_tokens(path.parent)
+    special = _special(ids | found, roles, flags, made)
     ids = dict(sorted((ids | found).items(), key=lambda item: item[1]))
     named, letters = set(special.all), set(ALPHABET)
     tokens = tuple(token for token in ids if token not in named and (token in made or token in letters))
@@ -114,26 +117,24 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.message}") from None
-    lost = list(_losses(path, vocabulary, beside, ids))
+    lost = [*_losses(path, vocabulary, beside, ids), *_special_losses(vocabulary, flags)]
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
 
-def _special(path: Path, ids: Mapping[str, int], made: Collection[str]) -> tuple[SpecialTokens, dict[str, int]]:
-    """The special tokens that the files beside the merges name, and the ids of those that only they list.
+def _special(
+    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], made: Collection[str]
+) -> SpecialTokens:
+    """The special tokens: those that the files beside the merges name are found in text.
 
     What the list of ids holds beside bytes and merges is there for some use; it is a control token if nothing says so.
     """
-    roles, added = folder_tokens(path.parent)
-    known = {**ids, **added}
-    named = {
-        role: token for role, token in roles.items() if token in known and can_be_special(token) and len(token) > 1
+    roles_of = {
+        role: token for role, token in roles.items() if token in ids and can_be_special(token) and len(token) > 1
     }
-    user = [token for token in known if token in added or token in named.values()]
+    user = [token for token in ids if token in named]
     known_uses = {*made, *ALPHABET, *user}
-    control = [token for token in ids if token not in known_uses]
-    usable = [token for token in control if can_be_special(token)]
-    roles_of = {role: named.get(role) for role in ROLES}
-    return SpecialTokens(**roles_of, user=tuple(user), control=tuple(usable)), added
+    control = [token for token in ids if token not in known_uses and can_be_special(token)]
+    return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=tuple(user), control=tuple(control))
 
 
 def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> str:
@@ -180,8 +181,21 @@ def _losses(path: Path, made: Vocabulary, beside: Path | None, ids: Mapping[str,
         )
     else:
         yield from control_notes(made)
-        yield from [FINDS_END] * (END in special.control)
     if len(ids) > len(tokens) + len(special.all):
         kept = {*tokens, *special.all}
         left = next(token for token in ids if token not in kept)
         yield f"Tokens that nothing makes are left out, such as {left!r}; their ids are not used."
+
+
+def _special_losses(made: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
+    """How transformers finds special tokens. flags: of those that the folder names"""
+    yield from added_losses(list(flags.values()), made, {})
+    if END in made.special.control:
+        yield FINDS_END
+    elif made.special.control and not flags:
+        yield FINDS_OTHERS
+    if lacking := next((token for token in flags if token not in made.ids), None):
+        yield (
+            f"The folder names the token {lacking} without an id, and transformers gives it the next free one; read it "
+            f"with special=[{lacking!r}] for that."
+        )

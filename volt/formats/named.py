@@ -20,6 +20,10 @@ NAMES_NONE = (
 )
 END = "<|endoftext|>"
 FINDS_END = f"transformers finds {END!r} in text, as GPT-2's; read it with special=[{END!r}] for that."
+FINDS_OTHERS = (
+    "No file beside the merges names special tokens, and transformers finds those of the tokenizer's class in text; "
+    "read it with special=[TOKEN, …] for that."
+)
 _LONE_END = "The token '</w>', id {}, is VOLT's: it ends words behind bytes or user tokens."
 
 
@@ -42,7 +46,7 @@ def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles:
 
 def _left(old: Vocabulary, new: Vocabulary) -> Iterator[str]:
     """What was said of a vocabulary and holds of the new one as well."""
-    changed = {NAMES_NONE: "", FINDS_END: "" if END in new.special.user else FINDS_END}
+    changed = {NAMES_NONE: "", FINDS_OTHERS: "", FINDS_END: "" if END in new.special.user else FINDS_END}
     changed |= dict.fromkeys(control_notes(old), "".join(control_notes(new)))
     for loss in old.provenance.get("lost", ()):
         if now := changed.get(loss, loss):

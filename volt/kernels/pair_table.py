@@ -120,6 +120,13 @@ def _first(results: IntArray) -> int:
     return int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
 
 
+def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
+    """The pairs in the table, in any order: their left tokens, right tokens and ranks, each (n_pairs,) int64."""
+    pairs = merges.pairs[merges.pairs != 0] >> _RANK_BITS
+    lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
+    return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)
+
+
 def ranks_met(merges: Merges) -> IntArray:
     """The ranks of the pairs in the table, (n_pairs,) int64, in any order."""
     return np.asarray((merges.pairs[merges.pairs != 0] & _RANKS) - _U1, np.int64)

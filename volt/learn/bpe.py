@@ -284,14 +284,16 @@ def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
     return starts
 
 
-def traced(words: Words, parts: Ints, results: Ints, report: Report | None) -> Replacements:
-    """The replacements that encoding makes as the merges are added one by one."""
+def traced(
+    words: Words, parts: Ints, results: Ints, report: Report | None, *, one_by_one: bool = False
+) -> Replacements:
+    """The replacements that encoding makes as the merges are added one by one. one_by_one: as the kernels' Merges"""
     from volt.kernels.pair_table import MOST, ranked_merges
     from volt.kernels.words import trace
 
     if (n := max(len(parts), int(results.max(initial=0)) + 1)) > MOST:
         raise CandidateError(f"{n:,} candidates: at most {MOST:,}; ask for fewer merges")
-    merges = ranked_merges(parts[:, 0], parts[:, 1], results)
+    merges = ranked_merges(parts[:, 0], parts[:, 1], results, one_by_one=one_by_one)
     regular, late, late_counts = run_watched(lambda progress: trace(words, merges, progress), report=report)
     steps = np.arange(len(regular))
     return Replacements(

@@ -16,6 +16,15 @@ from volt.formats.protocol import MOST_DIGITS
 from volt.text.markers import BYTE_TOKENS, SUFFIX
 from volt.text.special_tokens import LONGEST, ROLES
 
+_ROBERTA: Json = {
+    **{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>"},
+    **{"pad_token": "<pad>", "mask_token": {"content": "<mask>", "lstrip": True}},
+}
+_CLASSES: dict[str, Json] = {
+    **dict.fromkeys(("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"), _ROBERTA),
+    "GPT2Tokenizer": dict.fromkeys(("unk_token", "bos_token", "eos_token"), "<|endoftext|>"),
+}
+
 
 def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     """The added tokens, in the order of their ids. Raises VocabularyError if they are damaged."""
@@ -67,19 +76,53 @@ def role_names(config: Json) -> Iterator[tuple[str, Any]]:
         yield role, value.get("content") if isinstance(value, dict) else value
 
 
-def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int]]:
-    """Role → its token, and the ids of added tokens, as the files of a folder without a tokenizer.json name them."""
-    roles, added = dict[str, str](), dict[str, int]()
-    for name in (MAP, CONFIG):
-        if (folder / name).exists():
-            config = load(folder / name)
-            roles |= {role: text for role, text in role_names(config) if isinstance(text, str) and role not in roles}
-            added |= _decoded(config.get("added_tokens_decoder"))
+def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
+    """The tokens that the files of a folder without a tokenizer.json name.
+
+    Returns role → its token, the ids of those with an id there, and all of them with their flags.
+    Raises VocabularyError if the folder asks for a space before each text.
+    """
+    configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
+    if any(config.get("add_prefix_space") for config in configs):
+        raise VocabularyError(
+            f"{folder / CONFIG}: add_prefix_space puts a space before each text that starts with none, which VOLT "
+            "cannot; set it to false, and put the space there yourself"
+        )
+    found = [_of_class(config) for config in configs[-1:]] + configs[::-1]
+    roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
+    for config in found:
+        roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
+        added |= _decoded(config.get("added_tokens_decoder"))
+        for row in _named(config):
+            flags[row["content"]] = flags.get(row["content"], {}) | row
     if (folder / ADDED).exists():
-        added |= {
-            token: number for token, number in load(folder / ADDED).items() if type(number) is int and number >= 0
-        }
-    return roles, added
+        listed = load(folder / ADDED).items()
+        added |= {token: number for token, number in listed if type(number) is int and number >= 0}
+    return roles, added, {token: {"content": token} for token in added} | flags
+
+
+def _of_class(config: Json) -> Json:
+    """The tokens that the class of a tokenizer has where no file names others.
+
+    >>> _of_class({"tokenizer_class": "GPT2TokenizerFast"})["eos_token"]
+    '<|endoftext|>'
+    """
+    return _CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {})
+
+
+def _named(config: Json) -> Iterator[Json]:
+    """The special tokens that a config names, each with its flags.
+
+    >>> [*_named({"sep_token": "</s>", "additional_special_tokens": ["<a>"], "add_bos_token": True})]
+    [{'content': '</s>'}, {'content': '<a>'}]
+    """
+    for key, value in config.items():
+        listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
+        several = value if key in listed else [value] if key.endswith("_token") else ()
+        for row in several.values() if isinstance(several, dict) else several or ():
+            text = row.get("content") if isinstance(row, dict) else row
+            if isinstance(text, str) and text:
+                yield {"content": text} | (row if isinstance(row, dict) else {})
 
 
 def _decoded(rows: Any) -> dict[str, int]:

@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product
+from operator import itemgetter
 
 from volt.display import counted
 from volt.formats.huggingface.foreign import flat
@@ -21,22 +22,24 @@ from volt.text.byte_alphabet import ALPHABET
 from volt.text.markers import PREFIX, SUFFIX
 from volt.vocabulary import Vocabulary
 
-_FLAGS = {
-    "lstrip": "takes the white space in front with it",
-    "rstrip": "takes the white space behind with it",
-    "single_word": "is found as a whole word only",
+_FLAGS = {  # of one token, and of several
+    "lstrip": ("takes the white space in front with it", "take the white space in front with them"),
+    "rstrip": ("takes the white space behind with it", "take the white space behind with them"),
+    "single_word": ("is found as a whole word only", "are found as whole words only"),
 }
+_N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
     """A sentence for everything that differs. is_own: whether text is cut by sections that VOLT has written."""
     model = data["model"]
     yield from _id_losses(model["vocab"], vocabulary)
+    yield from _renumbered(data, model["vocab"])
     yield from _model_losses(model, vocabulary)
     yield from _surrounding_losses(data)
     if not is_own:
         yield from _cut_losses(data, vocabulary)
-        yield from _added_losses(data, vocabulary)
+        yield from added_losses(data.get("added_tokens") or [], vocabulary, data)
 
 
 def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -49,15 +52,41 @@ def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield from lone_end_notes(vocabulary)
 
 
+def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
+    """Name an added token that is not in model.vocab if the library gives it another id: it takes the next free one."""
+    ids = dict[str, int]()
+    for row in filter(itemgetter("content"), data.get("added_tokens") or []):
+        token, number = row["content"], max([len(vocab), *(given + 1 for given in ids.values())])
+        ids.setdefault(token, vocab.get(token, number))
+        if ids[token] != row["id"]:
+            yield f"The added token {token}, which model.vocab lacks, has the id {ids[token]} there, {row['id']} here."
+            return
+
+
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """What the model does to words that VOLT does not."""
-    knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and set(ALPHABET) <= set(vocabulary.ids))
+    letters = {letter + end for letter in ALPHABET for end in {"", SUFFIX * (vocabulary.marker == "suffix")}}
+    knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and letters <= set(vocabulary.ids))
     if model.get("dropout"):
         yield f"The dropout of the file, {model['dropout']}, is not carried: give it when you encode."
     if model.get("fuse_unk") and model.get("unk_token") and not knows_all:
         yield f"A run of unknown characters is one {vocabulary.special.unk} there, and one for each character here."
-    if model.get("unk_token") is None and not knows_all:
+    if not knows_all:
+        yield from _unknown_losses(model, vocabulary)
+
+
+def _unknown_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
+    """What becomes of unknown characters. unk_token counts in the library alone, not the role that files name."""
+    unk, ours = model.get("unk_token"), vocabulary.special.unk
+    here = f"are {ours} each here" if ours else "leave nothing here"
+    if unk is None and ours is None:
         yield "Unknown characters leave nothing, but what stands on both sides of one may join there, and not here."
+    elif unk is None:
+        yield f"Unknown characters leave nothing there, as the model names no unk_token, and {here}."
+    elif unk not in model["vocab"]:
+        yield f"Text with unknown characters is refused there, as model.vocab lacks the unk_token {unk!r}; they {here}."
+    elif unk != ours:
+        yield f"Unknown characters become the token {unk!r} there, which is no special one, and {here}."
 
 
 def _surrounding_losses(data: Json) -> Iterator[str]:
@@ -67,8 +96,19 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
     if data.get("padding"):
         yield "Padding is not carried: lines have the length that they have."
     post = data.get("post_processor")
+    if isinstance(post, dict) and post.get("type") == "TemplateProcessing" and _n_lines(post.get("single")) != 1:
+        yield f"The template of the post-processor gives a line {_n_lines(post.get('single'))} times there, once here."
     if isinstance(post, dict) and post.get("type") != "ByteLevel":
         yield f"What the post-processor ({post.get('type')}) adds to a line is not added here."
+
+
+def _n_lines(template: object) -> int:
+    """How often a template of a post-processor gives a line.
+
+    >>> _n_lines([{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}])
+    1
+    """
+    return sum("Sequence" in part for part in template) if isinstance(template, list) else 1
 
 
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -94,20 +134,35 @@ def _lowers_last(data: Json) -> bool:
     return "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}
 
 
-def _added_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """How the library finds added tokens in text, where VOLT finds user tokens."""
-    users = [row for row in data.get("added_tokens") or [] if row["content"] in vocabulary.special.user]
-    for flag, told in _FLAGS.items():
-        if found := next((row["content"] for row in users if row.get(flag)), None):
-            yield f"The added token {found} {told} there ({flag}), and does not here."
-    found = (row["content"] for row in users if row.get("normalized"))
+def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
+    """How the library finds added tokens in text, where VOLT finds user tokens.
+
+    rows: the added tokens with their flags, in the order in which the library adds them
+    data: the tokenizer.json that they are from, or an empty object
+    """
+    users = [row for row in rows if row["content"] in vocabulary.special.user]
+    for flag, verbs in _FLAGS.items():
+        if found := [row["content"] for row in users if row.get(flag)]:
+            yield f"{_subject(found)} {verbs[len(found) > 1]} there ({flag}), and not here."
     rewrites = vocabulary.normalizer.name != "none"
-    if normalized := next((name for name in found if rewrites or _is_rewritten(name, data)), None):
-        yield f"The added token {normalized} is found in normalised text there, and in raw text here."
+    names = [row["content"] for row in users if row.get("normalized")]
+    if found := [name for name in names if rewrites or _is_rewritten(name, data)]:
+        yield f"{_subject(found)} {'are' if len(found) > 1 else 'is'} found in normalised text there, in raw text here."
     if pair := _first_found([row for row in users if not rewrites]):
         yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
     if users:
         yield from _user_losses(vocabulary)
+
+
+def _subject(tokens: Sequence[str]) -> str:
+    """Added tokens as the subject of a sentence.
+
+    >>> _subject(["<a>"]), _subject(list("abcdefg"))
+    ('The added token <a>', 'The added tokens a, b, c, d, e and 2 others')
+    """
+    shown, others = tokens[:_N_NAMED], tokens[_N_NAMED:]
+    ending = f" and {counted(len(others), 'other')}" if others else ""
+    return f"The added token{'s' * (len(tokens) > 1)} {', '.join(shown)}{ending}"
 
 
 def _first_found(rows: Sequence[Json]) -> tuple[str, str] | None:

@@ -112,12 +112,14 @@ def _special(
     named: Mapping[str, str], unmade: Sequence[str], added: Sequence[str], ids: Mapping[str, int], *, is_own: bool,
     whole: bool,
 ) -> SpecialTokens:  # fmt: skip
-    """Roles: those named; in a file of VOLT's alone those of ids 0 to 3. Tokens that nothing makes are control tokens.
+    """Roles: those named; in a file of VOLT's alone those of ids 0 to 3, if the first of them is what its model names
+    for unknown characters. Tokens that nothing makes are control tokens.
 
     whole: whether words are taken whole, so that such a token may be one
     """
     free = [token for token in unmade if token not in added]
-    if is_own and [*ids][:4] == free[:4] == [token for token, number in ids.items() if number < 4]:
+    firsts = [token for token, number in ids.items() if number < 4]
+    if is_own and firsts == free[:4] and firsts[:1] == [named.get("unk")]:
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)
     known = {*unmade, *added}
     roles = {role: named[role] if named.get(role) in known else None for role in ROLES}
