@@ -27,6 +27,7 @@ from typing import Any
 
 BUSY = 0.2  # cores that other processes may use on average before a run is marked
 MARK = "*"
+WHOLE = ("make", "cpu")  # phases that are shown in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +218,21 @@ def as_table(rows: Sequence[Row]) -> str:
     """Format rows: MB/s where text is processed, else seconds."""
     phases = list(dict.fromkeys(phase for row in rows for phase in row.seconds))
     unit = "MB/s" if any(row.mb for row in rows) else "s"
-    header = ["program", "text", "threads", *(f"{phase}, {unit}" for phase in phases), "peak MB", "runs"]
+    header = [
+        "program",
+        "text",
+        "threads",
+        *(f"{phase}, {'s' if phase in WHOLE else unit}" for phase in phases),
+        "peak MB",
+        "runs",
+    ]
     header += ["ratio, equal"] * any(row.ratios or row.error for row in rows)
     return markdown_table(header, [_cells(row, phases)[: len(header)] for row in rows], n_text=2)
 
 
 def _cells(row: Row, phases: Sequence[str]) -> list[str]:
     names = [row.program, row.text, f"{row.threads}{MARK if row.others > BUSY else ''}"]
-    figures = [_figure(row.seconds.get(phase, 0), row.mb) for phase in phases]
+    figures = [_figure(row.seconds.get(phase, 0), row.mb * (phase not in WHOLE)) for phase in phases]
     ratios = [f"{phase} {ratio:.2f}" for phase, ratio in row.ratios.items() if phase != "make"]
     notes = [*ratios, f"equal: {row.equal}"] if row.equal else ratios
     return [*names, *figures, f"{row.peak:,.0f}", str(row.n_runs), row.error or ", ".join(notes) or "–"]
