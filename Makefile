@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test docs torch ray s3 campaigns coverage mutants audit wheel release faults faults-load bench report notebooks paper evidence trimming clean
+.PHONY: check lint format demo test docs torch ray s3 campaigns coverage audit wheel release bench report notebooks paper evidence clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -36,22 +36,8 @@ campaigns: $(READY) s3  ## all tests, each law at its full size: streams stopped
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered
 
-mutants: $(READY)  ## small faults put into the code one by one: which do the tests notice? a quarter of an hour
-	$(BIN)/python experiments/mutants.py --jobs 2
-
 audit: $(READY)  ## are the dependencies declared, used, met, licensed, and without published faults?
 	$(BIN)/python experiments/audit.py
-
-FAULTS := PYTHONPATH=.:cli $(BIN)/python -m experiments.faults
-
-faults: $(READY)  ## faults of disks, signals, damaged files and long runs under every command: is anything lost? 20 minutes
-	$(FAULTS) --minutes 20 --table build/faults/TABLE.md
-
-faults-load: $(READY)  ## 20 minutes of a stream with eight sources and a slow consumer, and 10,000 streams
-	$(FAULTS) load --minutes 25 --slow 1200
-
-trimming: $(READY)  ## which merges are worth keeping: the transport and its rivals on the corpora in VOLT_DATA; 10 minutes
-	PYTHONPATH=.:cli $(BIN)/python -m experiments.trimming -o experiments/trimming/TABLE.md
 
 docs: $(READY)  ## the site, in build/site: open build/site/index.html; nothing on it is fetched from elsewhere
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
@@ -77,8 +63,8 @@ evidence: torch  ## trial trainings on the corpora in VOLT_DATA for HOURS hours,
 	PYTHONPATH=.:cli $(BIN)/python -m experiments.evidence report
 	$(BIN)/python notebooks/execute.py notebooks/05-evidence.ipynb
 
-paper: $(READY)  ## the paper's figure and tables on the corpora in VOLT_DATA
-	for name in figure1 table1 table4 published; do $(BIN)/python experiments/paper/$$name.py || exit 1; done
+paper: $(READY)  ## the objective of the paper's published program, reproduced on the corpora in VOLT_DATA
+	$(BIN)/python experiments/published.py
 
 report: $(READY)  ## report.html: Multi30k in four languages from VOLT_DATA, or the embedded corpus without it
 ifdef VOLT_DATA
@@ -92,10 +78,8 @@ endif
 
 bench: $(READY)  ## speed against peers; needs VOLT_DATA and pip install -e '.[bench]'
 	mkdir -p build/bench
-	$(BIN)/python experiments/bench/search.py
-	for name in encode count startup memory; do \
-	  $(BIN)/python experiments/bench/$$name.py --json build/bench/$$name.json || exit 1; done
-	$(BIN)/python experiments/bench/table.py build/bench/*.json -o build/bench/TABLE.md
+	for name in search search_bytes encode startup; do \
+	  $(BIN)/python -m experiments.bench.$$name --json build/bench/$$name.json || exit 1; done
 
 wheel: $(READY)  ## the wheel and the source distribution, into dist/: built, installed into empty environments, used
 	$(BIN)/python experiments/wheel.py --keep dist

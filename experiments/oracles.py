@@ -1,126 +1,94 @@
-"""Real corpora → agreement with subword-nmt, the reference implementation: words, merges, counts, pieces; exact or not.
+"""Real corpora → agreement with the reference learners: subword-nmt for characters, HF tokenizers for bytes.
 
-    VOLT_DATA=DIR python experiments/oracles.py [--corpora multi30k finnish …] [--json OUT]
+    VOLT_DATA=DIR python -m experiments.oracles characters [multi30k finnish georgian cantonese]
+    VOLT_DATA=DIR python -m experiments.oracles bytes [TEXT.gz …] [--merges 8000]
 
-    words    the word counts equal subword-nmt's
-    merges   the merges equal those of its learn-bpe, 30,000 or as many as it finds
-    counts   `counts_at(size)` equals a recount of the corpus encoded by its BPE class, at four sizes
-    pieces   every encoded line of every test file equals its apply-bpe's, for all tokens and for those seen 50 times
+characters: word counts, merges (30,000 or as many as exist), counts at four sizes and the pieces of every line equal
+subword-nmt's, which cuts words at U+0020 and lines at "\\n" alone. Learning with it takes minutes, so its codes are
+kept in the temporary folder, by the corpus's fingerprint.
 
-It cuts words at U+0020 and lines at "\\n" alone, and so does everything here. Learning with it takes minutes (longest:
-Cantonese, which writes no spaces), so its codes are kept in the temporary folder, by the corpus's fingerprint.
-A check that fails shows its first difference; the exit status is then 1.
+bytes: where several pairs occur most often, VOLT takes the greatest text, as subword-nmt does, and HF tokenizers the
+smallest ids. A learner by definition (merge the most frequent pair, write the words anew) must learn exactly the merges
+of either side under its rule for ties.
+
+The exit status is 1 if a check fails; its row shows the first difference.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import heapq
 import io
 import json
 import os
 import sys
 import tempfile
-import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
-
-from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import get_vocabulary
-from subword_nmt.learn_bpe import learn_bpe as peer_learn_bpe
+from typing import Any
 
 import volt
+from volt.files.atomic import write_atomic
 
 N_MERGES = 30_000
-N_SIZES = 4
-THRESHOLD = 50  # occurrences that keep a token, in the check with a vocabulary
-PRETOKENIZER = "regex:[^ ]+"
 MARKER = "</w>"
 SEPARATOR = "\ue000"  # in no corpus here; "@@" occurs in one and would make the peer's vocabulary ambiguous
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """What to learn from, and what to encode; both relative to $VOLT_DATA."""
-
-    learned: tuple[str, ...]
-    encoded: str
-
-
-CORPORA = {
-    "multi30k": Corpus(("multi30k/train.en.gz", "multi30k/train.de.gz"), "multi30k/*.gz"),
-    "finnish": Corpus(("ted/Finnish.txt.gz",), "ted/*.txt.gz"),
-    "georgian": Corpus(("ted/Georgian.txt.gz",), "ted/*.txt.gz"),
-    "cantonese": Corpus(("ted/Cantonese.txt.gz",), "ted/*.txt.gz"),
+CORPORA = {  # texts to learn from, and to encode
+    "multi30k": (("multi30k/train.en.gz", "multi30k/train.de.gz"), "multi30k/*.gz"),
+    "finnish": (("ted/Finnish.txt.gz",), "ted/*.txt.gz"),
+    "georgian": (("ted/Georgian.txt.gz",), "ted/*.txt.gz"),
+    "cantonese": (("ted/Cantonese.txt.gz",), "ted/*.txt.gz"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """n_equal of n things (merges, sizes, lines …) agree; difference: the first that does not, or nothing."""
-
-    corpus: str
-    name: str
-    n: int
-    n_equal: int
-    unit: str
-    difference: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        """Whether all agree."""
-        return self.n_equal == self.n and not self.difference
+BYTES = (
+    "multi30k/train.en.gz",
+    "multi30k/train.de.gz",
+    "ted/Finnish.txt.gz",
+    "ted/Georgian.txt.gz",
+    "ted/Cantonese.txt.gz",
+)
+Pair = tuple[str, str]
+Ids = dict[str, int]
+Check = tuple[str, int, str]  # name, size, and the first difference
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a gzipped file, cut at "\\n" alone."""
+    """Return the lines of a gzipped file, cut at "\\n" alone."""
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return [line.removesuffix("\n") for line in file]
 
 
-def codes_file(merges: Iterable[tuple[str, str]]) -> io.StringIO:
-    """Merges as the peer's codes file."""
+def codes_file(merges: Iterable[Pair]) -> io.StringIO:
+    """Write merges as subword-nmt's codes."""
     return io.StringIO("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges))
 
 
-def peer_merges(lines: Iterable[str], *, fingerprint: str, folder: Path) -> list[tuple[str, str]]:
-    """What the peer learns from these lines, from the folder if it is there already."""
-    path = folder / f"{fingerprint}.{N_MERGES}.codes"
+def peer_merges(lines: Iterable[str], *, fingerprint: str) -> list[Pair]:
+    """Learn with subword-nmt, or read what it learned before."""
+    from subword_nmt.learn_bpe import learn_bpe
+
+    path = Path(tempfile.gettempdir(), f"volt-oracles.{fingerprint}.{N_MERGES}.codes")
     if not path.exists():
         codes = io.StringIO()
-        peer_learn_bpe(lines, codes, N_MERGES)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(codes.getvalue(), encoding="utf-8", newline="\n")
-        partial.replace(path)
+        learn_bpe(lines, codes, N_MERGES)
+        with write_atomic(path) as file:
+            file.write(codes.getvalue().encode())
     rows = path.read_text(encoding="utf-8").split("\n")[1:-1]
     return [(left, right) for left, right in (row.split(" ") for row in rows)]
 
 
-def first_difference(ours: Mapping[object, object], theirs: Mapping[object, object]) -> str:
-    """Where two mappings first differ, in the order of their keys; nothing if they are equal."""
+def difference(ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> str:
+    """Describe the first difference of two mappings; empty if they are equal."""
     keys = (key for key in (*ours, *theirs) if ours.get(key) != theirs.get(key))
     return next((f"{key!r}: {ours.get(key)!r}, subword-nmt {theirs.get(key)!r}" for key in keys), "")
 
 
-def check_words(counts: volt.WordCounts, lines: Iterable[str], *, corpus: str) -> Check:
-    """Words and how often they occur."""
-    ours = dict(zip(counts.words, counts.counts.tolist(), strict=True))
-    theirs = get_vocabulary(lines)
-    n_equal = sum(theirs.get(word) == count for word, count in ours.items())
-    return Check(corpus, "words", len(theirs), n_equal, "words", first_difference(ours, theirs))
+def recount(counts: volt.WordCounts, merges: list[Pair]) -> Counter[str]:
+    """Count the tokens of a corpus as subword-nmt encodes it."""
+    from subword_nmt.apply_bpe import BPE
 
-
-def check_merges(ours: list[tuple[str, str]], theirs: list[tuple[str, str]], *, corpus: str) -> Check:
-    """Merges by rank."""
-    n_equal = sum(left == right for left, right in zip(ours, theirs, strict=False))
-    difference = first_difference(dict(enumerate(ours)), dict(enumerate(theirs)))
-    return Check(corpus, "merges", len(theirs), n_equal, "merges", difference and f"rank {difference}")
-
-
-def recount(counts: volt.WordCounts, merges: list[tuple[str, str]]) -> Counter[str]:
-    """How often each token occurs in the corpus as the peer encodes it."""
     bpe, found = BPE(codes_file(merges), separator=""), Counter[str]()
     for word, count in zip(counts.words, counts.counts.tolist(), strict=True):
         *inner, last = bpe.segment_tokens([word])
@@ -129,21 +97,18 @@ def recount(counts: volt.WordCounts, merges: list[tuple[str, str]]) -> Counter[s
     return found
 
 
-def check_counts(candidates: volt.Candidates, *, corpus: str) -> Check:
-    """Counts of all tokens after a quarter, a half, three quarters and all of the merges."""
-    merges, difference, n_equal = candidates.merges, "", 0
-    for part in range(1, N_SIZES + 1):
-        size = int(candidates.sizes_after()[candidates.n_merges * part // N_SIZES])
+def check_counts(candidates: volt.Candidates) -> Iterator[Check]:
+    """Compare token counts after a quarter, a half, three quarters and all of the merges."""
+    for part in range(1, 5):
+        size = int(candidates.sizes_after()[candidates.n_merges * part // 4])
         counted = zip(candidates.tokens_at(size), candidates.counts_at(size).tolist(), strict=True)
         ours = {token: count for token, count in counted if count}
-        found = first_difference(ours, recount(candidates.counts, merges[: candidates.merges_at(size)]))
-        n_equal += not found
-        difference = difference or (found and f"size {size}, {found}")
-    return Check(corpus, "counts", N_SIZES, n_equal, "sizes", difference)
+        theirs = recount(candidates.counts, candidates.merges[: candidates.merges_at(size)])
+        yield "counts", size, difference(ours, theirs)
 
 
 def as_applied(pieces: Iterable[str]) -> str:
-    """Our pieces as apply-bpe writes them.
+    """Format our pieces as apply-bpe does.
 
     >>> as_applied(["lo", "w</w>"]).replace(SEPARATOR, "@@")
     'lo@@ w'
@@ -151,79 +116,148 @@ def as_applied(pieces: Iterable[str]) -> str:
     return " ".join(piece.removesuffix(MARKER) if piece.endswith(MARKER) else piece + SEPARATOR for piece in pieces)
 
 
-def check_pieces(candidates: volt.Candidates, paths: list[Path], *, corpus: str, threshold: int = 0) -> Check:
-    """Every line of the files, encoded; a threshold leaves out the tokens that occur less often."""
+def check_pieces(candidates: volt.Candidates, paths: list[Path], *, threshold: int) -> Check:
+    """Compare the pieces of every line; a threshold leaves out the tokens that occur less often."""
+    from subword_nmt.apply_bpe import BPE
+
     tokens, counts = candidates.tokens_at(candidates.n_tokens), candidates.counts_at(candidates.n_tokens)
-    kept = [token for token, count in zip(tokens, counts.tolist(), strict=True) if count >= threshold]
-    encoder = volt.Encoder(
-        volt.Vocabulary(tuple(candidates.merges), tuple(kept), pretokenizer=candidates.counts.pretokenizer)
-    )
-    bpe = BPE(
-        codes_file(candidates.merges),
-        separator=SEPARATOR,
-        vocab={as_applied([token]) for token in kept} if threshold else None,
-    )
-    n, n_equal, difference = 0, 0, ""
+    kept = tuple(token for token, count in zip(tokens, counts.tolist(), strict=True) if count >= threshold)
+    vocabulary = volt.Vocabulary(tuple(candidates.merges), kept, pretokenizer=candidates.counts.pretokenizer)
+    known = {as_applied([token]) for token in kept} if threshold else None
+    encoder, bpe = volt.Encoder(vocabulary), BPE(codes_file(candidates.merges), separator=SEPARATOR, vocab=known)
+    n = 0
     for path in paths:
         lines = read_lines(path)
-        for number, (line, pieces) in enumerate(zip(lines, encoder.encode_lines(lines), strict=True), 1):
-            ours, theirs = as_applied(pieces), bpe.segment(line)
-            n, n_equal = n + 1, n_equal + (ours == theirs)
-            if ours != theirs:
-                difference = difference or f"{path.name}:{number}: {ours!r}, subword-nmt {theirs!r}"
-    return Check(corpus, f"pieces, seen {threshold} times" if threshold else "pieces", n, n_equal, "lines", difference)
+        for line, pieces in zip(lines, encoder.encode_lines(lines), strict=True):
+            n += 1
+            if as_applied(pieces) != bpe.segment(line):
+                return f"pieces, seen {threshold} times", n, f"{path.name}: {line!r}: {pieces}"
+    return f"pieces, seen {threshold} times", n, ""
 
 
-def checks(name: str, *, data: Path, folder: Path) -> Iterator[Check]:
-    """All checks of one corpus, as they are done."""
-    corpus = CORPORA[name]
-    learned, encoded = [data / path for path in corpus.learned], sorted(data.glob(corpus.encoded))
-    counts = volt.count_words(learned, pretokenizer=PRETOKENIZER)
+def character_checks(name: str, data: Path) -> Iterator[Check]:
+    """Run all checks of a corpus."""
+    from subword_nmt.learn_bpe import get_vocabulary
+
+    names, encoded = CORPORA[name]
+    learned = [data / path for path in names]
+    counts = volt.count_words(learned, pretokenizer="regex:[^ ]+")
     lines = [line for path in learned for line in read_lines(path)]
-    yield check_words(counts, lines, corpus=name)
+    words = dict(zip(counts.words, counts.counts.tolist(), strict=True))
+    yield "words", len(words), difference(words, get_vocabulary(lines))
     candidates = volt.learn_bpe(counts, N_MERGES)
-    yield check_merges(
-        candidates.merges, peer_merges(lines, fingerprint=counts.fingerprint, folder=folder), corpus=name
-    )
-    yield check_counts(candidates, corpus=name)
-    yield check_pieces(candidates, encoded, corpus=name)
-    yield check_pieces(candidates, encoded, corpus=name, threshold=THRESHOLD)
+    theirs = peer_merges(lines, fingerprint=counts.fingerprint)
+    yield "merges", len(theirs), difference(dict(enumerate(candidates.merges)), dict(enumerate(theirs)))
+    yield from check_counts(candidates)
+    for threshold in (0, 50):
+        yield check_pieces(candidates, sorted(data.glob(encoded)), threshold=threshold)
 
 
-def timed(results: Iterator[Check], show: Callable[[Check, float], None]) -> list[Check]:
-    """Show each check, with its seconds, as soon as it is done."""
-    done, start = list[Check](), time.perf_counter()
-    for check in results:
-        show(check, time.perf_counter() - start)
-        done.append(check)
-        start = time.perf_counter()
-    return done
+def greatest_text(pair: Pair, ids: Ids) -> Any:
+    """Order ties as VOLT does: a greater text comes first."""
+    return tuple(tuple(-ord(character) for character in [*token, "\0"]) for token in pair)
 
 
-def show(check: Check, seconds: float) -> None:
-    """One row of the table."""
-    agreement = "equal" if check.agrees else f"DIFFERENT: {check.difference}"
-    print(f"{check.corpus:<10} {check.name:<22} {check.n_equal:>9,} of {check.n:>9,} {check.unit:<7}", end="")
-    print(f"{seconds:>7.1f} s  {agreement}", flush=True)
+def smallest_ids(pair: Pair, ids: Ids) -> Any:
+    """Order ties as HF tokenizers does: smaller ids come first."""
+    return ids[pair[0]], ids[pair[1]]
+
+
+def merged(symbols: list[str], pair: Pair) -> list[str]:
+    """Merge a pair in a word.
+
+    >>> merged(["a", "a", "a"], ("a", "a"))
+    ['aa', 'a']
+    """
+    found, place = list[str](), 0
+    while place < len(symbols):
+        hit = tuple(symbols[place : place + 2]) == pair
+        found.append("".join(pair) if hit else symbols[place])
+        place += 1 + hit
+    return found
+
+
+def learn(counts: Mapping[str, int], n_merges: int, order: Callable[[Pair, Ids], Any]) -> list[Pair]:
+    """Learn merges by definition.
+
+    >>> learn({"abc": 2, "xbc": 1}, 2, smallest_ids)
+    [('b', 'c'), ('a', 'bc')]
+    """
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    words, weights = [list(word) for word in counts], list(counts.values())
+    ids = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    totals, places = Counter[Pair](), defaultdict[Pair, set[int]](set)
+    for number, word in enumerate(words):
+        for pair in pairwise(word):
+            totals[pair] += weights[number]
+            places[pair].add(number)
+    queue = [(-count, order(pair, ids), pair) for pair, count in totals.items()]
+    heapq.heapify(queue)
+    merges = list[Pair]()
+    while queue and len(merges) < n_merges:
+        count, _, pair = heapq.heappop(queue)
+        if totals[pair] != -count or count > -2:
+            continue
+        merges.append(pair)
+        ids.setdefault("".join(pair), len(ids))
+        changes = Counter[Pair]()
+        for number in places.pop(pair, ()):
+            changes.subtract({old: n * weights[number] for old, n in Counter(pairwise(words[number])).items()})
+            words[number] = merged(words[number], pair)
+            for new in pairwise(words[number]):
+                changes[new] += weights[number]
+                places[new].add(number)
+        for changed, n in changes.items():
+            if n:
+                totals[changed] += n
+                heapq.heappush(queue, (-totals[changed], order(changed, ids), changed))
+    return merges
+
+
+def of_hugging_face(lines: Iterable[str], n_merges: int) -> list[Pair]:
+    """Learn with the trainer of HF tokenizers."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
+    from tokenizers.trainers import BpeTrainer
+
+    tokenizer, alphabet = Tokenizer(BPE()), ByteLevel.alphabet()
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    size = len(alphabet) + n_merges
+    trainer = BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(lines, trainer)
+    return [(left, right) for left, right in json.loads(tokenizer.to_str())["model"]["merges"]]
+
+
+def compare_bytes(lines: list[str], counts: volt.WordCounts, n_merges: int) -> Iterator[Check]:
+    """Compare the merges of both sides with the definition."""
+    words = dict(counts.table.rows())
+    sides = {"VOLT": (volt.learn_bpe(counts, n_merges).merges, greatest_text)}
+    sides["HF tokenizers"] = of_hugging_face(lines, n_merges), smallest_ids
+    for name, (merges, order) in sides.items():
+        expected = learn(words, n_merges, order)
+        yield f"merges of {name}", len(merges), "" if merges == expected else "not the merges of the definition"
 
 
 def main() -> int:
-    """Run the checks that the command line asks for."""
+    """Run the checks, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
-    parser.add_argument("--json", type=Path, help="also write the checks here")
-    options = parser.parse_args()
-    if "VOLT_DATA" not in os.environ:
-        parser.error("set VOLT_DATA to the folder that holds multi30k/ and ted/")
-    folder = Path(tempfile.gettempdir(), "volt-oracles")
-    folder.mkdir(exist_ok=True)
-    done = list[Check]()
-    for name in options.corpora:
-        done += timed(checks(name, data=Path(os.environ["VOLT_DATA"]), folder=folder), show)
-    if options.json:
-        rows = [{**asdict(check), "agrees": check.agrees} for check in done]
-        options.json.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return not all(check.agrees for check in done)
+    parser.add_argument("level", choices=("characters", "bytes"))
+    parser.add_argument("texts", nargs="*", help="names of corpora, or files below VOLT_DATA")
+    parser.add_argument("--merges", type=int, default=8_000, help="of bytes")
+    given, failed = parser.parse_args(), False
+    data = Path(os.environ.get("VOLT_DATA", "."))
+    for name in given.texts or (CORPORA if given.level == "characters" else BYTES):
+        if given.level == "characters":
+            checks = character_checks(name, data)
+        else:
+            counts = volt.count_words(data / name, pretokenizer="bytes")
+            checks = compare_bytes(read_lines(data / name), counts, given.merges)
+        for what, n, wrong in checks:
+            failed |= bool(wrong)
+            print(f"{name}: {what}, {n:,}: {wrong or 'equal'}", flush=True)
+    return failed
 
 
 if __name__ == "__main__":

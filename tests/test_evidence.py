@@ -112,21 +112,6 @@ def test_weights_that_are_no_numbers_any_more_are_told(corpora: Path, tmp_path: 
         lm_train.trial(texts, size=500, seed=1, recipe=recipe)
 
 
-def test_delivery_counts_what_a_training_takes(corpora: Path, tmp_path: Path) -> None:
-    """Lines are those of the batches that count, and the time that a training takes to learn is no waiting."""
-    delivery = import_module("experiments.evidence.delivery")
-    taken = list[int]()
-
-    def sleep(arrays: dict[str, Any]) -> None:
-        taken.append(int(arrays["nsentences"]))
-        time.sleep(0.002)
-
-    found = delivery.measured(delivery.language_model(corpora, tmp_path / "work", 500).steps(), sleep, 30)
-    assert len(taken) == delivery.FIRST + 30
-    assert found.lines == sum(taken[-30:])
-    assert 0 < found.waited < found.seconds - 30 * 0.002
-
-
 def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) -> None:
     """A model that knows nothing needs log2 of the number of ids for each id, EOS among them."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
@@ -154,7 +139,7 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp
     with (tmp_path / "lm.jsonl").open("ab") as file:
         file.write(b'{"key": "cut sh')
     again = subprocess.run(evidence(corpora, tmp_path), check=True, capture_output=True, text=True, cwd=ROOT)
-    assert "lm: 1 of 2 trials are there" in again.stderr
+    assert "lm: 1 of 2 trials are finished" in again.stderr
     assert "\n1 new results\n" in again.stderr
     found = results.read(tmp_path / "lm.jsonl")
     assert [row["seed"] for row in found] == [1, 2]
@@ -173,8 +158,8 @@ def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signa
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heeds)
     assert process.stderr is not None
     try:
-        told = [process.stderr.readline() for _ in range(3)]
-        assert told[-1].endswith(": begun\n")
+        lines = [process.stderr.readline() for _ in range(3)]
+        assert lines[-1].endswith(": started\n")
         process.send_signal(ended)
         assert process.communicate(timeout=60)[1] == ""  # within a trial, which would take an hour
         assert process.returncode == 128 + ended
@@ -184,32 +169,26 @@ def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signa
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (["--options", "dropout=2"], "2: give a number from 0 to below 1"),
-        (["--options", "characters=1e3"], "1e3: give a whole number, 1 or more"),
         (["--options", "products=int8"], "int8: give bfloat16 or float32"),
         (["--options", "rows=2"], "rows=2: give NAME=VALUE, with characters, dropout, lr, products, updates as NAME"),
-        (["--options", "updates=2"], "--options updates: trials of lm have no such option; leave it out"),
-        (["--corpora", "de-en"], "--corpora de-en: not of --kinds lm, whose are multi30k-en, multi30k-de, ted-fi"),
-        (
-            ["--kinds", "nmt", "--corpora", "de-en", "--sizes", "32000", "--options", "updates=2"],
-            "--sizes 32000: trials of nmt end at 16,000",
-        ),
+        (["--corpora", "de-en"], "no trial has these kinds, corpora and sizes"),
         (["--nice", "20"], "argument --nice: 20: give a whole number from 0 to 19"),
     ],
 )
-def test_what_cannot_be_run_is_told_before_it_is_begun(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], told: str
+def test_wrong_options_are_refused_before_any_trial(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str
 ) -> None:
-    """In one line, and nothing is written."""
+    """In one line."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as ended:
             import_module("experiments.evidence.__main__").main(evidence(tmp_path, tmp_path, *given)[3:])
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert told in f"{capsys.readouterr().err}{ended.value.code}"
+    assert message in f"{capsys.readouterr().err}{ended.value.code}"
     assert not [*tmp_path.iterdir()]
 
 
@@ -220,10 +199,10 @@ def test_a_trial_whose_texts_changed_gives_no_result(corpora: Path, tmp_path: Pa
     for text, n in ((right, 1), ("0123456789ab", 0)):
         told, path = list[str](), tmp_path / f"{text}.jsonl"
         with results.Results.open(path) as found:
-            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", told=told.append, nice=0)
+            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=told.append, nice=0)
             runner.run([trial], {trial: trial.key(text)}, {"lm": found}, until=math.inf, jobs=1)
         assert (len(results.read(path)), runner.n_failed) == (n, 1 - n)
-    assert told[-1] == "lm ted-fi 500 seed 1: its texts changed after this run had begun; no result"
+    assert told[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
@@ -238,26 +217,23 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
-        (b"nothing", "2: Expecting value"), (b"[1]", "2: no object"), (b'{"key": "b"}', "2: no kind"),
-        (b'{"test": NaN}', "2: NaN is no score"), (GOOD, "2: the key of line 1 again"),
-        (GOOD.replace(b'"test": [2.5]', b'"test": [2.5, 2.4]'), "2: dev, test, operations are not lists"),
-        (GOOD.replace(b'"dev": [2.5], ', b""), "2: dev, test, operations are not lists"),
-        (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "2: no test"),
-        (GOOD.replace(b"1.5", b"9" * 400), "2: no seconds"),
-        (GOOD[:-1] + b', "signatures": [5]}', "2: signatures are no list of texts"),
-        (GOOD.replace(b"[2.5]", b"[1e999]"), "2: dev, test, operations are not lists"),
-        (GOOD.replace(b"1.5", b"null"), "2: no seconds"),
-        (b"\n\n" + b"{}", "4: no key"),
-        pytest.param(b"[" * 100_000, "2: nested too deep", id="deep"),
+        (b"nothing", "2: Expecting value"),
+        (b"[1]", "2: not a JSON object"),
+        (b'{"key": "b"}', "2: kind is missing"),
+        (b'{"test": NaN}', "2: NaN is not a score"),
+        (GOOD, "2: the key of an earlier line"),
+        (GOOD.replace(b'"test": [2.5]', b'"test": [2.5, 2.4]'), "2: dev, test and operations differ in length"),
+        (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "2: test is missing or not of its type"),
+        (b"\n\n" + b"{}", "4: key is missing"),
     ],
-)  # fmt: skip
-def test_lines_that_are_no_results_are_told(tmp_path: Path, line: bytes, told: str) -> None:
+)
+def test_lines_that_are_not_results_are_reported(tmp_path: Path, line: bytes, message: str) -> None:
     """With the file and the line."""
     path = tmp_path / "lm.jsonl"
     path.write_bytes(GOOD + b"\n" + line + b"\n")
-    with pytest.raises(ConfigError, match=f"lm.jsonl:{told}.*; mend or remove the line"):
+    with pytest.raises(ConfigError, match=f"lm.jsonl:{message}.*; fix or remove the line"):
         results.read(path)
 
 
@@ -283,19 +259,18 @@ def test_what_others_append_stays_and_a_file_that_was_replaced_is_told(tmp_path:
         assert [one["key"] for one in results.read(path)] == ["lm|a", "new"]
         path.rename(tmp_path / "elsewhere")
         for _ in range(2):
-            with pytest.raises(ConfigError, match="was replaced while results came"):
+            with pytest.raises(ConfigError, match="was replaced during the run"):
                 found.add(row | {"key": "newer"})
             path.write_bytes(GOOD + b"\n")
 
 
-@pytest.mark.parametrize("size", [0, -5, 1 << 40, True, "4000", None])
-def test_picks_that_are_no_sizes_are_told(tmp_path: Path, size: object) -> None:
-    """So is a rule that is not there."""
+@pytest.mark.parametrize("size", [0, "many", None])
+def test_picks_that_are_not_sizes_are_reported(tmp_path: Path, size: object) -> None:
+    """A missing rule is reported, too."""
     of_rules = dict.fromkeys(picks.RULES, 4000)
-    odd = [of_rules | {"fed": size}, {"balanced": 4000}]
-    for one in odd:
+    for one in [of_rules | {"fed": size}, {"balanced": 4000}]:
         (tmp_path / picks.FILE).write_text(json.dumps({"ted-fi": {"text": "a", "picks": one}}))
-        with pytest.raises(ConfigError, match=r"picks.json: not what `picks` writes .*; write it anew"):
+        with pytest.raises(ConfigError, match=r"picks.json: not a file of `picks` .*; write it again"):
             picks.read(tmp_path)
 
 

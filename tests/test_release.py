@@ -55,7 +55,7 @@ def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "checks", "message"),
     [
-        ("one", [], "'one' is no version"),
+        ("one", [], "'one' is not a version"),
         ("0.2.0-rc.1", [], "is written 0.2.0rc1; give that"),
         ("0.2.0", ["true", "false"], "false failed; nothing was released"),
         ("0.2.0", ["touch odd.txt"], "the checks left changes behind"),
@@ -82,4 +82,4 @@ def test_only_a_clean_main_is_released(repository: Path) -> None:
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "new")
     git(repository, "switch", "--quiet", "--create", "other")
-    assert "the branch is other; releases are made of main" in released(repository, "0.1.0").stderr
+    assert "the branch is other; switch to main" in released(repository, "0.1.0").stderr

@@ -1,11 +1,11 @@
-"""One program, one text, in a process of its own → seconds of its phases, as JSON.
+"""One program, one text, in its own process → seconds of its phases, as JSON.
 
     python experiments/bench/peers.py '{"program": "volt", "text": "a.txt", "model": "a.volt", "threads": 2}'
 
 make: importing the library and loading the model;  first: the first call of the process;  cold: the first call of a
 new encoder, when the library's code is loaded;  warm: further calls with the same encoder. A call turns the file into
-ids. Libraries that want a list of lines read the file and split it within the call; those that read files are given its
-name. With "form": "list" all of them are given the same list of lines, made beforehand.
+ids. Libraries that take a list of lines read the file and split it within the call; those that read files take its
+name. With "form": "list" all of them take the same list of lines, made beforehand.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is asked for. threads: of those libraries that are told so by a call;  n_warm: warm calls;  cold: whether to
-    make a second encoder;  dropout: with seed 1;  save: where ids and offsets go, if they are not there yet."""
+    """What to measure. threads: for the libraries that take their number in a call;  n_warm: warm calls;  cold: whether
+    to make a second encoder;  dropout: with seed 1;  save: where to write ids and offsets, if the file is missing."""
 
     program: str
     text: str
@@ -43,7 +44,7 @@ Flat = tuple[np.ndarray, np.ndarray]
 
 
 def volt_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """VOLT: `encode_file`, `encode_batch`."""
+    """Make the calls of VOLT: `encode_file`, `encode_batch`."""
     import volt
 
     encoder = volt.Encoder(volt.Vocabulary.load(task.model))
@@ -51,19 +52,19 @@ def volt_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
     if task.dropout:
         options |= {"dropout": task.dropout, "seed": 1}
     encode = encoder.encode_file if task.form == "file" else encoder.encode_batch
-    return lambda text: encode(text, **options), lambda found: (found.ids, found.offsets)
+    return lambda text: encode(text, **options), lambda encoded: (encoded.ids, encoded.offsets)
 
 
 def gigatoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """gigatoken: `encode_files`, `encode_batch`; an awkward array. Empty lines have no row."""
+    """Make the calls of gigatoken: `encode_files`, `encode_batch`; empty lines have no row."""
     import awkward
     import gigatoken
 
     tokenizer = gigatoken.Tokenizer(task.model)
 
-    def flat(found: Any) -> Flat:
-        sizes = awkward.to_numpy(awkward.num(found))
-        return awkward.to_numpy(awkward.flatten(found)).astype(np.int32), _offsets(sizes)
+    def flat(encoded: Any) -> Flat:
+        sizes = awkward.to_numpy(awkward.num(encoded))
+        return awkward.to_numpy(awkward.flatten(encoded)).astype(np.int32), _offsets(sizes)
 
     if task.form == "list":
         return tokenizer.encode_batch, flat
@@ -71,21 +72,20 @@ def gigatoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
 
 
 def huggingface_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """HF tokenizers: `encode_batch_fast`; the ids stay within its objects until they are compared."""
+    """Make the calls of HF tokenizers: `encode_batch_fast`; ids stay within its objects until they are compared."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(task.model)
+    tokenizer, lines = Tokenizer.from_file(task.model), _reader(task)
     if task.dropout:
         tokenizer.model.dropout = task.dropout
-    lines = _reader(task)
     return (
         lambda text: tokenizer.encode_batch_fast(lines(text), add_special_tokens=False),
-        lambda found: _flat([one.ids for one in found]),
+        lambda encoded: _flat([one.ids for one in encoded]),
     )
 
 
 def sentencepiece_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """sentencepiece: `Encode` of a list."""
+    """Make the calls of sentencepiece: `Encode` of a list."""
     from sentencepiece import SentencePieceProcessor
 
     processor, lines = SentencePieceProcessor(model_file=task.model), _reader(task)
@@ -93,7 +93,7 @@ def sentencepiece_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
 
 
 def tiktoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """tiktoken: `encode_ordinary_batch`, with the pattern that VOLT's byte-level pre-tokens follow."""
+    """Make the calls of tiktoken: `encode_ordinary_batch`, with the pattern of VOLT's byte level."""
     import tiktoken
 
     from volt.formats.tiktoken import GPT2_PATTERN
@@ -119,14 +119,14 @@ def _reader(task: Task) -> Callable[[Any], list[str]]:
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a file, without their ends."""
+    """Return the lines of a file, without their ends."""
     lines = Path(path).read_bytes().decode().split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
-def _flat(found: Sequence[Sequence[int]]) -> Flat:
-    ids = np.fromiter((number for line in found for number in line), np.int32)
-    return ids, _offsets(np.array([len(line) for line in found]))
+def _flat(encoded: Sequence[Sequence[int]]) -> Flat:
+    ids = np.fromiter((number for line in encoded for number in line), np.int32)
+    return ids, _offsets(np.array([len(line) for line in encoded]))
 
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
@@ -134,30 +134,18 @@ def _offsets(sizes: np.ndarray) -> np.ndarray:
 
 
 def equal_lines(one: Path, other: Path) -> str:
-    """How many lines that are not empty have the same ids in two saved files, as a percentage."""
-    (ids, offsets), (ids2, offsets2) = map(_without_empty, (one, other))
-    if len(offsets) != len(offsets2):
-        return f"{len(offsets) - 1:,} against {len(offsets2) - 1:,} lines"
-    same_sizes = np.diff(offsets) == np.diff(offsets2)
-    rows = np.flatnonzero(same_sizes)
-    first, second = (_rows(values, starts, rows) for values, starts in ((ids, offsets), (ids2, offsets2)))
-    owners = np.repeat(rows, np.diff(offsets)[rows])
-    n_equal = len(rows) - len(np.unique(owners[first != second]))
-    n = len(offsets) - 1
-    return "all" if n_equal == n else f"{100 * n_equal / n:.2f} % of lines"
+    """Return the share of lines that have the same ids in two saved files; empty lines do not count."""
+    rows = [row for path in (one, other) for row in [_rows_of(path)]]
+    if len(rows[0]) != len(rows[1]):
+        return f"{len(rows[0]):,} and {len(rows[1]):,} lines"
+    n_equal = sum(first == second for first, second in zip(*rows, strict=True))
+    return "all" if n_equal == len(rows[0]) else f"{100 * n_equal / len(rows[0]):.2f} % of lines"
 
 
-def _rows(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The values of some rows, one after the other."""
-    sizes = np.diff(offsets)[rows]
-    starts = np.repeat(offsets[rows] - (np.cumsum(sizes) - sizes), sizes)
-    return values[starts + np.arange(sizes.sum())]
-
-
-def _without_empty(path: Path) -> Flat:
+def _rows_of(path: Path) -> list[bytes]:
     with np.load(path) as saved:
-        sizes = np.diff(saved["offsets"])
-        return saved["ids"], _offsets(sizes[sizes > 0])
+        ids, offsets = saved["ids"].tobytes(), (4 * saved["offsets"]).tolist()
+    return [ids[start:end] for start, end in pairwise(offsets) if end > start]
 
 
 def run_task(task: Task) -> dict[str, Any]:
@@ -166,11 +154,11 @@ def run_task(task: Task) -> dict[str, Any]:
     call, flat = ENCODERS[task.program](task)
     seconds: dict[str, Any] = {"make": time.perf_counter() - start}
     text = task.text if task.form == "file" else read_lines(task.text)
-    found, seconds["first"] = timed(call, text)
+    encoded, seconds["first"] = timed(call, text)
     if task.save and not Path(task.save).exists():
-        ids, offsets = flat(found)
-        np.savez(task.save, ids=ids, offsets=offsets)
-    del found
+        ids, offsets = flat(encoded)
+        np.savez(task.save, ids=ids.astype(np.int32), offsets=offsets)
+    del encoded
     if task.cold:
         call, _ = ENCODERS[task.program](task)
         _, seconds["cold"] = timed(call, text)
@@ -180,10 +168,10 @@ def run_task(task: Task) -> dict[str, Any]:
 
 
 def timed(call: Call, text: Any) -> tuple[Any, float]:
-    """What a call returns, and its seconds."""
+    """Call a function; return its result and its seconds."""
     start = time.perf_counter()
-    found = call(text)
-    return found, time.perf_counter() - start
+    result = call(text)
+    return result, time.perf_counter() - start
 
 
 if __name__ == "__main__":

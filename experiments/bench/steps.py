@@ -1,220 +1,267 @@
-"""Tokens per second from text, or from indexed ids, to padded batches of torch: VOLT's `Steps` beside three peers.
+"""Tokens per second from text, or from indexed ids, to padded torch batches: VOLT's `Steps` beside three peers.
 
-    VENV/bin/python experiments/bench/steps.py [--seconds 2] [--rounds 3] [--json steps.json]
-    VENV/bin/python experiments/bench/steps.py --sides "volt, text" "fairseq, ids"        these alone
+    VENV/bin/python experiments/bench/steps.py [--seconds 2] [--repeats 3] [--json steps.json]
+    VENV/bin/python experiments/bench/steps.py --sides "volt, text" "fairseq, ids"
 
-VENV holds torch and, for the peers, torchdata, sentencepiece, datasets and transformers; a side whose packages are
-missing is told as not installed. VOLT_DATA names the folder of Multi30k. What the peers do is told in steps_peers.py.
+VENV holds torch and, for the peers, torchdata, sentencepiece, datasets and transformers; sides whose packages are
+missing are left out. VOLT_DATA names the folder of Multi30k. steps_peers.py describes the peers.
 
-All sides read the same training pairs, shuffled, with one BPE vocabulary of both languages, exported to the format of
-each library; tokens per row show how alike they cut. Tokens are those of source and target, with an end of sentence and
-without padding. Batches have at most --max-tokens places in their longer side, or, where a library has no such batches,
-as many rows as these have on the average.
-
-Each run is a process of its own and is measured from its first batch on, for whole epochs that take --seconds or more,
-at least one; the time to the first batch, imports and all, is told beside it. Workers are processes of a DataLoader, or
-VOLT's threads; each computes with one thread. Rounds go through all sides by turns, so that a change of the machine's
-load meets each. Figures are medians, and ratios are medians of the rounds' ratios. CPU seconds are those of all
-processes of a side, and change less than wall seconds where other processes are busy; such rows are marked.
+All sides read the same shuffled training pairs with one BPE vocabulary of both languages, exported to each library's
+format. Tokens are those of source and target with EOS, without padding. Batches have at most --max-tokens places in
+their longer side or, in libraries without such batches, as many rows as these have on average. Each run is a process,
+measured from its first batch on for whole epochs that take --seconds or more. Workers are DataLoader processes, or
+VOLT's threads (0: the reader's own). Rounds go through all sides in turn; figures are medians.
 """
 
 from __future__ import annotations
 
-import argparse
+import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from measure import BUSY, MARK, describe, machine, markdown_table, write_json
-from rounds import say, threads_env
-from rows import Claim
-from steps_data import Data, make_data
-from steps_sides import SIDES
-from stream import end
-from texts import temporary_folder
+from measure import BUSY, MARK, busy_seconds, describe, machine, markdown_table, parser, say, write_json
 
 PACKAGES = ("volt-vocab", "numpy", "torch", "torchdata", "sentencepiece", "datasets", "tokenizers", "transformers")
-AIMS = {"datasets, text": 3.0, "torchdata, text": 3.0, "fairseq, ids": 1 / 1.5}  # of VOLT from text
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-HEADER = [
-    "side", "workers", "tokens/s", "÷ volt, text", "CPU s per M tokens", "padding %", "tokens a row", "tokens a batch",
-    "s to the first batch", "epochs",
-]  # fmt: skip
+EOS, PAD = 2, 3  # as VOLT numbers them
+N_SHARDS = 4
+WINDOW = 1 << 14  # pairs that are shuffled or sorted together, where a side does not hold all
+PATIENCE = 120  # seconds, after which a side has failed
+FACTS = "data.json"
 Key = tuple[str, int]  # side, workers
 
 
+class Counted(NamedTuple):
+    """The contents of a batch: rows, tokens of both sides without padding, and places of both sides with padding."""
+
+    rows: int
+    tokens: int
+    places: int
+
+
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """One run. first: seconds to the first batch;  seconds, cpu: wall and processor seconds from then on;  others:
-    cores that other processes kept busy;  batches, rows, tokens, places: what came, as `Counted` says;
-    error: why it failed."""
+class Data:
+    """The folder of all files, the pairs of an epoch, and the most tokens of a batch.
 
-    first: float = 0.0
-    seconds: float = 0.0
-    cpu: float = 0.0
-    others: float = 0.0
-    batches: int = 0
-    rows: int = 0
-    tokens: int = 0
-    places: int = 0
-    error: str = ""
+    pairs-0.tsv pairs-0.jsonl …    shards of pairs, a tab between source and target
+    ids.src.bin .idx  ids.tgt.…    the same pairs as ids, each sentence ending in EOS: volt binarize
+    joint.volt  joint.model  hf/   one vocabulary of both languages, also for sentencepiece and transformers
+    """
 
-    @property
-    def speed(self) -> float:
-        """Tokens per second.
+    folder: Path
+    n_rows: int
+    max_tokens: int
 
-        >>> Pass(seconds=2.0, tokens=10).speed
-        5.0
-        """
-        return self.tokens / self.seconds if self.seconds else 0.0
+    def shards(self, ending: str) -> list[str]:
+        """Return the shards with an ending."""
+        return sorted(map(str, self.folder.glob(f"pairs-*.{ending}")))
 
 
-def run(key: Key, data: Data, *, seconds: float) -> Pass:
-    """Measure a side with so many workers once."""
+def make_data(folder: Path, *, languages: Sequence[str], size: int, max_tokens: int) -> Data:
+    """Write Multi30k's training pairs of two languages, and a vocabulary, for all sides."""
+    from texts import data_folder, learned, write
+
+    from volt.formats.registry import write_vocabulary
+
+    sides = []
+    for language in languages:  # single spaces between words, which all libraries read alike
+        text = gzip.decompress((data_folder() / f"multi30k/train.{language}.gz").read_bytes()).decode()
+        sides.append([" ".join(line.split()) for line in text.split("\n")[:-1]])
+    joint = write(folder, "joint", ("\n".join([*side, ""]).encode() for side in sides))
+    vocabulary = learned(joint, kind="prefix", size=size)
+    vocabulary.save(folder / "joint.volt")
+    write_vocabulary(vocabulary, folder / "joint.model", to="sentencepiece")
+    write_vocabulary(vocabulary, folder / "hf", to="huggingface")
+    pairs = list(zip(*sides, strict=True))
+    for number in range(N_SHARDS):
+        part, place = pairs[number::N_SHARDS], folder / f"pairs-{number}"
+        place.with_suffix(".tsv").write_text("".join(f"{source}\t{target}\n" for source, target in part))
+        rows = (json.dumps({"src": source, "tgt": target}, ensure_ascii=False) for source, target in part)
+        place.with_suffix(".jsonl").write_text("\n".join([*rows, ""]))
+    for name, lines in zip(("src", "tgt"), sides, strict=True):
+        text = write(folder, name, ["\n".join([*lines, ""]).encode()])
+        binarize = [sys.executable, "-m", "volt_cli", "binarize", "-q", "-m", str(folder / "joint.volt")]
+        subprocess.run([*binarize, str(text.path), "-o", str(folder / f"ids.{name}")], check=True)
+    (folder / FACTS).write_text(json.dumps({"n_rows": len(pairs), "max_tokens": max_tokens}))
+    return Data(folder, len(pairs), max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One loader. make, count: functions of steps_peers or of this module;  needs: packages beside torch;  workers: of
+    its runs."""
+
+    make: str
+    count: str
+    needs: tuple[str, ...] = ()
+    workers: tuple[int, ...] = (1, 2)
+
+
+SIDES = {
+    "volt, text": Side("volt_text", "count_fairseq", workers=(0, 1, 2)),
+    "volt, ids": Side("volt_ids", "count_fairseq", workers=(0, 1, 2)),
+    "fairseq, ids": Side("fairseq", "count_fairseq"),
+    "datasets, text": Side("datasets", "count_datasets", ("datasets", "tokenizers", "transformers")),
+    "torchdata, text": Side("torchdata", "count_torchdata", ("torchdata", "sentencepiece")),
+}
+OURS = "volt, text"
+
+
+def volt_text(data: Data, n_workers: int) -> Iterator[Any]:
+    """Read VOLT's steps of text."""
+    return volt_steps(data, n_workers, data.shards("tsv"), holds="text")
+
+
+def volt_ids(data: Data, n_workers: int) -> Iterator[Any]:
+    """Read VOLT's steps of indexed ids, which end in EOS already."""
+    paths = [str(data.folder / f"ids.{side}.bin") for side in ("src", "tgt")]
+    return volt_steps(data, n_workers, paths, names=("src", "tgt"), eos=False)
+
+
+def volt_steps(
+    data: Data, n_workers: int, paths: list[str], *, names: tuple[str, ...] = (), **form: Any
+) -> Iterator[Any]:
+    """Read VOLT's steps of one source."""
+    from volt.batches import ByTokens, SampleFormat, Steps, to_torch
+    from volt.stream import Source, Stream
+
+    source = Source("pairs", tuple(paths), names=names)
+    stream = Stream([source], seed=1, n_workers=n_workers, cache=data.folder / "cache")
+    samples = SampleFormat(dict.fromkeys(("src", "tgt"), str(data.folder / "joint.volt")), **form)
+    return map(to_torch, Steps(stream, samples, ByTokens(max_tokens=data.max_tokens), window=WINDOW, ahead=True))
+
+
+def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dict[str, float]:
+    """Measure one side in this process: whole epochs from its first batch on."""
+    import steps_peers
+    from stream import cpu_seconds
+
+    data, side = Data(folder, **json.loads((folder / FACTS).read_text())), SIDES[name]
+    functions = globals() | vars(steps_peers)
+    count: Callable[[Any], Counted] = functions[side.count]
+    batches = functions[side.make](data, n_workers)
+    next(batches)
+    first, start, cpu, busy = time.time(), time.perf_counter(), cpu_seconds(os.getpgrp()), busy_seconds()
+    totals, n_batches, goal = [0, 0, 0], 0, data.n_rows
+    for batch in batches:
+        totals, n_batches = [a + b for a, b in zip(totals, count(batch), strict=True)], n_batches + 1
+        if totals[0] >= goal and time.perf_counter() >= start + seconds:
+            break
+        goal += data.n_rows * (totals[0] >= goal)
+    wall, cpu, busy = time.perf_counter() - start, cpu_seconds(os.getpgrp()) - cpu, busy_seconds() - busy
+    others = max(0.0, busy - cpu) / wall
+    run = {"first": first, "seconds": wall, "cpu": cpu, "others": others, "batches": n_batches}
+    return run | Counted(*totals)._asdict()
+
+
+def run(key: Key, data: Data, *, seconds: float) -> dict[str, Any]:
+    """Measure a side once, in a process of its own; `error` says why it failed."""
+    from measure import Job, environment
+    from stream import end
+
     side, n_workers = key
-    script = Path(__file__).with_name("steps_sides.py")
-    command = [sys.executable, str(script), side, str(data.folder), str(n_workers), str(seconds)]
-    environment = {**os.environ, **threads_env(1), **OFFLINE}
-    with tempfile.TemporaryFile() as complaints:
+    command = ["timeout", str(PATIENCE), sys.executable, __file__, "side", side]
+    command += [str(data.folder), str(n_workers), str(seconds)]
+    env = {**os.environ, **environment(Job("", "", side, command, threads=1)), **OFFLINE}
+    with tempfile.TemporaryFile() as errors:
         start = time.time()
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
-        )
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
         try:
             assert process.stdout
-            told = next((line for line in process.stdout if line.startswith(b"{")), None)
+            line = next((line for line in process.stdout if line.startswith(b"{")), None)
         finally:
             end(process)  # loaders without end do not end by themselves
-        complaints.seek(0)
-        *_, last = complaints.read().decode(errors="replace").strip().split("\n")
-    if told is None:
-        return Pass(error=last or f"exit {process.returncode}")
-    found = json.loads(told)
-    return Pass(**found | {"first": found["first"] - start})
-
-
-def run_rounds(
-    keys: Sequence[Key], data: Data, *, n_rounds: int, seconds: float, budget: float
-) -> dict[Key, list[Pass]]:
-    """All sides by turns; none again that has failed, or would take more than `budget` seconds in all."""
-    found = {key: [Pass(error=error)] if (error := missing(key[0])) else list[Pass]() for key in keys}
-    for turn in range(n_rounds):
-        for key, done in found.items():
-            spent = sum(one.first + one.seconds for one in done)
-            if not any(one.error for one in done) and not (turn and spent * (1 + 1 / turn) > budget):
-                done.append(run(key, data, seconds=seconds))
-                told = done[-1].error or f"{done[-1].speed:,.0f} tokens/s, {done[-1].others:.1f} cores busy elsewhere"
-                say(f"{turn + 1}/{n_rounds}  {key[0]}, {key[1]} workers: {told}")
-    return found
+        errors.seek(0)
+        last = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+    if line is None:
+        return {"error": last or f"exit {process.returncode}"}
+    measured = json.loads(line)
+    return measured | {"first": measured["first"] - start}
 
 
 def missing(side: str) -> str:
-    """What to tell of a side whose packages are not here."""
+    """Name the packages of a side that are not installed."""
     names = [name for name in ("torch", *SIDES[side].needs) if find_spec(name) is None]
     return f"not installed: {', '.join(names)}" if names else ""
 
 
-def ratio(found: Mapping[Key, Sequence[Pass]], key: Key, other: Key) -> float | None:
-    """How many times as fast one side is as another: the median of the rounds.
+def cells(key: Key, runs: dict[Key, list[dict[str, Any]]]) -> list[str]:
+    """Format a row of the table."""
+    if error := next((one["error"] for one in runs[key] if "error" in one), ""):
+        return [key[0], str(key[1]), error, *[""] * 5]
 
-    >>> runs = {("a", 1): [Pass(seconds=1.0, tokens=6)], ("b", 1): [Pass(seconds=1.0, tokens=2)]}
-    >>> ratio(runs, ("a", 1), ("b", 1)), ratio(runs, ("a", 1), ("c", 1))
-    (3.0, None)
-    """
-    pairs = [
-        (one, two)
-        for one, two in zip(found.get(key, ()), found.get(other, ()), strict=False)
-        if one.speed and two.speed
-    ]
-    return median(one.speed / two.speed for one, two in pairs) if pairs else None
+    def middle(measure: Callable[[dict[str, Any]], float], of: Key = key) -> float:
+        return median(measure(one) for one in runs.get(of, ()) if "error" not in one)
 
+    def speed(one: dict[str, Any]) -> float:
+        return one["tokens"] / one["seconds"]
 
-def claims(found: Mapping[Key, Sequence[Pass]]) -> Iterator[Claim]:
-    """What is aimed at, and what was found."""
-    for side, n in found:
-        if side in AIMS:
-            told = ratio(found, ("volt, text", n), (side, n))
-            yield Claim(f"{n} worker{'s' * (n > 1)}: volt, text ÷ {side}", AIMS[side], told and round(told, 2))
-
-
-def cells(key: Key, found: Mapping[Key, Sequence[Pass]], n_rows: int) -> list[str]:
-    """A row of the table."""
-    runs = found[key]
-    if error := next((one.error for one in runs if one.error), ""):
-        return [key[0], str(key[1]), error, *[""] * (len(HEADER) - 3)]
-
-    def middle(name: str) -> float:
-        return median(getattr(one, name) for one in runs)
-
-    mark = MARK if middle("others") > BUSY else ""
-    against = ratio(found, key, ("volt, text", key[1]))
+    ours = (OURS, key[1])
+    compared = any("error" not in one for one in runs.get(ours, ()))
     return [
         key[0],
-        f"{key[1]}{mark}",
-        f"{middle('speed'):,.0f}",
-        "–" if against is None else f"{against:.2f}",
-        f"{median(1e6 * one.cpu / one.tokens for one in runs):.2f}",
-        f"{median(100 * (1 - one.tokens / one.places) for one in runs):.1f}",
-        f"{median(one.tokens / one.rows for one in runs):.2f}",
-        f"{median(one.tokens / one.batches for one in runs):,.0f}",
-        f"{middle('first'):.1f}",
-        f"{middle('rows') / n_rows:.0f}",
+        f"{key[1]}{MARK if middle(lambda one: one['others']) > BUSY else ''}",
+        f"{middle(speed):,.0f}",
+        f"{middle(speed, ours) / middle(speed):.2f}" if compared else "–",
+        f"{middle(lambda one: 1e6 * one['cpu'] / one['tokens']):.2f}",
+        f"{middle(lambda one: 100 * (1 - one['tokens'] / one['places'])):.1f}",
+        f"{middle(lambda one: one['tokens'] / one['rows']):.2f}",
+        f"{middle(lambda one: one['first']):.1f}",
     ]
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--seconds", type=float, default=2, help="how long a run is measured at least")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--budget", type=float, default=30, help="seconds of all rounds of a side, which then has fewer"
-    )
-    parser.add_argument("--max-tokens", type=int, default=4096, help="places of a batch in its longer side")
-    parser.add_argument("--size", type=int, default=8000, help="of the vocabulary")
-    parser.add_argument("--languages", nargs=2, default=["de", "en"], help="source and target")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
+    """Measure what the command line asks for."""
+    from texts import temporary_folder
+
+    made = parser(__doc__)
+    made.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    made.add_argument("--seconds", type=float, default=2, help="least length of a run")
+    made.add_argument("--max-tokens", type=int, default=4096, help="places of a batch in its longer side")
+    made.add_argument("--size", type=int, default=8000, help="of the vocabulary")
+    made.add_argument("--languages", nargs=2, default=["de", "en"], help="source and target")
+    given = made.parse_args()
+    keys = [(side, n) for side in given.sides for n in SIDES[side].workers]
+    runs = {key: [{"error": error}] if (error := missing(key[0])) else [] for key in keys}
+    facts = machine(*PACKAGES)
     with temporary_folder() as folder:
         data = make_data(folder, languages=given.languages, size=given.size, max_tokens=given.max_tokens)
-        keys = [(side, n) for side in given.sides for n in SIDES[side].workers]
-        facts = machine(*(name for name in PACKAGES if name == "volt-vocab" or find_spec(name)))
-        found = run_rounds(keys, data, n_rounds=given.rounds, seconds=given.seconds, budget=given.budget)
-    aims = list(claims(found))
-    print(describe(facts), "", markdown_table(HEADER, [cells(key, found, data.n_rows) for key in keys]), "", sep="\n")
-    if any(one.others > BUSY for runs in found.values() for one in runs):
-        print(f"{MARK} Other processes kept more than {BUSY} cores busy meanwhile.\n")
-    told = [
-        [
-            one.name,
-            f"≥ {one.wanted:.2f}",
-            "not measured" if one.found is None else f"{one.found:.2f}",
-            "yes" if one.holds else "no",
-        ]
-        for one in aims
+        for _ in range(given.repeats):
+            for key, done in runs.items():
+                if not any("error" in one for one in done):
+                    done.append(run(key, data, seconds=given.seconds))
+                    say(f"{key}: {done[-1]}")
+    header = [
+        "side",
+        "workers",
+        "tokens/s",
+        f"{OURS} ÷ side",
+        "CPU s per M tokens",
+        "padding %",
+        "tokens a row",
+        "first batch, s",
     ]
-    print(markdown_table(["figure", "aim", "found", ""], told))
+    print(describe(facts), markdown_table(header, [cells(key, runs) for key in keys]), sep="\n\n")
     if given.json:
-        write_json(given.json, as_data(facts, data.n_rows, found, aims))
-
-
-def as_data(
-    facts: Mapping[str, Any], n_rows: int, found: Mapping[Key, Sequence[Pass]], aims: Sequence[Claim]
-) -> dict[str, Any]:
-    """All figures as JSON values."""
-    runs = [{"side": side, "n_workers": n, "runs": [asdict(one) for one in done]} for (side, n), done in found.items()]
-    return {"machine": facts, "rows_of_an_epoch": n_rows, "sides": runs, "claims": [asdict(one) for one in aims]}
+        rows = [{"side": side, "n_workers": n, "runs": done} for (side, n), done in runs.items()]
+        write_json(given.json, {"machine": facts, "rows": rows})
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["side"]:
+        sys.modules["steps"] = sys.modules["__main__"]  # steps_peers imports it
+        print(
+            json.dumps(measure_side(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))), flush=True
+        )
+        os._exit(0)  # without waiting for endless loaders
     main()

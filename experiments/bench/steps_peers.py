@@ -6,11 +6,10 @@
                  collator of transformers
     torchdata    an iterable dataset that cuts lines with sentencepiece, shuffled in a buffer; StatefulDataLoader
 
-fairseq's side is written here, from a description of what fairseq does. It is spared what would only slow it: its
-workers live on through all epochs, rows are not sorted once more in a batch, and the loop that cuts batches is
-compiled, as fairseq's is. The two sides that read lines one by one have batches of as many rows as fairseq's have on
-the average, in the order in which they come, since neither library makes batches of so many tokens of a stream. So they
-have more padding. They make no input of a decoder.
+fairseq's side follows a description of fairseq, without what would only slow it: workers live through all epochs, rows
+are not sorted again within a batch, and the loop that cuts batches is compiled, as fairseq's is. The sides that read
+lines one by one have batches of as many rows as fairseq's on average, in reading order, since neither library makes
+batches by tokens from a stream; so they have more padding. They make no decoder input.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from steps_data import EOS, PAD, WINDOW, Counted, Data
+from steps import EOS, PAD, WINDOW, Counted, Data
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
@@ -35,7 +34,7 @@ Ids = list[int]
 
 
 class IndexedIds:
-    """Sentences of ids in a file that is mapped into memory; each is a tensor of int64."""
+    """Sentences of ids in a memory-mapped file; each is a tensor of int64."""
 
     def __init__(self, prefix: Path) -> None:
         index = np.memmap(f"{prefix}.idx", mode="r")
@@ -50,7 +49,7 @@ class IndexedIds:
 
 
 class Pairs:
-    """Source and target of indexed ids."""
+    """The sources and targets of indexed ids."""
 
     def __init__(self, folder: Path) -> None:
         self.source, self.target = IndexedIds(folder / "ids.src"), IndexedIds(folder / "ids.tgt")
@@ -62,7 +61,7 @@ class Pairs:
         return {"id": i, "source": self.source[i], "target": self.target[i]}
 
     def batches(self, max_tokens: int) -> list[list[int]]:
-        """Rows in random order, sorted by the target's length and then by the source's, and cut."""
+        """Shuffle rows, sort them by the lengths of target and source, and cut them into batches."""
         source, target = np.array(self.source.sizes), np.array(self.target.sizes)
         order = np.random.default_rng(1).permutation(len(source))
         for sizes in (target, source):
@@ -74,8 +73,8 @@ class Pairs:
 
 @numba.njit(cache=True)
 def cut(longest: NDArray[np.int32], max_tokens: int, ends: NDArray[np.int64]) -> int:
-    """Set where batches end, and return how many there are: rows are collected until one more would cost too much; then
-    a multiple of them goes out, or all where there are too few for one."""
+    """Set the ends of batches and return their number: rows are collected until one more would cost too much; then a
+    multiple of MULTIPLE rows leaves, or all if they are fewer."""
     start, n, most = 0, 0, 0
     for row in range(len(longest)):
         most = max(most, longest[row])
@@ -90,7 +89,7 @@ def cut(longest: NDArray[np.int32], max_tokens: int, ends: NDArray[np.int64]) ->
 
 
 class Epochs:
-    """A batch sampler without end: the same batches in another order in each epoch."""
+    """An endless batch sampler: the same batches in another order in each epoch."""
 
     def __init__(self, batches: list[list[int]]) -> None:
         self.batches = batches
@@ -103,58 +102,58 @@ class Epochs:
 
 
 def fairseq_collate(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The arrays of a batch: source padded on the left, target on the right."""
+    """Collate a batch: source padded on the left, target on the right."""
     sources, targets = [item["source"] for item in items], [item["target"] for item in items]
     net_input = {
         "src_tokens": filled(sources, left=True),
         "src_lengths": torch.tensor(list(map(len, sources))),
         "prev_output_tokens": filled(targets, eos_first=True),
     }
-    told = {"id": torch.tensor([item["id"] for item in items]), "nsentences": len(items)}
-    return {**told, "ntokens": sum(map(len, targets)), "net_input": net_input, "target": filled(targets)}
+    about = {"id": torch.tensor([item["id"] for item in items]), "nsentences": len(items)}
+    return {**about, "ntokens": sum(map(len, targets)), "net_input": net_input, "target": filled(targets)}
 
 
 def filled(rows: Sequence[torch.Tensor], *, left: bool = False, eos_first: bool = False) -> torch.Tensor:
-    """Rows of one length, padded on the right or left; EOS of each moved to its front if asked."""
+    """Pad rows on the right or left; move the EOS of each to its front on request."""
     width = max(map(len, rows))
-    made = rows[0].new_full((len(rows), width), PAD)
+    padded = rows[0].new_full((len(rows), width), PAD)
     for place, ids in enumerate(rows):
-        row = made[place, width - len(ids) :] if left else made[place, : len(ids)]
+        row = padded[place, width - len(ids) :] if left else padded[place, : len(ids)]
         if eos_first:
             row[0] = ids[-1]
             row[1:] = ids[:-1]
         else:
             row.copy_(ids)
-    return made
+    return padded
 
 
 def fairseq(data: Data, n_workers: int) -> Iterator[Any]:
-    """Batches of indexed ids."""
+    """Read batches of indexed ids."""
     pairs = Pairs(data.folder)
     sampler: Any = Epochs(pairs.batches(data.max_tokens))
     return iter(DataLoader(pairs, batch_sampler=sampler, collate_fn=fairseq_collate, **workers(n_workers)))  # type: ignore[arg-type]
 
 
 def count_fairseq(batch: Mapping[str, Any]) -> Counted:
-    """What a batch of fairseq's form holds; VOLT's has the same."""
-    given = batch["net_input"]
-    tokens = int(given["src_lengths"].sum()) + batch["ntokens"]
-    return Counted(batch["nsentences"], tokens, given["src_tokens"].numel() + batch["target"].numel())
+    """Count a batch of fairseq's form, which is VOLT's too."""
+    inputs = batch["net_input"]
+    tokens = int(inputs["src_lengths"].sum()) + batch["ntokens"]
+    return Counted(batch["nsentences"], tokens, inputs["src_tokens"].numel() + batch["target"].numel())
 
 
 def workers(n: int) -> dict[str, Any]:
-    """A loader's options of so many processes."""
+    """Return a loader's options for n processes."""
     return {"num_workers": n, "multiprocessing_context": "fork" if n else None}
 
 
 def rows_of(data: Data) -> int:
-    """How many rows fairseq's batches have on the average."""
+    """Return the average number of rows of fairseq's batches."""
     pairs = Pairs(data.folder)
     return round(len(pairs) / len(pairs.batches(data.max_tokens)))
 
 
 def datasets(data: Data, n_workers: int) -> Iterator[Any]:
-    """Batches of a streaming dataset."""
+    """Read batches of a streaming dataset."""
     from datasets import load_dataset
     from tokenizers.processors import TemplateProcessing
     from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast
@@ -174,13 +173,13 @@ def datasets(data: Data, n_workers: int) -> Iterator[Any]:
 
 
 def count_datasets(batch: Mapping[str, torch.Tensor]) -> Counted:
-    """What a batch of the collator of transformers holds."""
+    """Count a batch of the collator of transformers."""
     mask, labels = batch["attention_mask"], batch["labels"]
     return Counted(len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel())
 
 
 class Lines(IterableDataset[tuple[Ids, Ids]]):
-    """Lines of shards, shuffled in a buffer, as ids. Its state is how many have been given."""
+    """The lines of shards as ids, shuffled in a buffer. The state is the number of lines read."""
 
     def __init__(self, shards: Sequence[str], model: Path) -> None:
         from sentencepiece import SentencePieceProcessor
@@ -188,14 +187,14 @@ class Lines(IterableDataset[tuple[Ids, Ids]]):
         self.processor, self.shards, self.n = SentencePieceProcessor(model_file=str(model)), shards, 0
 
     def lines(self) -> Iterator[str]:
-        """Those of this worker's shards, without end."""
+        """Read the lines of this worker's shards without end."""
         worker = get_worker_info()
         for path in cycle(self.shards[worker.id :: worker.num_workers] if worker else self.shards):
             with open(path, encoding="utf-8") as file:
                 yield from file
 
     def shuffled(self) -> Iterator[str]:
-        """The same, each drawn from a buffer."""
+        """Draw lines from a buffer."""
         worker, draw, buffer = get_worker_info(), np.random.default_rng(1), list[str]()
         size = WINDOW // (worker.num_workers if worker else 1)
         for line in self.lines():
@@ -203,8 +202,8 @@ class Lines(IterableDataset[tuple[Ids, Ids]]):
                 buffer.append(line)
             else:
                 place = int(draw.random() * size)
-                given, buffer[place] = buffer[place], line
-                yield given
+                drawn, buffer[place] = buffer[place], line
+                yield drawn
 
     def __iter__(self) -> Iterator[tuple[Ids, Ids]]:
         encode = self.processor.encode
@@ -214,25 +213,25 @@ class Lines(IterableDataset[tuple[Ids, Ids]]):
             yield encode(source, add_eos=True), encode(target, add_eos=True)
 
     def state_dict(self) -> dict[str, int]:
-        """Where it stands."""
+        """Return the state."""
         return {"n": self.n}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on from there; never called here."""
+        """Restore the state; never called by this benchmark."""
         self.n = state["n"]
 
 
 def padded(items: Sequence[tuple[Ids, Ids]]) -> dict[str, torch.Tensor]:
-    """Source and target, padded on the right, and their lengths."""
-    found = dict[str, torch.Tensor]()
+    """Collate source and target, padded on the right, and their lengths."""
+    arrays = dict[str, torch.Tensor]()
     for name, side in zip(("src", "tgt"), zip(*items, strict=True), strict=True):
-        found[name] = pad_sequence([torch.tensor(ids) for ids in side], batch_first=True, padding_value=PAD)
-        found[f"{name}_lengths"] = torch.tensor(list(map(len, side)))
-    return found
+        arrays[name] = pad_sequence([torch.tensor(ids) for ids in side], batch_first=True, padding_value=PAD)
+        arrays[f"{name}_lengths"] = torch.tensor(list(map(len, side)))
+    return arrays
 
 
 def torchdata(data: Data, n_workers: int) -> Iterator[Any]:
-    """Batches of an iterable dataset."""
+    """Read batches of an iterable dataset."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     lines = Lines(data.shards("tsv"), data.folder / "joint.model")
@@ -240,6 +239,6 @@ def torchdata(data: Data, n_workers: int) -> Iterator[Any]:
 
 
 def count_torchdata(batch: Mapping[str, torch.Tensor]) -> Counted:
-    """What a batch of `padded` holds."""
+    """Count a batch of `padded`."""
     tokens = int(batch["src_lengths"].sum()) + int(batch["tgt_lengths"].sum())
     return Counted(len(batch["src"]), tokens, batch["src"].numel() + batch["tgt"].numel())

@@ -1,52 +1,43 @@
-"""Lines per second that a stream gives to a consumer that counts them, against sotastream, in one run.
+"""Lines per second that a stream gives to a consumer that counts them, beside sotastream, in one run.
 
-    python experiments/bench/stream.py --lines train.de.gz train.en.gz --peers VENV -o stream.json
-    python experiments/bench/stream.py --lines … --pipelines case-noise      of the pipelines, this one alone
-    python experiments/bench/stream.py --lines … --config mine.yaml          this configuration alone, without peers
+    python experiments/bench/stream.py --lines train.de.gz train.en.gz --peers VENV --json stream.json
+    python experiments/bench/stream.py --lines … --pipelines case-noise      only this pipeline
+    python experiments/bench/stream.py --lines … --config mine.yaml          only this configuration, without peers
 
-The pipelines are described in stream_rows.py. Each text of --lines is a field; --languages names the parallel texts of
-which the five pairs of `p3-languages` are made, by default those of --lines.
+stream_rows.py describes the pipelines. Each text of --lines is a field; --languages names the parallel texts of the
+five pairs of `languages`, by default those of --lines. VENV is a virtual environment with sotastream 1.0.1.
 
-Each program runs as a process of its own and writes lines to a pipe; this process reads the pipe and counts line ends.
-The clock runs from the first line on for --seconds (what a trainer sees), so neither start-up nor the first block
-count; the time to the first line is told beside it, and so is the one-time cost of indexing. What had been computed
-ahead when the first line came is a few blocks, which so many seconds make small. Both programs read the same folders
-of .gz shards without end and hold the same number of lines for shuffling. Rounds go through all programs in turn, so
-that a change of the machine's load meets each; the median over rounds is told. A program that has failed is not run
-again. Lines per processor second are told as well, since they change less where other processes are busy; such rows
-are marked. Where lines go through a function of the user's, the table tells what share of the processor time that
-function would take alone. VENV is a virtual environment with sotastream 1.0.1 installed; without it only VOLT runs.
+Each program is a process that writes lines to a pipe; this process counts line ends. The clock runs for --seconds from
+the first line on, so neither start-up nor the first block counts. Both programs read the same folders of .gz shards
+without end and shuffle equally many lines. Rounds go through all programs in turn; figures are medians. Lines per CPU
+second change less where other processes are busy; such rows are marked.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-from measure import BUSY, MARK, busy_seconds, describe, machine, markdown_table, write_json
-from rows import Claim
-from stream_rows import CONFIGS, SHARD_LINES, Data, make_data, peer_command, peers_of
+from measure import BUSY, MARK, busy_seconds, describe, machine, markdown_table, parser, say, write_json
+from stream_rows import PEERS, PIPELINES, make_data, peer_command
 
 WORKERS = (1, 2)
 PATIENCE = 90  # seconds to the first line; sotastream waits for ever for a process of its own that has failed
-AIMS = {"user": 3.0, "user-light": 3.0}  # how many times as fast as sotastream, where not 8
-AIM, AIM_OF_WORKERS = 8.0, 1.7
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is measured: a pipeline in a program, with so many workers, by a command that runs in a folder."""
+    """A pipeline in a program, with a number of workers, and the command that runs it in a folder."""
 
     pipeline: str
     program: str
@@ -54,18 +45,11 @@ class Job:
     command: Sequence[str]
     folder: Path
 
-    @property
-    def name(self) -> str:
-        """How it is told."""
-        unit = "worker" if self.program == "volt" else "process"
-        ending = "es" if unit == "process" else "s"
-        return f"{self.pipeline}: {self.program}, {self.n_workers} {unit}{ending * (self.n_workers > 1)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One run: lines counted, seconds from the first to the last, and to the first; processor seconds meanwhile, all
-    its processes together;  others: cores that other processes kept busy;  error: why it failed."""
+    """One run: lines counted, seconds from the first to the last, and to the first; CPU seconds of all its processes
+    meanwhile;  others: cores that other processes kept busy;  error: why it failed."""
 
     lines: int
     seconds: float
@@ -74,34 +58,24 @@ class Flow:
     others: float = 0.0
     error: str = ""
 
-    @property
-    def rate(self) -> float:
-        """Lines per second."""
-        return self.lines / self.seconds if self.seconds else 0.0
-
-    @property
-    def thrift(self) -> float:
-        """Lines per processor second, which other processes change less."""
-        return self.lines / self.cpu if self.cpu else 0.0
-
 
 def flow(job: Job, *, seconds: float) -> Flow:
-    """Run a command for so many seconds from its first line on, and end it."""
+    """Run a command for some seconds from its first line on, and end it."""
     start = time.perf_counter()
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            job.command, cwd=job.folder, stdout=subprocess.PIPE, stderr=told, start_new_session=True
+            job.command, cwd=job.folder, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
         )
         signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGKILL))
         signal.alarm(int(seconds) + PATIENCE)
         try:
-            found = _count(process, seconds, start)
+            measured = _count(process, seconds, start)
         finally:
             signal.alarm(0)
             end(process)
-        told.seek(0)
-        error = told.read().decode(errors="replace").strip().rpartition("\n")[2]
-    return found if found.seconds >= seconds else Flow(0, 0, 0, error=error or "it ended by itself")
+        errors.seek(0)
+        error = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+    return measured if measured.seconds >= seconds else Flow(0, 0, 0, error=error or "it ended by itself")
 
 
 def _count(process: subprocess.Popen[bytes], seconds: float, start: float) -> Flow:
@@ -117,7 +91,7 @@ def _count(process: subprocess.Popen[bytes], seconds: float, start: float) -> Fl
 
 
 def cpu_seconds(group: int) -> float:
-    """Processor seconds that the processes of a group have used, those that they have waited for included.
+    """Return the CPU seconds of the processes of a group and of the children that they have waited for.
 
     >>> cpu_seconds(os.getpgrp()) >= 0
     True
@@ -125,14 +99,14 @@ def cpu_seconds(group: int) -> float:
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            told = path.read_text().rpartition(")")[2].split()
-            if int(told[2]) == group:
-                ticks += sum(map(int, told[11:15]))
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a session, and those that it started."""
+    """Kill a process that leads a session, and its children."""
     assert process.stdout
     process.stdout.close()
     with suppress(ProcessLookupError):
@@ -140,136 +114,106 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def feed(arguments: argparse.Namespace) -> None:
-    """Write a stream to stdout: what the other process counts."""
+def feed(config: str, cache: str, n_workers: int) -> None:
+    """Write a stream to stdout."""
     from volt.stream import Stream
 
-    with Stream.from_config(arguments.config, n_workers=arguments.workers, cache=arguments.cache) as stream:
+    with Stream.from_config(config, n_workers=n_workers, cache=cache) as stream:
         for block in stream.blocks():
             sys.stdout.buffer.write(block)
 
 
-def jobs(arguments: argparse.Namespace, data: Data) -> Iterator[Job]:
-    """Everything that is measured."""
-    configs = {name: str(data.folder / f"{name}.yaml") for name in arguments.pipelines}
-    if arguments.config:
-        configs = {"given": str(Path(arguments.config).absolute())}
+def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
+    """Make the data and all rows."""
+    names = [] if options.config else options.pipelines
+    make_data(
+        folder, names, texts=options.lines, languages=options.languages or options.lines, n_shards=options.n_shards
+    )
+    configs = {name: folder / f"{name}.yaml" for name in names} or {"given": Path(options.config).absolute()}
     for name, config in configs.items():
         for n in WORKERS:
-            own = [sys.executable, str(Path(__file__).absolute()), "feed", "--config", config]
-            command = [*own, "--cache", str(data.folder / "cache"), "--workers", str(n)]
+            command = [
+                sys.executable,
+                str(Path(__file__).absolute()),
+                "feed",
+                str(config),
+                str(folder / "cache"),
+                str(n),
+            ]
             yield Job(name, "volt", n, command, Path.cwd())
-        for n in peers_of(name) if arguments.peers else ():
-            yield Job(
-                name, "sotastream", n, peer_command(arguments.peers.absolute(), data, name, n_processes=n), data.folder
-            )
+        for n in WORKERS if options.peers and name in PEERS else ():
+            command = peer_command(options.peers.absolute(), folder, name, n_processes=n)
+            yield Job(name, "sotastream", n, command, folder)
 
 
-def compare(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure all, in rounds."""
-    with tempfile.TemporaryDirectory(prefix="volt-stream-") as folder:
-        names = [] if arguments.config else arguments.pipelines
-        texts, languages = arguments.lines, arguments.languages or arguments.lines
-        data = make_data(Path(folder), names, texts=texts, languages=languages, n_shards=arguments.n_shards)
-        todo, facts = list(jobs(arguments, data)), machine("volt-vocab", "numpy")
-        indexed = flow(todo[0], seconds=0)
-        flows: dict[str, list[Flow]] = {job.name: [] for job in todo}
-        for _ in range(arguments.rounds):
-            for job in todo:
-                if not any(one.error for one in flows[job.name]):
-                    flows[job.name].append(flow(job, seconds=arguments.seconds))
-                    print(job.name, flows[job.name][-1], file=sys.stderr)
-    rows = {job.name: _row(job, flows[job.name], own=data.own_seconds.get(job.pipeline, 0.0)) for job in todo}
-    first = {"seconds": round(indexed.first, 2), "error": indexed.error}
-    size = {"shards": arguments.n_shards, "shard_lines": SHARD_LINES, "seconds": arguments.seconds}
-    told = {**size, "lines_each": dict(data.lines_each), "first_start": first, "programs": rows}
-    return {"machine": facts, **told, "claims": [asdict(claim) for claim in claims(list(rows.values()))]}
-
-
-def _row(job: Job, found: Sequence[Flow], *, own: float) -> dict[str, Any]:
-    """The medians. own: processor seconds that the user's function takes for a line."""
-    good = [one for one in found if not one.error]
-    row: dict[str, Any] = {"pipeline": job.pipeline, "program": job.program, "n_workers": job.n_workers}
-    row["runs"] = [asdict(one) for one in found]
-    if good:
-        row["lines_per_second"] = round(median(one.rate for one in good))
-        row["lines_per_cpu_second"] = round(median(one.thrift for one in good))
-        row["own_share"] = round(own * row["lines_per_cpu_second"], 2)
-        row["others"] = median(one.others for one in good)
-        row["seconds_to_first_line"] = round(median(one.first for one in good), 2)
-    return row
-
-
-def claims(rows: Sequence[dict[str, Any]]) -> Iterator[Claim]:
-    """What is aimed at, and what was found.
-
-    >>> row = {"pipeline": "user", "program": "volt", "n_workers": 1, "lines_per_second": 600}
-    >>> peer = row | {"program": "sotastream", "lines_per_second": 200}
-    >>> [(claim.name, claim.found, claim.holds) for claim in claims([row, peer])]
-    [('user, 1 worker: volt ÷ sotastream', 3.0, True)]
-    """
-    speeds = {(row["pipeline"], row["program"], row["n_workers"]): row.get("lines_per_second", 0) for row in rows}
-    for (pipeline, program, n), speed in speeds.items():
-        if program == "volt" and (other := speeds.get((pipeline, "sotastream", n))):
-            name = f"{pipeline}, {n} worker{'s' * (n > 1)}: volt ÷ sotastream"
-            yield Claim(name, AIMS.get(pipeline, AIM), round(speed / other, 2))
-        if program == "volt" and n > 1 and (one := speeds.get((pipeline, program, 1))):
-            yield Claim(f"{pipeline}: {n} workers ÷ 1", AIM_OF_WORKERS, round(speed / one, 2))
-
-
-def tables(result: dict[str, Any]) -> Iterator[str]:
-    """The medians, and what was aimed at, as Markdown."""
-    rows = [_cells(name, row) for name, row in result["programs"].items()]
-    yield markdown_table(["program", "lines/s", "lines per CPU s", "the user's function", "s to the first line"], rows)
-    if any(row.get("others", 0) > BUSY for row in result["programs"].values()):
-        yield f"\n{MARK} Other processes kept more than {BUSY} cores busy meanwhile."
-    yield from (f"\n{name}: one line of {n:.1f} that were read" for name, n in result["lines_each"].items())
-    found = [Claim(**claim) for claim in result["claims"]]
-    told = [[one.name, f"≥ {one.wanted:g}", f"{one.found}", "yes" if one.holds else "no"] for one in found]
-    yield "\n" + markdown_table(["figure", "aim", "found", ""], told)
-
-
-def _cells(name: str, row: dict[str, Any]) -> list[str]:
-    if "lines_per_second" not in row:
-        return [name, row["runs"][-1]["error"], "", "", ""]
-    mark = MARK if row["others"] > BUSY else ""
-    return [
-        name,
-        f"{row['lines_per_second']:,}{mark}",
-        f"{row['lines_per_cpu_second']:,}",
-        f"{row['own_share']:.0%} of the CPU s" if row["own_share"] else "",
-        f"{row['seconds_to_first_line']}",
-    ]
+def as_table(todo: Sequence[Job], flows: Sequence[Sequence[Flow]]) -> str:
+    """Format the medians, and the ratio of VOLT's speed to the peer's."""
+    rates = {}
+    for job, done in zip(todo, flows, strict=True):
+        if not any(one.error for one in done):
+            rates[job.pipeline, job.program, job.n_workers] = median(one.lines / one.seconds for one in done)
+    rows = []
+    for job, done in zip(todo, flows, strict=True):
+        rate = rates.get((job.pipeline, job.program, job.n_workers))
+        if rate is None:
+            rows.append([job.pipeline, job.program, str(job.n_workers), done[-1].error, *[""] * 3])
+            continue
+        peer = rates.get((job.pipeline, "sotastream", job.n_workers)) if job.program == "volt" else None
+        mark = MARK if median(one.others for one in done) > BUSY else ""
+        thrift = median(one.lines / one.cpu if one.cpu else 0 for one in done)
+        first = median(one.first for one in done)
+        ratio = f"{rate / peer:.1f}" if peer else "–"
+        rows.append(
+            [
+                job.pipeline,
+                job.program,
+                f"{job.n_workers}{mark}",
+                f"{rate:,.0f}",
+                ratio,
+                f"{thrift:,.0f}",
+                f"{first:.2f}",
+            ]
+        )
+    header = ["pipeline", "program", "workers", "lines/s", "ratio", "lines per CPU s", "s to the first line"]
+    return markdown_table(header, rows, n_text=2)
 
 
 def main() -> None:
-    """Parse arguments and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("job", nargs="?", choices=["compare", "feed"], default="compare")
-    parser.add_argument("--lines", type=Path, nargs="+", help="parallel texts, plain or .gz, of which shards are made")
-    parser.add_argument(
-        "--languages", type=Path, nargs="+", help="parallel texts in several languages, TEXT.LANGUAGE.gz"
-    )
-    parser.add_argument("--cache", help="feed: the folder for indices")
-    parser.add_argument("--workers", type=int, default=1, help="feed: workers")
-    parser.add_argument("--config", help="a configuration instead of the pipelines; feed: what to read")
-    parser.add_argument("--pipelines", nargs="+", choices=CONFIGS, default=list(CONFIGS))
-    parser.add_argument("--peers", type=Path, help="a virtual environment with sotastream")
-    parser.add_argument("--n-shards", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=4, help="how long a run is measured")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("-o", "--output", type=Path)
-    arguments = parser.parse_args()
-    if arguments.job == "feed":
-        feed(arguments)
-        return
-    if not arguments.lines:
-        parser.error("name a text with --lines")
-    result = compare(arguments)
-    print(describe(result["machine"]), "", *tables(result), sep="\n")
-    if arguments.output:
-        write_json(arguments.output, result)
+    """Measure what the command line asks for."""
+    made = parser(__doc__)
+    made.add_argument("--lines", type=Path, nargs="+", required=True, help="parallel texts, plain or .gz")
+    made.add_argument("--languages", type=Path, nargs="+", help="parallel texts in languages, TEXT.LANGUAGE.gz")
+    made.add_argument("--config", help="a configuration instead of the pipelines")
+    made.add_argument("--pipelines", nargs="+", choices=PIPELINES, default=list(PIPELINES))
+    made.add_argument("--peers", type=Path, metavar="VENV", help="a virtual environment with sotastream")
+    made.add_argument("--n-shards", type=int, default=10)
+    made.add_argument("--seconds", type=float, default=4, help="length of a run")
+    options = made.parse_args()
+    with tempfile.TemporaryDirectory(prefix="volt-stream-") as folder:
+        todo, facts = list(jobs(options, Path(folder))), machine("volt-vocab", "numpy")
+        flow(todo[0], seconds=0)  # indexes the shards
+        flows: list[list[Flow]] = [[] for _ in todo]
+        for _ in range(options.repeats):
+            for job, done in zip(todo, flows, strict=True):
+                if not any(one.error for one in done):
+                    done.append(flow(job, seconds=options.seconds))
+                    say(f"{job.pipeline}, {job.program}, {job.n_workers} workers: {done[-1]}")
+    print(describe(facts), as_table(todo, flows), sep="\n\n")
+    if options.json:
+        rows = [
+            {
+                "pipeline": job.pipeline,
+                "program": job.program,
+                "n_workers": job.n_workers,
+                "runs": list(map(asdict, done)),
+            }
+            for job, done in zip(todo, flows, strict=True)
+        ]
+        write_json(options.json, {"machine": facts, "rows": rows})
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["feed"]:
+        feed(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    else:
+        main()

@@ -1,12 +1,7 @@
-"""What a user would write, in plain Python: the same function in both programs' pipelines.
+"""Plain Python functions that users would write, for the pipelines `user` and `user-light` of both programs.
 
-    transforms: [user: {file: user_steps.py, function: tidy}]        in a configuration
-    user(stream, tidy)                                               in sotastream_pipelines.py
-
-`recased` is light: nearly all its row's time is spent around it. `tidy` takes most of its row's time itself.
-
->>> tidy(["  „Hallo“,   sagt er. ", "'Hi', he says."])
-['"Hallo", sagt er.', "'Hi', he says."]
+>>> tidy(["  „Hallo“,   sagt er. "]), recased(["Zwei Hunde", "two dogs"])
+(['"Hallo", sagt er.'], ['zwei Hunde', 'Two dogs'])
 """
 
 from __future__ import annotations
@@ -15,18 +10,10 @@ _QUOTES = str.maketrans("„“”«»‘’", '"""""\'\'')
 
 
 def tidy(fields: list[str]) -> list[str]:
-    """Plain quotes, one space between two words, none around them.
-
-    >>> tidy(["«a»  b"])
-    ['"a" b']
-    """
+    """Write plain quotes, and one space between words."""
     return [" ".join(field.translate(_QUOTES).split()) for field in fields]
 
 
 def recased(fields: list[str]) -> list[str]:
-    """The first letter of each field in the other case.
-
-    >>> recased(["Zwei Hunde", "two dogs"])
-    ['zwei Hunde', 'Two dogs']
-    """
+    """Swap the case of the first letter of each field."""
     return [field[:1].swapcase() + field[1:] for field in fields]

@@ -1,8 +1,8 @@
-"""Results of trials → curves: for each corpus, what each size scored, by one measure.
+"""Results of trials → curves: the score of each size on each corpus, by one measure.
 
-A measure says how a result is read, in which unit a loss is told, and whether more is better. Of a language model's ten
-readings the one counts that dev liked best: among all of them (the same text for every size), or among those that came
-before so many floating-point operations as the cheapest size needed for the whole text (the same compute).
+A measure names the score to read, the unit of a loss, and whether more is better. A language model's test score is read
+at the reading with the best dev score: among all readings (the same text for every size), or among the readings within
+the floating-point operations that the cheapest size needed for the whole text (the same compute).
 
 >>> rows = [{"corpus": "a", "size": size, "seed": 1, "dev": [2.0], "test": [test], "operations": [1.0]}
 ...         for size, test in ((1000, 2.5), (4000, 2.4))]
@@ -27,11 +27,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What the sizes of a corpus scored; less is better.
-
-    sizes: (n,) that were tried, ascending
-    scores: of each size, one for each seed
-    """
+    """The scores of the sizes of a corpus; less is better. sizes: (n,) ascending;  scores: of each seed, by size."""
 
     corpus: str
     sizes: NDArray[np.int64]
@@ -39,30 +35,25 @@ class Curve:
 
     @property
     def means(self) -> Floats:
-        """(n,) over the seeds."""
+        """Return the means over the seeds, (n,)."""
         return np.array([float(one.mean()) for one in self.scores])
 
     @property
     def best(self) -> float:
-        """The least mean."""
+        """Return the least mean."""
         return float(self.means.min())
 
     def at(self, size: int) -> float:
-        """The score of any size: on the line, over the logarithm of the size, between the two tried beside it.
-
-        A size beyond those tried scores as the last one.
-        """
+        """Interpolate the score of any size over log size; a size beyond the tried ones scores as the last one."""
         return float(np.interp(np.log(size), np.log(self.sizes), self.means))
 
     def reaches(self, size: int) -> bool:
-        """Whether a size lies among those tried, or beyond them by a factor of two at most: farther off is a guess."""
+        """Check that a size is at most a factor of two beyond the tried sizes."""
         return bool(self.sizes[0] <= 2 * size and size <= 2 * self.sizes[-1])
 
     def smooth(self) -> int:
-        """The best size of the tried range by a parabola, over the logarithm of the size, through all scores."""
-        places = np.concatenate(
-            [np.full(len(one), np.log(size)) for size, one in zip(self.sizes, self.scores, strict=True)]
-        )
+        """Return the best size of a parabola over log size, fitted through all scores."""
+        places = np.repeat(np.log(self.sizes), [len(one) for one in self.scores])
         fit = np.polynomial.Polynomial.fit(places, np.concatenate(self.scores), min(2, len(self.sizes) - 1))
         inner = np.linspace(places.min(), places.max(), 1001)
         return round(float(np.exp(inner[np.argmin(fit(inner))])))
@@ -70,12 +61,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How results are judged.
+    """A score of results.
 
-    name: as tables show it
+    name: for tables
     kind: of the trials, lm or nmt
-    read: a result, and the operations that are allowed → the score
-    unit: in which a loss is told: "%" of the best, or points
+    read: a result, and the largest number of operations → the score
+    unit: of a loss: "%" of the best score, or points
     sign: −1 where more is better
     by_compute: whether operations are limited
     """
@@ -88,15 +79,15 @@ class Measure:
     by_compute: bool = False
 
     def regret(self, curve: Curve, size: int) -> float:
-        """What a size loses against the best one tried, never below 0."""
+        """Return the loss of a size against the best tried size, 0 or more."""
         lost = curve.at(size) - curve.best
         return lost / curve.best * 100 if self.unit == "%" else lost
 
 
 def bits(row: Row, most: float) -> float:
-    """Bits per character of the test at the reading that dev liked best before so many operations.
+    """Return the test's bits per character at the reading with the best dev score within some operations.
 
-    Between the last reading before and the first behind, both are on the line over the logarithm of the operations.
+    Between two readings, both scores are interpolated over log operations.
 
     >>> row = {"operations": [1.0, 4.0], "dev": [3.0, 2.0], "test": [3.1, 2.1]}
     >>> bits(row, np.inf), round(bits(row, 2.0), 6)
@@ -105,8 +96,8 @@ def bits(row: Row, most: float) -> float:
     places, dev, test = (np.array(row[name], float) for name in ("operations", "dev", "test"))
     if most < places[-1]:
         n = int(np.searchsorted(places, most, side="right"))
-        behind = [float(np.interp(np.log(most), np.log(places), one)) for one in (dev, test)]
-        dev, test = np.append(dev[:n], behind[0]), np.append(test[:n], behind[1])
+        last = [float(np.interp(np.log(most), np.log(places), one)) for one in (dev, test)]
+        dev, test = np.append(dev[:n], last[0]), np.append(test[:n], last[1])
     return float(test[np.argmin(dev)])
 
 
@@ -120,11 +111,11 @@ MEASURES = {
 
 
 def curves(rows: Sequence[Row], measure: Measure) -> list[Curve]:
-    """The curves of all corpora, by name."""
-    found: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    """Return the curves of all corpora, by name."""
+    by_size: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found[row["corpus"]][row["size"]].append(row)
-    return [_curve(corpus, found[corpus], measure) for corpus in sorted(found)]
+        by_size[row["corpus"]][row["size"]].append(row)
+    return [_curve(corpus, by_size[corpus], measure) for corpus in sorted(by_size)]
 
 
 def _curve(corpus: str, rows: Mapping[int, Sequence[Row]], measure: Measure) -> Curve:
@@ -135,6 +126,6 @@ def _curve(corpus: str, rows: Mapping[int, Sequence[Row]], measure: Measure) -> 
 
 
 def allowed(rows: Sequence[Row]) -> float:
-    """The operations of the cheapest training that learned from the whole text."""
+    """Return the operations of the cheapest training that used the whole text."""
     longest = max(len(row["operations"]) for row in rows)
     return min(float(row["operations"][-1]) for row in rows if len(row["operations"]) == longest)

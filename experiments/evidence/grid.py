@@ -1,9 +1,9 @@
-"""The trials, in the order in which they tell most: coarse sizes of every corpus, finer ones, then further seeds.
+"""The trials in the order of their information: coarse sizes of every corpus, finer ones, then further seeds.
 
     lm   a language model on one text (experiments/lm):       corpus × size × seed
     nmt  a translation (experiments/nmt/trial.py):            direction × size × seed
 
-A trial's key says all that its result follows from: the text by its fingerprint, the size, the seed and the recipe.
+A trial's key names everything its result follows from: the text's fingerprint, the size, the seed and the recipe.
 
 >>> trials = list(grid(["lm"], corpora=["ted-fi", "bible-sw"], seeds=2))
 >>> [(one.corpus, one.size, one.seed) for one in trials[:3]], len(trials)
@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import volt
 from experiments.lm import data as lm_data
 from experiments.lm import train as lm
+from experiments.lm.options import at_least, one_of, within
 from experiments.nmt import trial as nmt
 from experiments.nmt.data import file_of
-from experiments.nmt.options import at_least, one_of, within
 
 KINDS = ("lm", "nmt")
 ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first tells most
@@ -38,17 +38,12 @@ OPTIONS = {  # of the recipes, and how each is read
     "lm": {"characters": at_least(1), **_RATES, "products": one_of(lm.PRODUCTS)},
     "nmt": {"updates": at_least(1), **_RATES},
 }
-_TOLD = ("source", "target", "vocabulary", "seed", "end")  # by the corpus, the size, the seed and the updates
+_DERIVED = ("source", "target", "vocabulary", "seed", "end")  # by the corpus, the size, the seed and the updates
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A training to be run.
-
-    kind: lm or nmt
-    corpus: the name of a corpus, or a direction such as de-en
-    options: of its recipe, where they are others than usual
-    """
+    """A training. kind: lm or nmt;  corpus: a name, or a direction such as de-en;  options: changes of its recipe."""
 
     kind: str
     corpus: str
@@ -57,62 +52,58 @@ class Trial:
     options: tuple[tuple[str, Any], ...] = ()
 
     def command(self, data: Path, work: Path, *, device: str) -> list[str]:
-        """The process that runs it, which prints its result."""
-        told = {"size": self.size, "seed": self.seed, "device": device, **dict(self.options)}
+        """Return the command that runs it and prints its result."""
+        options = {"size": self.size, "seed": self.seed, "device": device, **dict(self.options)}
         if self.kind == "lm":
-            told |= {"data": data, "corpus": self.corpus, "work": work}
+            options |= {"data": data, "corpus": self.corpus, "work": work}
         else:
             source, target = self.corpus.split("-")
-            told |= {"data": data / "multi30k", "source": source, "target": target}
+            options |= {"data": data / "multi30k", "source": source, "target": target}
         module = "experiments.lm.train" if self.kind == "lm" else "experiments.nmt.trial"
-        return [sys.executable, "-m", module, *(f"--{name}={value}" for name, value in told.items())]
+        return [sys.executable, "-m", module, *(f"--{name}={value}" for name, value in options.items())]
 
     def key(self, fingerprint: str) -> str:
-        """What the result follows from.
+        """Name everything the result follows from.
 
         >>> Trial("lm", "ted-fi", 4000, 1, (("characters", 100),)).key("0a1b")[:56]
         'lm|ted-fi|text:0a1b|size:4000|seed:1|characters:100|rows'
         """
         recipe = asdict(lm.Recipe()) if self.kind == "lm" else asdict(nmt.Plan()) | asdict(nmt.MODEL)
-        told = {"text": fingerprint, "size": self.size, "seed": self.seed}
-        told |= {name: value for name, value in (recipe | dict(self.options)).items() if name not in _TOLD}
-        return "|".join([self.kind, self.corpus, *(f"{name}:{value}" for name, value in told.items())])
+        parts = {"text": fingerprint, "size": self.size, "seed": self.seed}
+        parts |= {name: value for name, value in (recipe | dict(self.options)).items() if name not in _DERIVED}
+        return "|".join([self.kind, self.corpus, *(f"{name}:{value}" for name, value in parts.items())])
 
 
 def grid(
     kinds: Sequence[str] = KINDS, *, corpora: Sequence[str] = (), sizes: Sequence[int] = (), seeds: int = 2,
     options: Mapping[str, Any] | None = None, most: Mapping[str, int] | None = None,
 ) -> Iterator[Trial]:  # fmt: skip
-    """All trials, those that tell most first, each once.
+    """Return all trials, each once, in the order of their information.
 
-    corpora, sizes: only these corpora or directions, and sizes; all if there are none
+    corpora, sizes: restrict the corpora or directions, and the sizes
     options: of the recipes, for the kinds that have them
-    most: how many pieces corpora have, which stand for the sizes beyond
+    most: the number of pieces of corpora, which stands for larger sizes
     """
-    found = dict[Trial, None]()
+    trials = dict[Trial, None]()
     for seed, near in product(range(1, seeds + 1), ROUNDS):
         for kind in kinds:
             chosen = tuple((name, value) for name, value in (options or {}).items() if name in OPTIONS[kind])
             for size, corpus in product(near, NAMED[kind]):
                 if size <= LARGEST[kind] and corpus in (corpora or NAMED[kind]) and size in (sizes or near):
                     capped = min(size, (most or {}).get(corpus, size))
-                    found.setdefault(Trial(kind, corpus, capped, seed, chosen))
-    return iter(found)
+                    trials.setdefault(Trial(kind, corpus, capped, seed, chosen))
+    return iter(trials)
 
 
 class Corpus(NamedTuple):
-    """What the trials of a corpus or a direction share.
-
-    text: the fingerprint of all texts
-    most: how many pieces there are to choose from, at most as many as the largest size
-    """
+    """A corpus or direction. text: the fingerprint of its texts;  most: its pieces, up to the largest size."""
 
     text: str
     most: int
 
     @classmethod
     def of(cls, name: str, data: Path, work: Path) -> Corpus:
-        """By its name; the texts of language models are written on the way."""
+        """Read it by its name; this writes the texts of language models."""
         if name in lm_data.CORPORA:
             texts = lm_data.prepared(data, name, work)
             return cls(texts.fingerprint, _pieces([texts.path("train")]))

@@ -1,4 +1,4 @@
-"""Curves → one picture: for each corpus, what every size loses against the best, and the sizes that two rules pick.
+"""Curves → one picture: for each corpus, the loss of every size against the best, and the picks of two rules.
 
 >>> import numpy as np
 >>> from experiments.evidence.curves import MEASURES
@@ -22,14 +22,14 @@ _RULES = ("balanced", "knee")
 
 
 def picture(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mapping[str, int]]) -> bytes:
-    """An SVG."""
+    """Draw an SVG."""
     from vl_convert import vegalite_to_svg
 
     return vegalite_to_svg(chart(drawn, measure, picks).to_dict(), config=CONFIG).encode()
 
 
 def chart(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mapping[str, int]]) -> alt.ConcatChart:
-    """A small chart for each corpus, all on one scale."""
+    """Draw a small chart for each corpus, all on one scale."""
     most = 1.05 * max(row["lost"] for row in points(drawn, measure)) or 1.0
     charts = [_small(curve, measure, picks[curve.corpus], most) for curve in drawn]
     return alt.concat(*charts, columns=_COLUMNS)
@@ -55,7 +55,7 @@ def _small(curve: Curve, measure: Measure, picks: Mapping[str, int], most: float
 
 
 def points(drawn: Sequence[Curve], measure: Measure) -> list[dict[str, Any]]:
-    """What every tried size loses."""
+    """Return the loss of every tried size."""
     return [
         {"corpus": curve.corpus, "size": int(size), "lost": round(measure.regret(curve, int(size)), 4)}
         for curve in drawn

@@ -1,10 +1,9 @@
-"""Curves and the sizes that rules pick → what each rule loses: on average, at worst, and how sure that is.
+"""Curves and the sizes that rules pick → the loss of each rule: mean, worst, and an interval of the mean.
 
-The interval is a bootstrap over corpora: the mean loss of as many corpora drawn with replacement, 10,000 times, from
-the 2.5th to the 97.5th percentile. It says how the mean would move with other corpora of this kind, and nothing of
-corpora of other kinds. The floor is what the best size by a smooth fit through the very scores loses; a rule that sees
-the text alone can hardly be blamed for as much. Corpora of which fewer than three sizes were tried are left out, and so
-are rules that pick a size far beyond those tried on any corpus; a pick somewhat beyond scores as the size next to it.
+The interval is a bootstrap over corpora (10,000 draws with replacement, 2.5th to 97.5th percentile): it shows how the
+mean would move with other corpora of this kind. The floor is the loss of the best size of a smooth fit through the
+scores themselves. Corpora with fewer than three tried sizes are left out, and so are rules that pick far beyond the
+tried sizes of a corpus; a pick somewhat beyond scores as the nearest size.
 
 >>> found = Regret.of("fed", {"a": 0.0, "b": 2.0, "c": 1.0})
 >>> found.mean, found.worst, found.worst_corpus, found.low <= found.mean <= found.high
@@ -26,13 +25,7 @@ _DRAWS, _SEED = 10_000, 1
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """What a rule loses.
-
-    rule: its name
-    by_corpus: the loss on each corpus
-    low, high: the interval of the mean
-    n_beyond: on how many corpora the pick lies beyond the sizes tried
-    """
+    """The losses of a rule. low, high: of the mean;  n_beyond: corpora whose pick lies beyond the tried sizes."""
 
     rule: str
     by_corpus: Mapping[str, float]
@@ -42,7 +35,7 @@ class Regret:
 
     @classmethod
     def of(cls, rule: str, by_corpus: Mapping[str, float], *, n_beyond: int = 0) -> Regret:
-        """From the losses on all corpora, of which there is one or more."""
+        """Summarise the losses on one or more corpora."""
         values = np.array([*by_corpus.values()])
         drawn = np.random.default_rng(_SEED).choice(values, (_DRAWS, len(values))).mean(1)
         low, high = np.percentile(drawn, (2.5, 97.5))
@@ -50,22 +43,22 @@ class Regret:
 
     @property
     def mean(self) -> float:
-        """Over corpora."""
+        """Return the mean over corpora."""
         return float(np.mean([*self.by_corpus.values()]))
 
     @property
     def worst(self) -> float:
-        """Over corpora."""
+        """Return the greatest loss."""
         return max(self.by_corpus.values())
 
     @property
     def worst_corpus(self) -> str:
-        """Where it loses most."""
+        """Return the corpus with the greatest loss."""
         return max(self.by_corpus, key=self.by_corpus.__getitem__)
 
 
 def regrets(curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], measure: Measure) -> list[Regret]:
-    """What each rule loses on these curves, least first; the floor stands in front. None if too few sizes were tried.
+    """Return the floor and the losses of all rules, least first; nothing if too few sizes were tried.
 
     picks: corpus → rule → size
     """

@@ -1,8 +1,8 @@
-"""Trials, and how much time there is → results, appended as they come.
+"""Trials and a time limit → results, appended as they come.
 
-Each trial is a process of its own, `jobs` of them at a time, which lets others go first. A trial is begun only if it
-can be expected to end in time, by what trials of its kind and of the nearest sizes took so far. What is killed on the
-way, or ends with an error, leaves no result, and is run by the next call.
+Each trial is a process of its own, with low priority, `jobs` of them at a time. A trial starts only if it is expected
+to end in time, by the seconds of trials of the same recipe and the nearest sizes. A trial that is killed or fails
+leaves no result, and the next call runs it again.
 """
 
 from __future__ import annotations
@@ -30,13 +30,10 @@ _ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class Runner:
-    """Runs trials in processes, which end when it does.
+    """Runs trials in processes, which end when it does. note: reports a line;  nice: of the processes."""
 
-    nice: how far they let other processes go first
-    """
-
-    def __init__(self, data: Path, work: Path, *, device: str, told: Callable[[str], object], nice: int = 10) -> None:
-        self.data, self.work, self.device, self.told, self.nice = data, work, device, told, nice
+    def __init__(self, data: Path, work: Path, *, device: str, note: Callable[[str], object], nice: int = 10) -> None:
+        self.data, self.work, self.device, self.note, self.nice = data, work, device, note, nice
         self.n_failed = 0
         self._processes, self._lock, self._is_over = set[subprocess.Popen[str]](), Lock(), False
 
@@ -44,15 +41,14 @@ class Runner:
         self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Mapping[str, Results], *, until: float,
         jobs: int,
     ) -> str:  # fmt: skip
-        """Run what is not there yet, and return how many results came, and how many did not, and why.
+        """Run the trials without a result, and return a summary.
 
-        keys: of the trials
-        results: of each kind
-        until: the time.monotonic() at which the last trial should have ended
+        keys: of the trials;  results: by kind;  until: the time.monotonic() at which the last trial should have ended
         """
         waiting = [one for one in trials if keys[one] not in results[one.kind]]
         running, n_new, n_late = dict[Future[dict[str, Any] | None], Trial](), 0, 0
-        prompt_signals()
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.siginterrupt(signal.SIGINT, True)  # libraries may have asked for waits to continue
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 while waiting or running:
@@ -62,85 +58,67 @@ class Runner:
                             running[pool.submit(self._one, trial, keys[trial])] = trial
                         else:
                             n_late += 1
-                    done, _ = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        trial, found = running.pop(future), future.result()
-                        self.n_failed += found is None
-                        if found is not None:
-                            told = {"kind": trial.kind, "corpus": trial.corpus, "size": trial.size, "seed": trial.seed}
-                            results[trial.kind].add(
-                                {"key": keys[trial], **told, **found, "device": self.device, **versions()}
-                            )
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        trial, result = running.pop(future), future.result()
+                        self.n_failed += result is None
+                        if result is not None:
+                            labels = {
+                                "kind": trial.kind,
+                                "corpus": trial.corpus,
+                                "size": trial.size,
+                                "seed": trial.seed,
+                            }
+                            row = {"key": keys[trial], **labels, **result, "device": self.device, **versions()}
+                            results[trial.kind].add(row)
                             n_new += 1
             finally:
-                self._end()
+                with self._lock:
+                    self._is_over = True
+                    for process in self._processes:
+                        process.terminate()
         failed = f"; {self.n_failed} failed" if self.n_failed else ""
-        late = f"; {n_late} were not begun, as they would end later: give more hours" if n_late else ""
+        late = f"; {n_late} would end too late: give more hours" if n_late else ""
         return f"{n_new} new results{failed}{late}"
 
     def _one(self, trial: Trial, key: str) -> dict[str, Any] | None:
-        """The result of a trial, or None if it failed, which is told."""
+        """Run a trial; report its failure and return None."""
         name = f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}"
         with self._lock:
             if self._is_over:
                 return None
             process = subprocess.Popen(
                 trial.command(self.data, self.work, device=self.device), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True, preexec_fn=partial(_behave, self.nice),
+                text=True, preexec_fn=partial(_be_subordinate, self.nice),
             )  # fmt: skip
             self._processes.add(process)
-        self.told(f"{name}: begun")
+        self.note(f"{name}: started")
         output, errors = process.communicate()
         with self._lock:
             self._processes.discard(process)
         if process.returncode:
             if not self._is_over:
-                self.told(f"{name}: {why(process.returncode, errors)}")
+                last = (errors.strip().splitlines() or ["it wrote nothing"])[-1]
+                self.note(f"{name}: ended with {process.returncode}: {last}")
             return None
-        found: dict[str, Any] = json.loads(output)
-        if f"text:{found.pop('text')}" not in key.split("|"):
-            self.told(f"{name}: its texts changed after this run had begun; no result")
+        result: dict[str, Any] = json.loads(output)
+        if f"text:{result.pop('text')}" not in key.split("|"):
+            self.note(f"{name}: its texts changed during the run; no result")
             return None
-        self.told(f"{name}: {found['seconds']:.0f} s, {judged(found)}")
-        return found
-
-    def _end(self) -> None:
-        """End all processes."""
-        with self._lock:
-            self._is_over = True
-            for process in self._processes:
-                process.terminate()
+        scores = ", ".join(f"{score} {result[score]:.2f}" for score in ("BLEU", "chrF2") if score in result)
+        self.note(f"{name}: {result['seconds']:.0f} s, dev {min(result['dev']):.4f} {scores}")
+        return result
 
 
-def _behave(nice: int) -> None:
-    """Let others go first, and end when the runner does, however that ends: on Linux by a signal of the kernel.
-
-    Ctrl-C is for the runner, which then ends its trials.
-    """
+def _be_subordinate(nice: int) -> None:
+    """Lower the priority, leave Ctrl-C to the runner, and end when the runner ends (on Linux)."""
     os.nice(nice)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
 
 
-def prompt_signals() -> None:
-    """Let Ctrl-C end a wait at once: libraries that were imported may have asked for it to go on."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.siginterrupt(signal.SIGINT, True)
-
-
-def judged(found: Mapping[str, Any]) -> str:
-    """What a result says, in a few words."""
-    best = min(range(len(found["dev"])), key=found["dev"].__getitem__)
-    if "BLEU" in found:
-        return f"BLEU {found['BLEU']:.2f}, chrF2 {found['chrF2']:.2f}, {found['test']:.4f} bits per character"
-    return f"{found['test'][best]:.4f} bits per character at reading {best + 1} of {len(found['dev'])}"
-
-
 def expected(trial: Trial, key: str, rows: Sequence[Mapping[str, Any]]) -> float:
-    """How many seconds a trial may take: as long as the longest of the nearest size; 0 if nothing is known.
-
-    rows: of which those count that are of the same recipe
+    """Estimate the seconds of a trial: the longest of the nearest size with the same recipe; 0 if there is none.
 
     >>> key = "lm|ted-fi|text:a|size:2000|seed:1|rows:4"
     >>> rows = [{"key": key, "size": 1000, "seconds": 90.0}, {"key": key, "size": 4000, "seconds": 120.0}]
@@ -154,7 +132,7 @@ def expected(trial: Trial, key: str, rows: Sequence[Mapping[str, Any]]) -> float
 
 
 def recipe_of(key: str) -> tuple[str, ...]:
-    """The kind and the recipe in a key, without the corpus, its text, the size and the seed.
+    """Return the kind and the recipe in a key, without corpus, text, size and seed.
 
     >>> recipe_of("lm|ted-fi|text:a|size:2000|seed:1|rows:4|width:128")
     ('lm', 'rows:4', 'width:128')
@@ -163,24 +141,8 @@ def recipe_of(key: str) -> tuple[str, ...]:
     return (kind, *rest[4:])
 
 
-def why(status: int, text: str) -> str:
-    """Why a process ended with an error: the signal, or the last line of what it said.
-
-    >>> why(1, "Traceback …\\nerror: no such file\\n"), why(-9, "reading 3")
-    ('error: no such file', 'ended by signal 9')
-    """
-    if status < 0:
-        return f"ended by signal {-status}"
-    return (text.strip().splitlines() or ["it ended without a word"])[-1]
-
-
 def versions() -> dict[str, str]:
-    """Of what the results follow from besides."""
+    """Return the versions that results follow from."""
     names = {"volt": "volt-vocab", "torch": "torch", "numpy": "numpy"}
     found = {f"{name}_version": version(package) for name, package in names.items()}
     return found | {"python_version": platform.python_version(), "machine": platform.machine()}
-
-
-def note(line: str) -> None:
-    """Tell a line to people."""
-    print(line, file=sys.stderr, flush=True)

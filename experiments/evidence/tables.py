@@ -1,4 +1,4 @@
-"""Results and picks → TABLES.md: what each size scored on each corpus, and what each rule loses.
+"""Results and picks → TABLES.md: the score of each size on each corpus, and the loss of each rule.
 
 >>> curve = Curve("ted-fi", np.array([1000, 4000]), (np.array([2.5, 2.5]), np.array([2.4])))
 >>> print(scores_table([curve], MEASURES["text"], {"ted-fi": {"balanced": 2345}}))
@@ -38,11 +38,7 @@ both of which the results hold, so the losses in per cent are the same."""
 
 
 def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks, longer: Sequence[Mapping[str, Any]]) -> str:
-    """TABLES.md.
-
-    rows: kind → results
-    longer: results of language models that learned from more text
-    """
+    """Write TABLES.md. rows: kind → results;  longer: results of language models that learned from more text."""
     parts = ["# What each size scored, and what each rule loses", _ABOUT]
     for name, measure in MEASURES.items():
         parts += section(TITLES[name], rows[measure.kind], measure, picks)
@@ -51,7 +47,7 @@ def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks, long
 
 
 def section(title: str, rows: Sequence[Mapping[str, Any]], measure: Measure, picks: Picks) -> Iterator[str]:
-    """What one measure says of some results; nothing if there are none."""
+    """Write the section of one measure; nothing without results."""
     if not rows:
         return
     drawn = curves(rows, measure)
@@ -61,35 +57,37 @@ def section(title: str, rows: Sequence[Mapping[str, Any]], measure: Measure, pic
 
 
 def about(rows: Sequence[Mapping[str, Any]], measure: Measure) -> str:
-    """How many trainings there are, what differs between seeds, and the signatures of scores."""
+    """Write the number of trainings, the spread between seeds, and the signatures of scores."""
     drawn = curves(rows, measure)
     spread = [float(np.ptp(one)) for curve in drawn for one in curve.scores if len(one) > 1]
-    told = f"{counted(len(rows), 'training')}, {sum(row['seconds'] for row in rows) / 3600:.1f} hours of one core."
+    text = f"{counted(len(rows), 'training')}, {sum(row['seconds'] for row in rows) / 3600:.1f} hours of one core."
     if spread:
-        told += f" Between two seeds a score moves by {np.median(spread):.3f} (median), {max(spread):.3f} at most."
+        text += f" Between two seeds a score moves by {np.median(spread):.3f} (median), {max(spread):.3f} at most."
     signatures = sorted({one for row in rows for one in row.get("signatures", ())})
-    return told + "".join(f" `{one}`" for one in signatures)
+    return text + "".join(f" `{one}`" for one in signatures)
 
 
 def scores_table(drawn: Sequence[Curve], measure: Measure, picks: Picks) -> str:
-    """A row for each corpus, a column for each size; the best is bold. A text that has fewer pieces says how many."""
+    """Write a row for each corpus and a column for each size; the best is bold, a text with fewer pieces says so."""
     sizes = sorted({asked(int(size)) for curve in drawn for size in curve.sizes})
     rows = [[curve.corpus, *_cells(curve, sizes, measure), f"{picks[curve.corpus]['balanced']:,}"] for curve in drawn]
     return table(["corpus", *map(short, sizes), "`balanced`"], rows)
 
 
 def _cells(curve: Curve, sizes: Sequence[int], measure: Measure) -> Iterator[str]:
-    found = {asked(size): (size, mean) for size, mean in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True)}
+    by_column = {
+        asked(size): (size, mean) for size, mean in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True)
+    }
     digits = 3 if measure.unit == "%" else 1
     for column in sizes:
-        size, mean = found.get(column, (column, np.nan))
+        size, mean = by_column.get(column, (column, np.nan))
         shown = "–" if np.isnan(mean) else f"{measure.sign * mean:.{digits}f}"
         shown = f"**{shown}**" if mean == curve.best else shown
         yield shown if size == column else f"{shown} ({short(round(size, -2))})"
 
 
 def asked(size: int) -> int:
-    """The size of the grid that was asked for, if a text has only so many pieces.
+    """Return the grid's size that a training with all pieces of a text stands for.
 
     >>> asked(500), asked(16_000), asked(12_682)
     (500, 16000, 16000)
@@ -98,7 +96,7 @@ def asked(size: int) -> int:
 
 
 def regrets_table(found: Sequence[Regret], measure: Measure) -> str:
-    """A row for each rule."""
+    """Write a row for each rule."""
     rows = [
         [named(one.rule), f"{one.mean:.2f}", f"{one.low:.2f}–{one.high:.2f}",
          f"{one.worst:.2f}", one.worst_corpus, str(one.n_beyond or "")]
@@ -108,7 +106,7 @@ def regrets_table(found: Sequence[Regret], measure: Measure) -> str:
 
 
 def named(rule: str) -> str:
-    """A rule as tables show it.
+    """Format a rule.
 
     >>> named("fed"), named("always 8,000"), named(FLOOR)
     ('`fed`', 'always 8,000', 'smooth fit')
@@ -117,7 +115,7 @@ def named(rule: str) -> str:
 
 
 def short(size: int) -> str:
-    """A size in thousands.
+    """Format a size in thousands.
 
     >>> short(500), short(16_000)
     ('0.5 k', '16 k')
@@ -126,6 +124,6 @@ def short(size: int) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown; the first column is text."""
+    """Format a Markdown table; the first column is text."""
     lines = [list(head), ["---", *["--:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -2,9 +2,8 @@
 
     multi30k/train.en.gz, ted/Finnish.txt.gz, bible/sw.tsv.gz → NAME/train.txt, NAME/dev.txt, NAME/test.txt
 
-A segment is lines of the corpus that follow each other, joined by a space, until they hold 400 characters. Of every
-twenty segments, the eighth is for choosing (dev) and the eighteenth for testing, so all three are of one kind; whatever
-the vocabulary, a character has the same text before it.
+A segment is consecutive lines of the corpus, joined by spaces, of 400 characters or more. Of every twenty segments the
+eighth is for choosing (dev) and the eighteenth for testing, so all three texts are of one kind.
 
 >>> [len(one) for one in segments(["a" * 150] * 5)]
 [452, 301]
@@ -40,13 +39,7 @@ _OF_TWENTY = {7: "dev", 17: "test"}
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The three texts of a corpus.
-
-    name: of the corpus
-    folder: holds train.txt, dev.txt, test.txt
-    characters, n_bytes: of each, line ends among them
-    fingerprint: of all three
-    """
+    """The three texts of a corpus. characters, n_bytes: of each, with line ends;  fingerprint: of all three."""
 
     name: str
     folder: Path
@@ -55,22 +48,18 @@ class Texts:
     fingerprint: str
 
     def path(self, split: str) -> Path:
-        """The file of a split."""
+        """Return the file of a split."""
         return self.folder / f"{split}.txt"
 
 
 def prepared(data: Path, name: str, work: Path) -> Texts:
-    """The texts of a corpus by its name, written into a folder of their own unless they are there already.
-
-    The folder is named by the fingerprint, too, so that other data never changes what a training reads.
-    """
+    """Write the texts of a corpus into a folder named by their fingerprint, so that other data gets another folder."""
     lines: dict[str, list[str]] = {split: [] for split in SPLITS}
     for number, segment in enumerate(segments(lines_of(data, name))):
         lines[_OF_TWENTY.get(number % 20, "train")].append(segment)
     texts = {split: "".join(f"{line}\n" for line in found) for split, found in lines.items()}
     if not all(texts.values()):
-        told = f"fewer than {max(_OF_TWENTY) + 1} segments of {_ENOUGH} characters, too few to test on"
-        raise ConfigError(f"{data / CORPORA[name]}: {told}; give more text")
+        raise ConfigError(f"{data / CORPORA[name]}: fewer than {max(_OF_TWENTY) + 1} segments; give more text")
     encoded = {split: text.encode() for split, text in texts.items()}
     fingerprint = hashlib.sha256(b"\0".join(encoded.values())).hexdigest()[:12]
     folder = work / f"{name}-{fingerprint}"
@@ -85,21 +74,17 @@ def prepared(data: Path, name: str, work: Path) -> Texts:
 
 
 def lines_of(data: Path, name: str) -> Iterator[str]:
-    """The lines of a corpus, of verses without their numbers. Raises ConfigError if there is no such corpus."""
-    if name not in CORPORA:
-        raise ConfigError(f"no corpus {name}; choose from {', '.join(CORPORA)}")
+    """Read the lines of a corpus, verses without their numbers. Raises ConfigError without the file."""
     path = data / CORPORA[name]
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --data is the folder that holds multi30k, ted and bible")
     with Stream([Source(name, (str(path),), epochs=1, shuffle="none")]) as stream:
-        for number, line in enumerate(stream, 1):
-            if path.suffixes[0] == ".tsv" and "\t" not in line:
-                raise ConfigError(f"{path}:{number}: no tab; a line is the number of a verse, a tab, and the verse")
+        for line in stream:
             yield line.partition("\t")[2] if path.suffixes[0] == ".tsv" else line
 
 
 def segments(lines: Iterable[str]) -> Iterator[str]:
-    """Lines joined until they hold 400 characters; white space is one space."""
+    """Join lines until they hold 400 characters; white space becomes one space."""
     held: list[str] = []
     n = 0
     for line in lines:

@@ -1,9 +1,12 @@
-"""A small causal Transformer: the ids before each place → scores of the id that stands there.
+"""A small causal Transformer: the ids before each place → scores of the id at that place.
 
-Pre-norm layers (Xiong et al. 2020), positions by rotation (experiments/nmt/rotation.py), one table of embeddings
-for input and output. Rows are padded on the right, where the causal mask hides padding. With w the width:
+Pre-norm layers (Xiong et al. 2020), rotated positions (Su et al. 2021), one embedding table for input and output. Rows
+are padded on the right, where the causal mask hides padding. With w the width:
 
     x = √w · E[ids]        in each layer x ← x + attention(norm x), x ← x + inner(norm x)        scores = norm(x) Eᵀ
+
+Rotation makes attention to the places just before easy to learn, which models with small vocabularies need to join
+pieces into words; with sines added to the embeddings, small sizes lag behind for long.
 
 >>> model = LanguageModel(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
 >>> ids = torch.tensor([[2, 4, 5]])
@@ -14,13 +17,23 @@ torch.Size([2, 10])
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from experiments.nmt.model import Shape
-from experiments.nmt.rotation import rotated, rotations
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of a model. heads: divide the width;  layers: also of a decoder;  dropout: share of dropped values."""
+
+    n_ids: int
+    width: int = 256
+    inner: int = 512
+    heads: int = 4
+    layers: int = 3
+    dropout: float = 0.1
 
 
 class LanguageModel(nn.Module):
@@ -36,16 +49,10 @@ class LanguageModel(nn.Module):
         self.table = nn.Embedding(shape.n_ids, shape.width)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm, self.dropout = nn.LayerNorm(shape.width), nn.Dropout(shape.dropout)
-        for weight in (one for one in self.parameters() if one.dim() > 1):
-            nn.init.xavier_uniform_(weight)
-        nn.init.normal_(self.table.weight, std=shape.width**-0.5)
+        initialise(self)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Scores at the places of the mask, (n_places, n_ids).
-
-        ids: (rows, n), what stands before each place
-        mask: (rows, n), true where there is something to foretell
-        """
+        """Return the scores at the places of the mask, (n_places, n_ids). ids, mask: (rows, n)"""
         turns = rotations(torch.arange(ids.shape[1], device=ids.device), self.shape.width // self.shape.heads)
         x = self.dropout(self.table(ids) * math.sqrt(self.shape.width))
         for layer in self.layers:
@@ -66,7 +73,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        """What the next layer gets, (rows, n, width)."""
+        """Return the input of the next layer, (rows, n, width)."""
         heads = self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = rotated(heads[0], turns), rotated(heads[1], turns), heads[2]
         found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -74,11 +81,45 @@ class Layer(nn.Module):
         return x + self.dropout(self.inner(self.inner_norm(x)))
 
 
-def operations(shape: Shape, n_tokens: int, n_columns: int) -> float:
-    """Floating-point operations of learning from so many tokens: 6 for each weight that a token meets, and attention.
+def initialise(model: nn.Module) -> None:
+    """Set the first weights of a model with an embedding `table`."""
+    for weight in (one for one in model.parameters() if one.dim() > 1):
+        nn.init.xavier_uniform_(weight)
+    nn.init.normal_(model.table.weight, std=model.shape.width**-0.5)
 
-    n_columns: how many places a token of these looks back at, at most
-    The table of embeddings counts once, for the output (Kaplan et al. 2020, table 1 and section 2.1).
+
+def rotations(places: Tensor, width: int) -> Tensor:
+    """Return cosines and sines of the angles at some places, with wavelengths from 2π to 20,000π, (2, …, width / 2).
+
+    places: (…), counted from 0;  width: of the attention head
+
+    >>> rotations(torch.tensor([0, 1]), 2)[:, 0].tolist()
+    [[1.0], [0.0]]
+    """
+    rates = torch.exp(torch.arange(0, width, 2, device=places.device) * (-math.log(10_000) / width))
+    angles = places[..., None] * rates
+    return torch.stack([angles.cos(), angles.sin()])
+
+
+def rotated(x: Tensor, turns: Tensor) -> Tensor:
+    """Turn each pair of values, one of the first half and one of the second, by the angle of its place.
+
+    x: (…, n, width)
+
+    >>> turned = rotated(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), rotations(torch.tensor([0, 1]), 2))
+    >>> torch.allclose(turned[1], torch.tensor([math.cos(1), math.sin(1)]))
+    True
+    """
+    first, second = x.chunk(2, dim=-1)
+    cosines, sines = turns.to(x.dtype)
+    return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
+
+
+def operations(shape: Shape, n_tokens: int, n_columns: int) -> float:
+    """Count the floating-point operations of learning from tokens: 6 for each weight that a token uses, and attention.
+
+    n_columns: the most places that a token looks back at
+    The embedding table counts once, for the output (Kaplan et al. 2020, table 1 and section 2.1).
 
     >>> operations(Shape(n_ids=1000, width=128, inner=512, layers=2), n_tokens=1, n_columns=0)
     3127296.0

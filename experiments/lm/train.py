@@ -1,4 +1,4 @@
-"""Train a small language model on a corpus with a vocabulary of a given size; bits per character of text not seen.
+"""Train a small language model with a vocabulary of some size; measure bits per character of unseen text.
 
     python -m experiments.lm.train --data $VOLT_DATA --corpus ted-fi --size 4000
 
@@ -6,11 +6,10 @@
     train.txt → Stream → samples → batches → Steps → arrays     (volt.batches)
     arrays → causal Transformer → loss → bits of dev and test   (this module, model.py)
 
-Every batch is 4 segments of the text, and every training learns from about 5 million characters, however many epochs
-these are: whatever the size, the updates and the characters are as many. Segments of like length, in ids, share a
-batch. The rate of learning rises and then stays; what is judged is the running mean of the weights, ten times on the
-way, so each reading stands for a training that ended there: one run answers for equal text and for equal compute. A run
-ends when dev has not become better for as many readings as `patience`.
+Every batch is 4 segments of similar length, and every training uses about 5 million characters, so all sizes have the
+same updates and characters. The learning rate rises and then stays constant; the running mean of the weights is read
+ten times, so one run answers for equal text and for equal compute. A run ends when dev has not improved for `patience`
+readings.
 
 bits per character = Σ −log₂ p(id) / characters, with the ends of segments, which are ids (EOS) and characters (\\n).
 """
@@ -33,12 +32,10 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import volt
+from experiments.lm import options
 from experiments.lm.data import CORPORA, Texts, prepared
-from experiments.lm.model import LanguageModel, operations
-from experiments.nmt import options
-from experiments.nmt.model import Shape
-from experiments.nmt.options import MOST_SEED, MOST_THREADS, at_least, within
-from volt import arguments
+from experiments.lm.model import LanguageModel, Shape, operations
+from experiments.lm.options import MOST_SEED, at_least, within
 from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
@@ -49,17 +46,17 @@ _ANY = 1 << 20  # tokens of a batch: its rows decide
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a training follows from, beside the corpus, the vocabulary and the seed.
+    """The options of a training, beside the corpus, the vocabulary and the seed.
 
-    characters: how many are learned from, about; at least an update for each reading
+    characters: to learn from, about; at least an update for each reading
     rows: segments of a batch
     width, inner, heads, layers, dropout: of the model
-    lr, warmup: the rate of learning, and after how many updates it is reached
+    lr, warmup: the learning rate, and the updates until it is reached
     clip: the greatest norm of a gradient
-    average: how much of the running mean of the weights an update keeps
+    average: the decay of the running mean of the weights
     readings: of dev and test
-    patience: how many readings dev may not become better
-    products: of bfloat16 or float32
+    patience: readings without a better dev score before the end
+    products: bfloat16 or float32
     """
 
     characters: int = 5_000_000
@@ -77,24 +74,14 @@ class Recipe:
     patience: int = 3
     products: str = "bfloat16"
 
-    def __post_init__(self) -> None:
-        for name in ("characters", "rows", "width", "inner", "heads", "layers", "warmup", "readings", "patience"):
-            arguments.whole(getattr(self, name), name, low=1)
-        arguments.choice(self.products, "products", PRODUCTS)
-
     def shape(self, n_ids: int) -> Shape:
-        """Of the model."""
+        """Return the size of the model."""
         return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the running mean of the weights knows at some point of a training.
-
-    characters: learned from, in millions
-    operations: floating-point operations of learning so far
-    dev, test: bits per character
-    """
+    """A reading. characters: learned from, in millions;  operations: of learning;  dev, test: bits per character."""
 
     characters: float
     operations: float
@@ -115,10 +102,7 @@ class Judge:
         self.tokens, self.updates, self.segments, self.operations = 0, 0, 0, 0.0
 
     def readings(self) -> Iterator[Reading]:
-        """Learn, and yield readings until the characters are used up or dev becomes no better.
-
-        Raises ConfigError if the weights are no numbers any more.
-        """
+        """Learn, and yield readings until the end. Raises ConfigError if the weights diverge."""
         n_segments, n_characters = self.texts.path("train").read_bytes().count(b"\n"), self.texts.characters["train"]
         of_segment = n_characters / n_segments
         last = max(round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings)
@@ -138,11 +122,10 @@ class Judge:
                     return
 
     def steps(self, split: str) -> Steps:
-        """The batches of a text: without end and shuffled to learn from, once and in order to read."""
+        """Return the batches of a text: endless and shuffled for training, once and in order for reading."""
         learns = split == "train"
-        source = Source(
-            split, (str(self.texts.path(split)),), epochs=None if learns else 1, shuffle="lines" if learns else "none"
-        )
+        how: dict[str, Any] = {"epochs": None, "shuffle": "lines"} if learns else {"epochs": 1, "shuffle": "none"}
+        source = Source(split, (str(self.texts.path(split)),), **how)
         return Steps(
             Stream([source], seed=self.seed), SampleFormat({"text": self.vocabulary}),
             ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns), window="epoch",
@@ -166,14 +149,14 @@ class Judge:
 
     @torch.inference_mode()
     def bits(self, split: str) -> float:
-        """Bits per character of a text."""
+        """Return the bits per character of a text."""
         self.mean.eval()
         with self.steps(split) as steps:
             nats = sum(self._nats(self.mean, arrays)[0].item() for arrays in steps)
         return nats / math.log(2) / self.texts.characters[split]
 
     def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
-        """Σ −ln p over a batch, its tokens, and its columns."""
+        """Return Σ −ln p over a batch, its tokens, and its columns."""
         found = to_torch(arrays)
         ids, mask = found["net_input"]["src_tokens"].to(self.device), found["tgt_mask"].to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"):
@@ -183,13 +166,13 @@ class Judge:
 
 
 def vocabulary_of(texts: Texts, size: int) -> volt.Vocabulary:
-    """The vocabulary of a size that VOLT makes of the text. Raises CandidateError if there are not as many pieces."""
+    """Search the vocabulary of a size. Raises CandidateError if the text has fewer pieces."""
     candidates = volt.learn_bpe(volt.count_words([str(texts.path("train"))]), size)
     return volt.search(candidates, sizes=[size], select=size).vocabulary
 
 
 def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "cpu") -> dict[str, Any]:
-    """The readings of one training, and what it took."""
+    """Train once; return the readings and the costs."""
     began = time.perf_counter()
     judge = Judge(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
     readings = list[Reading]()
@@ -209,7 +192,7 @@ def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse arguments, train once, and print the result as JSON."""
+    """Train once, and print the result as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
     parser.add_argument("--corpus", choices=sorted(CORPORA), required=True)
@@ -217,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=at_least(0, MOST_SEED), default=1)
     parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     parser.add_argument("--device", type=options.device, default="cpu")
-    parser.add_argument("--threads", type=at_least(1, MOST_THREADS), default=1)
+    parser.add_argument("--threads", type=at_least(1), default=1)
     parser.add_argument("--characters", type=at_least(1), default=Recipe().characters, help="to learn from")
     parser.add_argument("--dropout", type=within(0, 1), default=Recipe().dropout)
     parser.add_argument("--lr", type=within(0, 1), default=Recipe().lr)

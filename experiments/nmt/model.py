@@ -1,12 +1,8 @@
 """A small Transformer that translates: arrays of a step → scores of the next piece at each place of the target.
 
-Encoder and decoder of pre-norm layers (Vaswani et al. 2017; norm before each part, as Xiong et al. 2020 have it), with
-positions by rotation (rotation.py), and one table of embeddings for source, target and output, as the languages share a
-vocabulary.
-What is padding is told by the masks of `volt.batches.collate`, so the source may be padded on either side: positions
-count from the first id. The target must be padded on the right, where the causal mask hides its padding.
-
-The formulas of a step, with E the table of embeddings and w its width:
+Encoder and decoder have pre-norm layers (Vaswani et al. 2017; Xiong et al. 2020) and rotated positions, and share one
+embedding table for source, target and output. Padding is named by the masks of `volt.batches.collate`, so the source
+may be padded on either side; the target is padded on the right, where the causal mask hides padding. With w the width:
 
     x = √w · E[ids]          h = decoder(prev_output_tokens, encoder(src_tokens))          scores = h Eᵀ
 
@@ -19,37 +15,16 @@ torch.Size([3, 10])
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from experiments.nmt.rotation import rotated, rotations
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How large a model is.
-
-    n_ids: ids of the vocabulary
-    width: of embeddings and layers
-    inner: width of the hidden layer between attention and the next layer
-    heads: of attention, which divide the width
-    layers: of the encoder, and as many of the decoder
-    dropout: the share of values that are dropped in training
-    """
-
-    n_ids: int
-    width: int = 256
-    inner: int = 512
-    heads: int = 4
-    layers: int = 3
-    dropout: float = 0.1
+from experiments.lm.model import Shape, initialise, rotated, rotations
 
 
 class Attention(nn.Module):
-    """softmax(Q Kᵀ / √d) V for each head; queries and what they look at may be of different lengths."""
+    """softmax(Q Kᵀ / √d) V for each head; queries and keys may have different lengths."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -57,11 +32,11 @@ class Attention(nn.Module):
         self.query, self.key, self.value, self.out = (nn.Linear(shape.width, shape.width) for _ in range(4))
 
     def forward(self, x: Tensor, seen: Tensor, mask: Tensor, turns: Tensor | None = None) -> Tensor:
-        """What each place of x finds.
+        """Attend from x to seen.
 
         x, seen: (rows, n, width) and (rows, m, width)
         mask: true where a place of x may look, (rows or 1, 1, n or 1, m)
-        turns: by which x, which sees itself, is rotated, (2, rows or 1, 1, n, width / heads / 2)
+        turns: rotations of x in self-attention, (2, rows or 1, 1, n, width / heads / 2)
         """
         query, key, value = self._split(self.query(x)), self._split(self.key(seen)), self._split(self.value(seen))
         if turns is not None:
@@ -75,7 +50,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """x + attention(norm x), x + attention to the source if it is of the decoder, x + inner(norm x)."""
+    """x + attention(norm x), in a decoder x + attention to the source, then x + inner(norm x)."""
 
     def __init__(self, shape: Shape, *, sees_source: bool) -> None:
         super().__init__()
@@ -90,7 +65,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, turns: Tensor, source: Tensor | None = None, src_mask: Tensor | None = None
     ) -> Tensor:
-        """What the next layer gets; source and its mask are for a layer of the decoder."""
+        """Return the input of the next layer; source and its mask are for a decoder."""
         normed = self.own_norm(x)
         x = x + self.dropout(self.own(normed, normed, mask, turns))
         if source is not None and src_mask is not None:
@@ -113,26 +88,24 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(Layer(shape, sees_source=True) for _ in range(shape.layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
         self.dropout = nn.Dropout(shape.dropout)
-        for weight in (one for one in self.parameters() if one.dim() > 1):
-            nn.init.xavier_uniform_(weight)
-        nn.init.normal_(self.table.weight, std=shape.width**-0.5)
+        initialise(self)
 
     def forward(self, src_tokens: Tensor, src_mask: Tensor, prev_output_tokens: Tensor, tgt_mask: Tensor) -> Tensor:
-        """Scores of every id at the places of the target that are no padding, (n_tokens, n_ids)."""
+        """Return the scores of every id at the places of the target without padding, (n_tokens, n_ids)."""
         states = self.decode(prev_output_tokens, self.encode(src_tokens, src_mask), src_mask)
         return self.scores(states[tgt_mask])
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
-        """What the decoder sees of the source, (rows, n, width)."""
-        x, mask, turns = self._embedded(src_tokens), src_mask[:, None, None], self._turns(positions(src_mask))
+        """Return the states of the source, (rows, n, width)."""
+        places = (src_mask.cumsum(1) - 1).clamp(min=0)  # count from the first id of each row
+        x, mask, turns = self._embedded(src_tokens), src_mask[:, None, None], self._turns(places)
         for layer in self.encoder:
             x = layer(x, mask, turns)
         return self.encoder_norm(x)
 
     def decode(self, prev_output_tokens: Tensor, source: Tensor, src_mask: Tensor) -> Tensor:
-        """States before the next piece, (rows, n, width). A place sees those before it, and the whole source."""
-        n = prev_output_tokens.shape[1]
-        places = torch.arange(n, device=prev_output_tokens.device)
+        """Return the states before the next piece, (rows, n, width); a place sees earlier places and the source."""
+        places = torch.arange(prev_output_tokens.shape[1], device=prev_output_tokens.device)
         mask, turns = (places[:, None] >= places)[None, None], self._turns(places[None])
         x = self._embedded(prev_output_tokens)
         for layer in self.decoder:
@@ -140,7 +113,7 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def scores(self, states: Tensor) -> Tensor:
-        """States → scores of every id."""
+        """Return the scores of every id."""
         return states @ self.table.weight.T
 
     def _embedded(self, ids: Tensor) -> Tensor:
@@ -150,21 +123,35 @@ class Transformer(nn.Module):
         return rotations(places, self.shape.width // self.shape.heads)[:, :, None]
 
 
-def positions(mask: Tensor) -> Tensor:
-    """Positions that count from the first id of each row, (rows, n).
+@torch.inference_mode()
+def search(model: Transformer, src_tokens: Tensor, src_mask: Tensor, *, eos: int, pad: int, beam: int = 4,
+           most: int = 200) -> list[list[int]]:  # fmt: skip
+    """Return the best translation of each row by beam search, without EOS: the one with the greatest mean log p.
 
-    >>> positions(torch.tensor([[False, True, True], [True, True, True]])).tolist()
-    [[0, 0, 1], [0, 1, 2]]
+    src_tokens, src_mask: (rows, n);  beam: prefixes per translation;  most: pieces of a translation
+
+    A finished prefix stays in the beam with its score, followed by padding alone. Each step computes the whole target
+    anew, which is the plainest way and not the fastest.
     """
-    return (mask.cumsum(1) - 1).clamp(min=0)
-
-
-def smoothed_loss(scores: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    """The sum, in nats, of −log p of the target, of whose probability a share is spread over all ids.
-
-    scores: (n_tokens, n_ids);  target: (n_tokens,)
-
-    >>> smoothed_loss(torch.zeros(2, 4), torch.tensor([1, 3]), 0.1).item() == 2 * torch.tensor(4.0).log().item()
-    True
-    """
-    return F.cross_entropy(scores.float(), target, label_smoothing=smoothing, reduction="sum")
+    rows, device = len(src_tokens), src_tokens.device
+    source = model.encode(src_tokens, src_mask).repeat_interleave(beam, 0)
+    mask = src_mask.repeat_interleave(beam, 0)
+    prefixes = torch.full((rows * beam, 1), eos, device=device)
+    sums = torch.full((rows, beam), -torch.inf, device=device)
+    sums[:, 0] = 0.0  # the others are the same prefix
+    ended = torch.zeros(rows * beam, dtype=torch.bool, device=device)
+    for _ in range(most):
+        logs = model.scores(model.decode(prefixes, source, mask)[:, -1]).log_softmax(-1)
+        logs[:, pad] = -torch.inf
+        logs[ended] = -torch.inf
+        logs[ended, pad] = 0.0
+        sums, chosen = (sums.reshape(-1, 1) + logs).reshape(rows, -1).topk(beam)
+        before, pieces = chosen // logs.shape[1], chosen % logs.shape[1]
+        kept = (before + torch.arange(rows, device=device)[:, None] * beam).reshape(-1)
+        prefixes = torch.cat([prefixes[kept], pieces.reshape(-1, 1)], dim=1)
+        ended = ended[kept] | (pieces.reshape(-1) == eos)
+        if bool(ended.all()):
+            break
+    lengths = (prefixes[:, 1:] != pad).sum(1).reshape(rows, beam)
+    best = (sums / lengths).argmax(1) + torch.arange(rows, device=device) * beam
+    return [[piece for piece in row if piece not in (eos, pad)] for row in prefixes[best, 1:].tolist()]

@@ -1,159 +1,118 @@
-"""Is a training that is killed again and again the one that nothing happens to? Bit for bit?
+"""Check that a training that is killed again and again has the losses of an undisturbed one, bit for bit.
 
     python -m experiments.nmt.resume_check --data $VOLT_DATA/multi30k --steps 60 --kills 3
 
-train.py runs once undisturbed. Then it runs in another folder, where SIGKILL ends it at moments drawn by chance, and
-the next run goes on, each with another number of workers of the stream. Whatever a run had written when it died must be
-what the undisturbed one wrote, and so must the whole in the end: the lines of losses.jsonl are compared as bytes, and
-hold losses as hexadecimal floats. The exit status is 1 where they differ.
+A small translation model trains once undisturbed. A second training is killed by SIGKILL at random moments and each
+time resumed from its checkpoint with another number of workers of the stream. A checkpoint holds model, optimizer,
+random state and the state of `volt.batches.Steps`. Losses are compared as hexadecimal floats; the exit status is 1 if
+they differ.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.nmt.options import at_least
-from experiments.nmt.train import LOG
+import torch
 
-SMALL = (  # for a machine that does other things as well: threads that wait for each other take long then
-    "--width",
-    "64",
-    "--inner",
-    "128",
-    "--layers",
-    "2",
-    "--warmup",
-    "40",
-    "--every",
-    "7",
-    "--max-tokens",
-    "1024",
-    "--threads",
-    "1",
-)
-HUNG = 600.0  # seconds without a step
-Process = subprocess.Popen[bytes]
+import volt
+from experiments.lm.options import at_least
+from experiments.nmt.data import file_of, vocabulary_of
+from experiments.nmt.learner import Learner, Recipe
+from volt.batches import ByTokens, SampleFormat, Steps
+from volt.files.atomic import write_atomic
+from volt.stream import Policy, Source, Stream
+
+SMALL = Recipe(width=64, inner=128, layers=2, warmup=40, max_tokens=1024)
+EVERY = 7  # steps between two checkpoints
+CHECKPOINT, LOG, VOCABULARY = "checkpoint.pt", "losses.txt", "joint.volt"
 
 
-@contextmanager
-def training(run: Path, options: Sequence[str], workers: int) -> Iterator[Process]:
-    """A training in a process of its own, which ends with the context."""
-    command = [sys.executable, "-m", "experiments.nmt.train", "--out", str(run), "--workers", str(workers), *options]
-    with said(run).open("ab") as errors, subprocess.Popen(command, stderr=errors) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def train(data: Path, run: Path, *, n_steps: int, workers: int) -> None:
+    """Train to a step, from the checkpoint if there is one; log the loss of each step."""
+    torch.use_deterministic_algorithms(True)
+    torch.set_num_threads(1)
+    vocabulary = volt.Vocabulary.load(run.parent / VOCABULARY)
+    paths = tuple(str(file_of(data, "train", language)) for language in (SMALL.source, SMALL.target))
+    lines = Stream(
+        [Source("train", paths, names=("src", "tgt"))], seed=SMALL.seed, n_workers=workers,
+        policy=Policy(on_fault="skip"), cache=run / "cache",
+    )  # fmt: skip
+    samples, rule = SampleFormat({"src": vocabulary, "tgt": vocabulary}), ByTokens(max_tokens=SMALL.max_tokens)
+    learner, log = Learner(SMALL, len(vocabulary), device=torch.device("cpu")), list[str]()
+    with Steps(lines, samples, rule, window=SMALL.window) as steps:
+        if (run / CHECKPOINT).exists():
+            stored = torch.load(run / CHECKPOINT, weights_only=True)
+            learner.model.load_state_dict(stored["model"])
+            learner.optimizer.load_state_dict(stored["optimizer"])
+            torch.set_rng_state(stored["random"])
+            steps.restore(stored["steps"])
+            log = (run / LOG).read_text().splitlines()[: steps.n]
+        with (run / LOG).open("w") as file:
+            file.writelines(f"{line}\n" for line in log)
+            for arrays in steps:
+                print(learner.learn(arrays, steps.n)[0].hex(), file=file, flush=True)
+                if steps.n % EVERY == 0:
+                    parts = {"model": learner.model.state_dict(), "optimizer": learner.optimizer.state_dict()}
+                    parts |= {"random": torch.get_rng_state(), "steps": steps.state()}
+                    with write_atomic(run / CHECKPOINT) as checkpoint:
+                        torch.save(parts, checkpoint)
+                if steps.n >= n_steps:
+                    return
 
 
-def said(run: Path) -> Path:
-    """Where the words of a run go."""
-    return run.parent / f"{run.name}.stderr"
-
-
-def last_words(run: Path) -> str:
-    """The last line that a run said."""
-    return (said(run).read_text().strip().splitlines() or ["nothing"])[-1]
-
-
-def lines(run: Path) -> list[bytes]:
-    """The whole lines of the log, in the order of steps."""
+def losses(run: Path) -> list[str]:
+    """Return the whole lines of the log."""
     path = run / LOG
-    return (
-        [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")] if path.exists() else []
-    )
+    return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
-def come(process: Process, run: Path, step: int) -> int | None:
-    """Wait for the end of a process or until a step has been logged; the exit status if it has ended."""
-    seen, since = -1, time.monotonic()
-    while process.poll() is None and (n := len(lines(run))) < step:
-        if n != seen:
-            seen, since = n, time.monotonic()
-        if time.monotonic() - since > HUNG:
-            raise TimeoutError(f"no step has come for {HUNG:g} s; the last that was said: {last_words(run)}")
-        time.sleep(0.002)
-    return process.poll()
-
-
-def differences(found: Sequence[bytes], wanted: Sequence[bytes]) -> Iterator[str]:
-    """The steps that differ, and those that are missing or too many.
-
-    >>> list(differences([b"a"], [b"a", b"b"])), list(differences([b"a", b"c"], [b"a", b"b"]))
-    (['1 of 2 steps'], ["step 2: b'c', not b'b'"])
-    """
-    if len(found) != len(wanted):
-        yield f"{len(found)} of {len(wanted)} steps"
-    for step, (one, other) in enumerate(zip(found, wanted, strict=False), 1):
-        if one != other:
-            yield f"step {step}: {one!r}, not {other!r}"
-
-
-def check(folder: Path, options: Sequence[str], *, n_steps: int, kills: int, chance: random.Random) -> list[str]:
-    """What is wrong, if anything."""
-    whole, killed = folder / "whole", folder / "killed"
-    with training(whole, options, workers=0) as process:
-        if status := come(process, whole, n_steps + 1):
-            return [f"the undisturbed training ended with {status}: {last_words(whole)}"]
-    wanted, found = lines(whole), list[str]()
-    if len(wanted) < n_steps:
-        return [f"the undisturbed training ended behind {len(wanted)} of {n_steps} steps; give fewer --steps"]
-    print(f"undisturbed: {len(wanted)} steps", flush=True)
-    for number in range(kills):
-        workers, delay = number + 1, chance.random() * 0.3
-        first = max(1, n_steps * number // kills)
-        step = chance.randint(first, max(first, n_steps * (number + 1) // kills - 1))
-        with training(killed, options, workers) as process:
-            come(process, killed, step)
-            time.sleep(delay)
-            ended = process.poll()
-        seen = lines(killed)
-        told = "SIGKILL" if ended is None else f"had ended with {ended}"
-        print(f"{workers} workers: {told} {delay:.3f} s after step {step}, {len(seen)} steps logged", flush=True)
-        found += differences(seen, wanted[: len(seen)])
-    with training(killed, options, workers=0) as process:
-        if status := come(process, killed, n_steps + 1):
-            return [*found, f"the last run ended with {status}: {last_words(killed)}"]
-    return [*found, *differences(lines(killed), wanted)]
+def run_until(data: Path, run: Path, *, n_steps: int, workers: int, kill_at: int = 0) -> int:
+    """Run a training in a process; kill it once a step is logged. Return its status."""
+    command = [sys.executable, "-m", "experiments.nmt.resume_check", "--data", str(data), "--steps", str(n_steps)]
+    run.mkdir(exist_ok=True)
+    with subprocess.Popen([*command, "--run", str(run), "--workers", str(workers)]) as process:
+        while kill_at and process.poll() is None and len(losses(run)) < kill_at:
+            time.sleep(0.002)
+        if kill_at:
+            time.sleep(random.random() * 0.2)
+            process.kill()
+    return process.returncode
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check, and say what was found; 1 if losses differ."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Other options are those of train.py; the model is small by default.",
-    )  # fmt: skip
+    """Check, and print the verdict; 1 if losses differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="holds train.en, train.de and so on")
     parser.add_argument("--steps", type=at_least(1), default=60)
-    parser.add_argument("--kills", type=at_least(1), default=3)
-    parser.add_argument(
-        "--chance", type=int, default=None, help="the seed of the moments; by default they are others each time"
-    )
-    given, others = parser.parse_known_args(arguments)
-    if given.kills > given.steps:
-        parser.error(f"argument --kills: {given.kills}: give at most --steps, {given.steps}")
-    if own := [one for one in others if one.partition("=")[0] in ("--out", "--workers")]:
-        parser.error(f"argument {own[0]}: this check says it itself; leave it out")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the trainings end, too
-    chance = given.chance if given.chance is not None else random.randrange(1 << 30)
-    print(f"--chance {chance}")
-    options = ["--data", str(given.data), "--steps", str(given.steps), *SMALL, *others]
-    with tempfile.TemporaryDirectory() as folder:
-        found = check(Path(folder), options, n_steps=given.steps, kills=given.kills, chance=random.Random(chance))
-        for fault in found:
-            print(fault)
-    if not found:
-        print(f"{given.steps} losses are equal, bit for bit")
-    return int(bool(found))
+    parser.add_argument("--kills", type=at_least(0), default=3)
+    parser.add_argument("--size", type=at_least(1), default=4000, help="of the vocabulary")
+    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=at_least(0), default=0, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.run:
+        train(given.data, given.run, n_steps=given.steps, workers=given.workers)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="volt-resume-") as name:
+        whole, killed = Path(name, "whole"), Path(name, "killed")
+        vocabulary_of(given.data, (SMALL.source, SMALL.target), given.size).save(Path(name, VOCABULARY))
+        if run_until(given.data, whole, n_steps=given.steps, workers=0):
+            return 1
+        for number in range(given.kills):
+            at = max(1, given.steps * (number + 1) // (given.kills + 1))
+            run_until(given.data, killed, n_steps=given.steps, workers=number + 1, kill_at=at)
+            print(f"{number + 1} workers: killed after {len(losses(killed))} steps", flush=True)
+        if run_until(given.data, killed, n_steps=given.steps, workers=0):
+            return 1
+        same = sum(one == other for one, other in zip(losses(whole), losses(killed), strict=False))
+        print(f"{same} of {given.steps} losses are equal, bit for bit")
+        return int(not same == given.steps == len(losses(killed)))
 
 
 if __name__ == "__main__":

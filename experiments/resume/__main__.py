@@ -1,118 +1,256 @@
-"""Loaders that are killed and resumed with other numbers of workers and ranks: which samples are lost or repeated?
+"""Kill data loaders and resume them with other workers and ranks; count lost and repeated samples.
 
-    python -m experiments.resume                                         all loaders, some rounds of each change
-    python -m experiments.resume --loaders volt --rounds 1000 --fast     a kill is a dropped object; many rounds
-    python -m experiments.resume --loaders mosaic --python mosaic=OTHER/bin/python     from another environment
-    python -m experiments.resume --loaders litdata --changes both --first 3 --rounds 1  one round again
-    python -m experiments.resume --loaders Exact Late Early --rounds 3   loaders with faults that are known: `planted`
+    python -m experiments.resume                                     all installed loaders, some rounds of each change
+    OTHER/bin/python -m experiments.resume --loaders mosaic          a loader that another environment has
+    python -m experiments.resume --loaders volt --rounds 100 --changes both
 
-Every round, N numbered samples are read by ranks that are processes, in step, up to a step drawn by chance; each saves
-its state after every batch, or every few. SIGKILL ends them and their workers; then others go on from what was saved,
-with the same numbers of ranks and workers or others, to the end of the epoch. `rounds` says what counts as consumed,
-`ranks` how they die, and each `loaders_…` how a loader is used. An error before a resumed loader gives its first batch
-counts as a refusal, a later one as an error, a rank that is silent as a hang; the last column has their first words.
+In every round, ranks are processes that read n numbered samples in step, up to a random step, and save their state at
+every j-th. SIGKILL ends them and their workers at a random moment of the next step. Other ranks, with the same numbers
+of ranks and workers or others, resume from the last state that all ranks have saved, and read to the end of the epoch.
 
-Nothing is downloaded. The seed decides the rounds, but not the moment within a step at which SIGKILL comes. The numbers
-of samples and shards are multiples of all worlds and of their workers, so that no loader needs to fill up a share. The
-exit status is 1 if a loader of this project lost, repeated or refused anything.
+A sample counts as consumed if its batch came before the state from which the next ranks resume, or came in the last
+leg. An error before the first batch of a resumed loader is a refusal, a later one an error, a silent rank a hang.
+Nothing is downloaded. The exit status is 1 if VOLT lost, repeated or refused anything.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
+import pickle
+import random
 import signal
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from experiments.resume.loaders import CHANGES, LOADERS, PLANTED
-from experiments.resume.rounds import NO_KILL, WORKERS, WORLDS, Outcome
-from experiments.resume.table import Row, as_table, missing, rows_of
+from experiments.resume.loaders import LOADERS, Loader, Place
 
-ROOT = Path(__file__).parents[2]
+CHANGES = ("nothing", "workers", "world", "both")
+WORLDS, WORKERS, BATCHES, EVERY = (1, 2, 3, 4), (0, 1, 2, 3), (1, 3, 4, 8, 16, 25, 32), (1, 1, 2, 3, 5)
+PATIENCE = 60.0  # seconds without a step, after which a rank hangs
+FORK = multiprocessing.get_context("fork")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Two legs of (ranks, workers); the first is killed after step `kill`. every: steps between two states."""
+
+    legs: tuple[tuple[int, int], tuple[int, int]]
+    kill: int
+    delay: float
+    batch: int
+    every: int
+    seed: int
+
+    @classmethod
+    def draw(cls, name: str, change: str, *, n: int, has_workers: bool = True) -> Round:
+        """Draw a round that follows from its name.
+
+        >>> (world, workers), (other, more) = Round.draw("7", "workers", n=2400).legs
+        >>> world == other, workers == more
+        (True, False)
+        """
+        chance = random.Random(name)
+        world, workers = chance.choice(WORLDS), chance.choice(WORKERS if has_workers else (0,))
+        new_world = chance.choice([one for one in WORLDS if one != world]) if change in ("world", "both") else world
+        new_workers = workers
+        if change in ("workers", "both") and has_workers:
+            new_workers = chance.choice([one for one in WORKERS if one != workers])
+        every = chance.choice(EVERY)
+        batch = chance.choice([one for one in BATCHES if n // (world * one) > every + 1])
+        kill = chance.randint(every, n // (world * batch) - 1)
+        legs = ((world, workers), (new_world, new_workers))
+        return cls(legs, kill, chance.uniform(0, 0.02), batch, every, chance.randint(0, 1 << 30))
+
+
+class Outcome(NamedTuple):
+    """kind: counted, refused, error or hang;  message: of the loader."""
+
+    change: str
+    kind: str
+    lost: int = 0
+    repeated: int = 0
+    message: str = ""
+
+
+class Trouble(Exception):
+    """A leg that failed: its kind and the loader's message."""
+
+
+def be_rank(loader: Loader, place: Place, state: bytes | None, every: int, line: Any) -> None:
+    """Read batches; after each, send samples and state, and wait for the parent's word."""
+    os.setpgid(0, 0)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    given = 0
+    try:
+        reading = loader.open(place, None if state is None else pickle.loads(state))
+        for numbers in reading:
+            given += 1
+            line.send((numbers, pickle.dumps(reading.state()) if given % every == 0 else None))
+            line.recv()
+        line.send(None)
+    except BaseException as error:
+        kind = "refused" if state is not None and not given else "error"
+        line.send((kind, f"{type(error).__name__}: {error}"))
+    line.recv()
+
+
+def play_leg(loader: Loader, places: Sequence[Place], states: Sequence[Any], made: Round, kill: int | None) -> Any:
+    """Run the ranks of a leg; return the consumed samples and the states to resume from. Raises Trouble."""
+    lines, ranks = [], []
+    for place, state in zip(places, states, strict=True):
+        ours, theirs = FORK.Pipe()
+        ranks.append(FORK.Process(target=be_rank, args=(loader, place, state, made.every, theirs)))
+        ranks[-1].start()
+        theirs.close()
+        lines.append(ours)
+    try:
+        return lead(lines, made, kill)
+    finally:
+        for rank in ranks:
+            for end in (os.killpg, os.kill):  # a rank that was just forked leads no group yet
+                with suppress(ProcessLookupError, PermissionError):
+                    end(rank.pid, signal.SIGKILL)
+            rank.join()
+
+
+def lead(lines: Sequence[Any], made: Round, kill: int | None) -> tuple[list[int], list[Any]]:
+    """Lead ranks from step to step, until they end or are to be killed."""
+    consumed, safe, states = list[int](), list[int](), list[Any]()
+    active, step = list(lines), 0
+    while active:
+        messages = []
+        for line in active:
+            if not line.poll(PATIENCE):
+                raise Trouble("hang", f"no step for {PATIENCE:g} s")
+            try:
+                messages.append(line.recv())
+            except EOFError:
+                raise Trouble("error", "a rank died") from None
+        if failed := next((one for one in messages if one and isinstance(one[0], str)), None):
+            raise Trouble(*failed)
+        step += 1
+        consumed += [number for one in messages if one for number in one[0]]
+        if kill is not None and None in messages:  # an epoch that ended early
+            return safe, states
+        if all(one and one[1] is not None for one in messages):
+            safe, states = list(consumed), [one[1] for one in messages]
+        active = [line for line, one in zip(active, messages, strict=True) if one]
+        for line in active:
+            line.send("continue")
+        if step == kill:
+            time.sleep(made.delay)
+            return safe, states
+    return consumed, []
+
+
+def play(loader: Loader, made: Round, change: str, data: Path, *, n: int) -> Outcome:
+    """Play a round and count."""
+    consumed, saved = list[int](), [None]
+    try:
+        for number, (world, workers) in enumerate(made.legs):
+            meet = data.parent / f"meet-{made.seed}-{number}"
+            places = [Place(data, meet, rank, world, workers, made.batch, n, made.seed) for rank in range(world)]
+            states = [saved[rank % len(saved) if loader.state_of == "own" else 0] for rank in range(world)]
+            found, saved = play_leg(loader, places, states, made, made.kill if number == 0 else None)
+            consumed, saved = consumed + found, saved or [None]
+    except Trouble as trouble:
+        return Outcome(change, trouble.args[0], message=trouble.args[1])
+    counts = Counter(consumed)
+    if not counts.keys() <= {*range(n)}:
+        return Outcome(change, "error", message=f"samples that were never written: {sorted(counts)[-1]}")
+    return Outcome(change, "counted", n - len(counts), sum(count > 1 for count in counts.values()))
+
+
+def campaign(loader: Loader, given: argparse.Namespace, folder: Path) -> list[Outcome]:
+    """Play all rounds of a loader."""
+    data, found = folder / "data", list[Outcome]()
+    writer = FORK.Process(target=loader.write, args=(data,), kwargs={"n": given.n, "shards": 12})
+    writer.start()
+    writer.join()
+    for change in (one for one in given.changes if one in loader.changes):
+        for number in range(given.rounds):
+            has_workers = "workers" in loader.changes
+            made = Round.draw(f"{given.seed}/{change}/{number}", change, n=given.n, has_workers=has_workers)
+            found.append(play(loader, made, change, data, n=given.n))
+            if found[-1][1:4] != ("counted", 0, 0):
+                print(f"{change} {number}: {made} {found[-1]}", file=sys.stderr, flush=True)
+    return found
+
+
+def rows_of(loader: Loader, outcomes: Sequence[Outcome]) -> list[list[str]]:
+    """Format a row for each change."""
+    names = ", ".join(f"{name} {version(name)}" for name in loader.needs)
+    rows = []
+    for change in dict.fromkeys(one.change for one in outcomes):
+        some = [one for one in outcomes if one.change == change]
+        counted = [one for one in some if one.kind == "counted"]
+        means = [
+            f"{sum(values) / len(values):,.1f}" if values else "–"
+            for values in zip(*[one[2:4] for one in counted], strict=True)
+        ]
+        kinds = [str(sum(one.kind == kind for one in some)) for kind in ("refused", "error", "hang")]
+        message = next((one.message for one in some if one.message), "")
+        exact = sum(one[2:4] == (0, 0) for one in counted)
+        rows.append(
+            [loader.name, names, change, str(len(some)), str(exact), *(means or ["–", "–"]), *kinds, message[:110]]
+        )
+    return rows
 
 
 def main() -> int:
-    """Run the rounds, and print the table; the exit status."""
-    options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that campaigns are ended
-    pythons = dict(pair.split("=", 1) for pair in options.python)
-    rows, faults = list[Row](), 0
-    for name in options.loaders:
-        began = time.monotonic()
-        first, found = campaign(name, pythons.get(name, sys.executable), options)
-        rows += [missing(name, first["versions"], first["missing"])] if first["missing"] else []
-        rows += rows_of(first["told"], first["versions"], found)
-        if name.startswith("volt"):
-            faults += sum((outcome.kind, outcome.lost, outcome.repeated) != ("counted", 0, 0) for outcome in found)
-        print(f"{name}: {len(found)} rounds, {time.monotonic() - began:,.0f} s", file=sys.stderr, flush=True)
-        if options.output:
-            options.output.write_text(as_table(rows) + "\n")
-    print(f"seed {options.seed}, {options.n:,} samples in {options.shards} shards\n\n{as_table(rows)}")
-    return int(faults > 0)
-
-
-def campaign(name: str, python: str, options: argparse.Namespace) -> tuple[dict[str, Any], list[Outcome]]:
-    """The first line of a loader's campaign, and what came of its rounds."""
-    keys = ("rounds", "first", "seed", "kills", "n", "shards", "changes", "worlds", "workers", "limit", "fast")
-    asked = json.dumps({"loader": name, **{key: getattr(options, key) for key in keys}})
-    command = [python, "-m", "experiments.resume.campaign", asked]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=_errors(options), text=True) as child:
+    """Run the campaign, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    real = [name for name in LOADERS if not name.startswith("planted")]
+    parser.add_argument("--loaders", nargs="+", default=real, choices=LOADERS)
+    parser.add_argument("--rounds", type=int, default=8, help="of each loader and change")
+    parser.add_argument("--changes", nargs="+", default=list(CHANGES), choices=CHANGES)
+    parser.add_argument("--n", type=int, default=2400, help="samples; a multiple of all worlds and workers")
+    parser.add_argument("--seed", type=int, default=1, help="of all rounds")
+    parser.add_argument("--json", type=Path, help="also write all outcomes to this file")
+    given = parser.parse_args()
+    os.environ |= {"HF_HUB_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    head = [
+        "loader",
+        "versions",
+        "changed",
+        "rounds",
+        "exact",
+        "lost",
+        "repeated",
+        "refused",
+        "errors",
+        "hangs",
+        "message",
+    ]
+    rows, outcomes = [head, ["---"] * len(head)], dict[str, list[Outcome]]()
+    for name in given.loaders:
+        loader = LOADERS[name]()
         try:
-            lines = list(_told(name, child, options))
-        finally:
-            child.terminate()
-    if not lines:
-        return {"told": name, "versions": "", "missing": f"ended with {child.returncode}; see --errors"}, []
-    first, *others = lines
-    return first, [Outcome(*other) for other in others]
-
-
-def _told(name: str, child: subprocess.Popen[str], options: argparse.Namespace) -> Iterator[Any]:
-    """The lines of a campaign; rounds that are not exact are told at once."""
-    assert child.stdout is not None
-    for line in child.stdout:
-        value = json.loads(line)
-        if isinstance(value, list) and options.verbose:
-            print(f"{name}: {Outcome(*value)}", file=sys.stderr, flush=True)
-        yield value
-
-
-def _errors(options: argparse.Namespace) -> Any:
-    return options.errors.open("a") if options.errors else subprocess.DEVNULL
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m experiments.resume", description="Killed and resumed loaders.")
-    add, changes = parser.add_argument, (NO_KILL, *CHANGES)
-    add(
-        "--loaders",
-        nargs="+",
-        default=[*LOADERS],
-        choices=[*LOADERS, *PLANTED],
-        metavar="NAME",
-        help=", ".join(LOADERS),
-    )
-    add("--rounds", type=int, default=8, metavar="N", help="of each loader and change (8)")
-    add("--first", type=int, default=0, metavar="N", help="the number of the first round (0)")
-    add("--seed", type=int, default=1, metavar="N", help="what happens follows from it (1)")
-    add("--kills", type=int, default=1, metavar="N", help="the most kills in a round (1)")
-    add("--changes", nargs="+", default=[*changes], choices=changes, metavar="CHANGE", help=", ".join(changes))
-    add("--worlds", nargs="+", type=int, default=WORLDS, metavar="N", help="numbers of ranks (1 2 3 4)")
-    add("--workers", nargs="+", type=int, default=WORKERS, metavar="N", help="numbers of workers (0 1 2 3)")
-    add("--n", type=int, default=2400, metavar="N", help="samples (2,400)")
-    add("--shards", type=int, default=12, metavar="N", help="files (12)")
-    add("--limit", type=float, default=60.0, metavar="SECONDS", help="without a step, after which a rank hangs (60)")
-    add("--fast", action="store_true", help="ranks within one process; a kill is a dropped object")
-    add("--python", nargs="+", default=[], metavar="NAME=PATH", help="the interpreter of a loader")
-    add("-o", "--output", type=Path, metavar="FILE", help="write the table here as well")
-    add("--errors", type=Path, metavar="FILE", help="what campaigns write to stderr")
-    add("-v", "--verbose", action="store_true", help="tell each round as it ends")
-    return parser.parse_args()
+            loader.prepare()
+            [version(needed) for needed in loader.needs]
+        except (ImportError, PackageNotFoundError) as error:
+            print(f"{name}: not installed: {error}", file=sys.stderr)
+            continue
+        with tempfile.TemporaryDirectory(prefix="resume-") as folder:
+            outcomes[name] = campaign(loader, given, Path(folder))
+        rows += rows_of(loader, outcomes[name])
+    print("\n".join(f"| {' | '.join(row)} |" for row in rows))
+    if given.json:
+        given.json.write_text(json.dumps(outcomes, indent=1) + "\n")
+    return int(any(one[1:4] != ("counted", 0, 0) for one in outcomes.get("volt", ())))
 
 
 if __name__ == "__main__":

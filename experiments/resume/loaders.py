@@ -1,34 +1,23 @@
-"""What a loader must offer to be killed and resumed, and where each of them is.
+"""Data loaders for the campaign: how each writes the samples 0 … n−1, opens them for one rank, and saves its state.
 
-A driver is a module with one or more classes. An instance is one way of reading the samples; it knows how to write
-them in the loader's own format, and how to open them for one rank. Whatever it imports of the loader, it imports
-within its methods, so that this module can be read where the loader is not installed.
-
->>> sorted(LOADERS)[:2], driver("torchdata-map").changes
-(['datasets', 'datasets-loader'], ('nothing', 'workers', 'world', 'both'))
+A loader imports its library within its methods, so that this module can be read without the libraries.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
-CHANGES = ("nothing", "workers", "world", "both")
+ROLES = ("<pad>", "<unk>", "<s>", "</s>")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One rank of one leg of a round.
-
-    data: the folder in which the samples are
-    meet: a file of this leg alone, through which ranks can find each other
-    rank, world, workers, batch: its number, the number of ranks, of workers of each, and of samples in a batch
-    n, seed: the number of samples, and what the loader's shuffling follows from
-    """
+    """One rank: the folder of the samples, a file through which ranks meet, and its numbers."""
 
     data: Path
     meet: Path
@@ -40,90 +29,302 @@ class Place:
     seed: int
 
 
-class Reading(Protocol):
-    """A loader that is open: it gives the numbers of the samples of each batch, and its state between two."""
+class Reading:
+    """An open loader. numbers: a batch → its samples;  state: saves the loader's state."""
 
-    def __iter__(self) -> Iterator[list[int]]: ...
+    def __init__(self, batches: Any, numbers: Callable[[Any], Any], state: Callable[[], Any]) -> None:
+        self.batches, self.numbers, self.state = batches, numbers, state
 
-    def state(self) -> Any: ...
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self.batches:
+            yield [int(number) for number in self.numbers(batch)]
 
 
 class Loader:
-    """One way of reading samples.
+    """A way of reading samples.
 
-    needs: the distributions whose versions the table tells, the first of them the loader's own
-    told: what the table calls it
-    changes: what may be different at a resume
-    state_of: whose state a rank is given. "own": its own; where the world has changed rank r has that of rank r modulo
-        the old world. "first": the first rank's, for a loader whose documents say that one state serves all.
-    meets: whether ranks find each other through torch.distributed
+    needs: distributions
+    name: for the table
+    changes: what may differ after a resume
+    state_of: "own": rank r gets the state of rank r modulo the old world; "first": all get the first rank's
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
-    told: ClassVar[str] = ""
-    changes: ClassVar[tuple[str, ...]] = CHANGES
+    name: ClassVar[str] = ""
+    changes: ClassVar[tuple[str, ...]] = ("nothing", "workers", "world", "both")
     state_of: ClassVar[str] = "own"
-    meets: ClassVar[bool] = False
 
     def prepare(self) -> None:
-        """Import what ranks will need, once, before they are forked."""
+        """Import the library once, before ranks are forked."""
 
     def write(self, data: Path, *, n: int, shards: int) -> None:
-        """Write the samples 0 … n−1 where `open` finds them."""
-        write_text(data, n=n, shards=shards)
+        """Write text files of equal length, a number on a line."""
+        data.mkdir(parents=True)
+        for shard in range(shards):
+            numbers = range(n * shard // shards, n * (shard + 1) // shards)
+            (data / f"{shard:03}.txt").write_text("".join(f"{number}\n" for number in numbers))
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """The samples of one rank: from the start, or behind a state."""
+        """Open the samples of one rank, from the start or after a state."""
         raise NotImplementedError
 
 
-LOADERS = {
-    "volt": "loaders_volt:Steps",
-    "volt-by-id": "loaders_volt:StepsById",
-    "volt-by-token": "loaders_volt:StepsByToken",
-    "volt-loader": "loaders_volt_torch:InDataLoader",
-    "volt-stateful-loader": "loaders_volt_torch:InStatefulLoader",
-    "torchdata-map": "loaders_torchdata:MapStyle",
-    "torchdata-iterable": "loaders_torchdata:Iterable",
-    "torchdata-iterable-state": "loaders_torchdata:IterableWithState",
-    "datasets": "loaders_datasets:Streaming",
-    "datasets-shuffled": "loaders_datasets:Shuffled",
-    "datasets-loader": "loaders_datasets:StreamingInLoader",
-    "datasets-shuffled-loader": "loaders_datasets:ShuffledInLoader",
-    "mosaic": "loaders_mosaic:Mosaic",
-    "litdata": "loaders_litdata:Lit",
-    "grain-loader": "loaders_grain:GrainLoader",
-    "grain-dataset": "loaders_grain:GrainDataset",
-}
-PLANTED = ("Exact", "Late", "Early", "Refusing", "Failing", "Hanging")
+def read_numbers(data: Path) -> list[int]:
+    """Return the numbers in all text files."""
+    return [int(line) for path in sorted(data.glob("*.txt")) for line in path.read_text().split()]
 
 
-def driver(name: str) -> Loader:
-    """The driver of that name, or one with a fault that is known."""
-    module, _, kind = (f"planted:{name}" if name in PLANTED else LOADERS[name]).partition(":")
-    made: Loader = getattr(importlib.import_module(f"experiments.resume.{module}"), kind)()
-    return made
+def stateful(loader: Any, state: Any | None, numbers: Callable[[Any], Any] = lambda batch: batch) -> Reading:
+    """Open a loader with `state_dict` and `load_state_dict`."""
+    if state is not None:
+        loader.load_state_dict(state)
+    return Reading(loader, numbers, loader.state_dict)
 
 
-def write_text(data: Path, *, n: int, shards: int) -> None:
-    """Text files of almost equal length; line i of all, in the order of their names, is i."""
-    data.mkdir(parents=True, exist_ok=True)
-    bounds = [n * shard // shards for shard in range(shards + 1)]
-    for shard, (first, last) in enumerate(pairwise(bounds)):
-        (data / f"{shard:03}.txt").write_text("".join(f"{number}\n" for number in range(first, last)))
-
-
-def read_text(path: Path) -> Iterator[int]:
-    """The numbers in a text file."""
-    with path.open() as file:
-        yield from map(int, file)
-
-
-def meet(place: Place) -> None:
-    """Join torch's process group of this leg, where there is more than one rank."""
-    import torch.distributed as distributed
+def join_group(place: Place) -> None:
+    """Join torch's process group of the ranks."""
+    import torch.distributed
 
     if place.world > 1:
-        distributed.init_process_group(
-            "gloo", init_method=f"file://{place.meet}", rank=place.rank, world_size=place.world
-        )
+        where = {"init_method": f"file://{place.meet}", "rank": place.rank, "world_size": place.world}
+        torch.distributed.init_process_group("gloo", **where)
+
+
+class Volt(Loader):
+    """VOLT's Steps. Line i holds the token of sample i twice; samples are read off the target, before each EOS."""
+
+    needs = ("volt-vocab",)
+    name = "VOLT Steps"
+    state_of = "first"
+
+    def prepare(self) -> None:
+        """Load the compiled loops."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(Path(folder, "data"), n=24, shards=3)
+            list(self.open(Place(Path(folder, "data"), Path(folder), 0, 1, 0, 2, 24, 1), None))
+
+    def write(self, data: Path, *, n: int, shards: int) -> None:
+        """Write each sample's token twice."""
+        super().write(data, n=n, shards=shards)
+        for path in data.glob("*.txt"):
+            path.write_text("".join(f"{number} {number}\n" for number in path.read_text().split()))
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        """Open steps with token batches or packs, from one source or three, as the seed decides."""
+        import numpy as np
+
+        from volt.batches import ByPacks, ByTokens, SampleFormat, Steps
+        from volt.stream import Source, Stream
+
+        paths, n_sources = sorted(map(str, place.data.glob("*.txt"))), 1 + 2 * (place.seed % 2)
+        sources = [
+            Source(f"s{i}", tuple(paths[i::n_sources]), epochs=1, weight=1.0 + i, block_lines=100)
+            for i in range(n_sources)
+        ]
+        samples = SampleFormat({"text": [*ROLES, *map(str, range(place.n))]})
+        packs = ByPacks(length=12, rows=max(1, place.batch // 8))
+        rule = packs if place.seed % 3 == 0 else ByTokens(max_tokens=4 * place.batch, max_sentences=place.batch)
+
+        def opened(rank: int, world: int) -> Any:
+            stream = Stream(sources, seed=place.seed, ends="drop", n_workers=place.workers)
+            return Steps(stream, samples, rule, window=(40, 333, 1000)[place.seed // 6 % 3], rank=rank, world=world)
+
+        steps = opened(place.rank, place.world)
+        if state is not None:
+            steps.restore(json.loads(state))
+
+        def batches() -> Iterator[Any]:
+            yield from steps
+            if place.rank == 0 and steps.totals.n_left:  # fewer samples than ranks: one rank takes them
+                rest = opened(0, 1)
+                rest.restore(steps.state())
+                yield from rest
+
+        def numbers(arrays: dict[str, Any]) -> Any:
+            flat = np.asarray(arrays["target"]).ravel()
+            return flat[np.flatnonzero(flat == ROLES.index("</s>")) - 1] - len(ROLES)
+
+        return Reading(batches(), numbers, lambda: json.dumps(steps.state()))
+
+
+class Torchdata(Loader):
+    """torchdata's StatefulDataLoader with a map-style dataset and its own sampler."""
+
+    needs = ("torchdata", "torch")
+    name = "torchdata StatefulDataLoader, map-style, StatefulDistributedSampler"
+
+    def prepare(self) -> None:
+        """Import the library."""
+        import torchdata.stateful_dataloader  # noqa: F401
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        """Each rank reads the share of its sampler."""
+        from torchdata.stateful_dataloader import StatefulDataLoader
+        from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
+
+        data: Any = read_numbers(place.data)
+        ranks = {"num_replicas": place.world, "rank": place.rank}
+        sampler = StatefulDistributedSampler(data, **ranks, shuffle=True, seed=place.seed)
+        return stateful(StatefulDataLoader(data, place.batch, sampler=sampler, num_workers=place.workers), state)
+
+
+class Datasets(Loader):
+    """A streamed dataset of Hugging Face, shuffled in a buffer and split by rank."""
+
+    needs = ("datasets",)
+    name = "datasets streaming, shuffle(buffer_size=100), split_dataset_by_node"
+    changes = ("nothing", "world")
+
+    def prepare(self) -> None:
+        """Import the library."""
+        import datasets
+        import datasets.distributed
+
+        datasets.disable_progress_bars()
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        """Read in the rank's own process."""
+        from datasets import load_dataset
+        from datasets.distributed import split_dataset_by_node
+
+        files = sorted(map(str, place.data.glob("*.txt")))
+        data: Any = load_dataset("text", data_files=files, split="train", streaming=True)
+        data = data.shuffle(seed=place.seed, buffer_size=100)
+        data = split_dataset_by_node(data, rank=place.rank, world_size=place.world)
+        if state is not None:
+            data.load_state_dict(state)
+        return Reading(data.iter(batch_size=place.batch), lambda batch: batch["text"], data.state_dict)
+
+
+class Mosaic(Loader):
+    """mosaicml-streaming's StreamingDataset; its documents ask for the state of rank 0."""
+
+    needs = ("mosaicml-streaming", "torch")
+    name = "mosaicml-streaming StreamingDataset(shuffle=True) in StreamingDataLoader"
+    state_of = "first"
+
+    def prepare(self) -> None:
+        """Import the library."""
+        import streaming
+
+        streaming.base.util.clean_stale_shared_memory()
+
+    def write(self, data: Path, *, n: int, shards: int) -> None:
+        """Write MDS shards of about n / shards numbers: 8 bytes each, 4 of an offset, and a head."""
+        from streaming import MDSWriter
+
+        with MDSWriter(out=str(data), columns={"number": "int"}, size_limit=12 * (n // shards) + 300) as out:
+            for number in range(n):
+                out.write({"number": number})
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        """Ranks are those of one node."""
+        from streaming import StreamingDataLoader, StreamingDataset
+        from streaming.base.util import clean_stale_shared_memory
+
+        ranks = {"RANK": place.rank, "WORLD_SIZE": place.world, "LOCAL_RANK": place.rank}
+        os.environ |= {name: str(value) for name, value in (ranks | {"LOCAL_WORLD_SIZE": place.world}).items()}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+        join_group(place)
+        clean_stale_shared_memory()
+        data = StreamingDataset(local=str(place.data), shuffle=True, shuffle_seed=place.seed, batch_size=place.batch)
+        loader = StreamingDataLoader(data, batch_size=place.batch, num_workers=place.workers)
+        return stateful(loader, state, lambda batch: batch["number"])
+
+
+def itself(number: int) -> int:
+    """Return the sample of an input."""
+    return number
+
+
+class Litdata(Loader):
+    """litdata's StreamingDataset over its own chunks."""
+
+    needs = ("litdata", "torch")
+    name = "litdata StreamingDataset(shuffle=True, drop_last=False) in StreamingDataLoader"
+
+    def prepare(self) -> None:
+        """Import the library."""
+        import litdata  # noqa: F401
+
+    def write(self, data: Path, *, n: int, shards: int) -> None:
+        """Write chunks of n / shards samples."""
+        from litdata import optimize
+
+        how = {"chunk_size": n // shards, "num_workers": 1, "start_method": "fork"}
+        optimize(fn=itself, inputs=list(range(n)), output_dir=str(data), **how)
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        """Ranks are those of torch's process group."""
+        from litdata import StreamingDataLoader, StreamingDataset
+
+        join_group(place)
+        data = StreamingDataset(str(place.data), shuffle=True, drop_last=False, seed=place.seed)
+        return stateful(StreamingDataLoader(data, batch_size=place.batch, num_workers=place.workers), state)
+
+
+class Grain(Loader):
+    """grain's DataLoader with an IndexSampler."""
+
+    needs = ("grain",)
+    name = "grain DataLoader, IndexSampler(shuffle=True)"
+
+    def prepare(self) -> None:
+        """Import the library, whose flags must be read before it starts a process."""
+        import grain  # noqa: F401
+        from absl import flags
+
+        flags.FLAGS.mark_as_parsed()
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        """Ranks are shards of the sampler."""
+        from grain import python as grain
+
+        data = read_numbers(place.data)
+        shard = grain.ShardOptions(shard_index=place.rank, shard_count=place.world)
+        sampler = grain.IndexSampler(len(data), shard, shuffle=True, num_epochs=1, seed=place.seed)
+        batch = grain.Batch(batch_size=place.batch, drop_remainder=False)
+        loader = grain.DataLoader(data_source=data, sampler=sampler, operations=[batch], worker_count=place.workers)
+        batches = iter(loader)
+        if state is not None:
+            batches.set_state(state)
+        return Reading(batches, lambda numbers: numbers, batches.get_state)
+
+
+class Planted(Loader):
+    """A loader with a known fault: its state is `late` batches late, so each rank repeats (or loses) as many."""
+
+    name = "planted fault"
+    changes = ("nothing",)
+    late = 1
+
+    def open(self, place: Place, state: Any | None) -> Reading:
+        """Read samples rank, rank + world, …"""
+        mine, given = read_numbers(place.data)[place.rank :: place.world], [state or 0]
+
+        def batches() -> Iterator[list[int]]:
+            while given[0] < len(mine):
+                given[0] += place.batch
+                yield mine[given[0] - place.batch : given[0]]
+
+        return Reading(batches(), lambda numbers: numbers, lambda: given[0] - self.late * place.batch)
+
+
+class PlantedEarly(Planted):
+    """Its state is a batch early, so each rank loses a batch."""
+
+    late = -1
+
+
+LOADERS: dict[str, type[Loader]] = {
+    "volt": Volt,
+    "torchdata": Torchdata,
+    "datasets": Datasets,
+    "mosaic": Mosaic,
+    "litdata": Litdata,
+    "grain": Grain,
+    "planted": Planted,
+    "planted-early": PlantedEarly,
+}

@@ -1,6 +1,6 @@
 """The law of the table of formats: every pre-tokeniser, marker and addition is exact in the library, or refused.
 
-`experiments/formats.py` makes the same table on real text, for every format, and lists what is left.
+experiments/LOG.md (2026-11-22) holds the same table on real text, for every format.
 """
 
 from __future__ import annotations

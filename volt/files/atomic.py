@@ -90,7 +90,7 @@ def _replaced(place: Destination) -> Iterator[BinaryIO]:
     """A new file that takes the place when the block ends well.
 
     What replaces a file is on the disk before it takes its name: a power cut must leave the old one or the new one. A
-    file that is new is not waited for, as no tool waits for what can be made again (experiments/bench/sync.py).
+    file that is new is not waited for, as no tool waits for what can be made again (experiments/LOG.md).
     """
     old = place.status
     part = Part(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may be another

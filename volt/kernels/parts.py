@@ -2,7 +2,7 @@
 
 numba gives each function that it compiles machine code of its own, wrappers for Python and C and an optimisation of
 all that it calls. A part needs none of that: the loop that holds it is optimised with it. Without, the loops compile
-in half the time (experiments/bench/compile.py), to code as fast as before.
+in half the time (experiments/LOG.md), to code as fast as before.
 
     a part called by a loop       its intermediate code, linked into that of the loop
     a part called by Python       the plain function, as with NUMBA_DISABLE_JIT

@@ -121,7 +121,7 @@ def _asked() -> tuple[NDArray[np.int64], str]:
     """The characters that the engine is asked about, as code points with 0x110000 behind them, and as one text.
 
     A run of a class in that text is a range of code points. It takes 2 to 25 ms to find those of a class
-    (experiments/bench/patterns.py tells what a pattern takes).
+    (experiments/LOG.md tells what a pattern takes).
     """
     asked = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:

@@ -1,0 +1,103 @@
+"""The recipe of a translation model, and what learns from the arrays of a step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from experiments.lm.model import Shape
+from experiments.nmt.model import Transformer
+from volt.batches import to_torch
+from volt.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The options that losses follow from.
+
+    source, target: the languages
+    vocabulary: its size
+    max_tokens: of a batch, rows times the longest side
+    window: lines that are read for the batches that are made together
+    seed: of the stream, the first weights and dropout
+    width, inner, heads, layers, dropout: of the model
+    smoothing: the share of probability that a label gives to all ids
+    lr, warmup: the highest learning rate, and the steps until it is reached; then it falls as 1 / √step
+    end: the last step of a rate that falls linearly to 0 instead
+    clip: the greatest norm of a gradient
+    """
+
+    source: str = "en"
+    target: str = "de"
+    vocabulary: str = "balanced"
+    max_tokens: int = 4096
+    window: int = 1 << 14
+    seed: int = 1
+    width: int = 256
+    inner: int = 512
+    heads: int = 4
+    layers: int = 3
+    dropout: float = 0.1
+    smoothing: float = 0.1
+    lr: float = 2e-3
+    warmup: int = 400
+    end: int = 0
+    clip: float = 1.0
+
+    def shape(self, n_ids: int) -> Shape:
+        """Return the size of the model."""
+        return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
+
+    def lr_at(self, step: int) -> float:
+        """Return the learning rate of a step; steps count from 1.
+
+        >>> [Recipe(lr=1.0, warmup=4).lr_at(step) for step in (1, 4, 16)]
+        [0.25, 1.0, 0.5]
+        >>> [Recipe(lr=1.0, warmup=4, end=7).lr_at(step) for step in (1, 4, 6, 7)]
+        [0.25, 1.0, 0.5, 0.25]
+        """
+        left = math.sqrt(self.warmup / step)
+        if self.end:
+            left = (self.end + 1 - step) / max(1, self.end + 1 - self.warmup)
+        return self.lr * max(0.0, min(step / self.warmup, left))
+
+
+class Learner:
+    """A model that learns from the arrays of a step; on a GPU with products of bfloat16."""
+
+    def __init__(self, recipe: Recipe, n_ids: int, *, device: torch.device) -> None:
+        torch.manual_seed(recipe.seed)
+        self.recipe, self.device = recipe, device
+        self.model = Transformer(recipe.shape(n_ids)).to(device)
+        self.products = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9)
+
+    def learn(self, arrays: dict[str, Any], step: int) -> tuple[float, int]:
+        """Learn from a step; return the loss in nats per token, and the tokens. Raises ConfigError if it diverges."""
+        rows = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors(arrays).items()}
+        target = rows.pop("target")[rows["tgt_mask"]]
+        with self.products:
+            scores = self.model(**rows)
+        loss = F.cross_entropy(scores.float(), target, label_smoothing=self.recipe.smoothing, reduction="sum")
+        mean = loss.item() / len(target)
+        if not math.isfinite(mean):
+            raise ConfigError(f"step {step:,}: the loss is {mean}; give a lower --lr")
+        self.optimizer.zero_grad()
+        (loss * (1 / len(target))).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.lr_at(step)
+        self.optimizer.step()
+        return mean, len(target)
+
+
+def tensors(arrays: dict[str, Any]) -> dict[str, Tensor]:
+    """Return the inputs of the model, and the target."""
+    found = to_torch(arrays)
+    inputs = {name: found["net_input"][name] for name in ("src_tokens", "prev_output_tokens")}
+    return inputs | {name: found[name] for name in ("src_mask", "tgt_mask", "target")}
