@@ -33,7 +33,7 @@ class StreamData(LightningDataModule):
 
     def __init__(self, dataset: StreamDataset, *, n_workers: int = 0) -> None:
         super().__init__()
-        self.dataset, self.n_workers, self.state = dataset, n_workers, ""
+        self.dataset, self.n_workers, self.state = dataset, n_workers, dataset.state_dict()
 
     def train_dataloader(self) -> DataLoader:
         return DataLoader(self.dataset, batch_size=None, num_workers=self.n_workers)
@@ -47,8 +47,7 @@ class StreamData(LightningDataModule):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.state = state_dict["stream"]
-        if self.state:
-            self.dataset.load_state_dict(self.state)
+        self.dataset.load_state_dict(self.state)
 
 
 class SmallModel(LightningModule):

@@ -96,7 +96,8 @@ def naive_batches(lengths: Sequence[Row], kept: Sequence[int], given: Mapping[st
     else:
         order = sorted(kept, key=lambda row: (longest[row], lean(row)))
     most = given.get("max_sentences", len(lengths))
-    ends = naive_steps([longest[row] for row in order], given["max_tokens"], most, given["multiple"], world)
+    padded = [-(-longest[row] // given["pad_to_multiple"]) * given["pad_to_multiple"] for row in order]
+    ends = naive_steps(padded, given["max_tokens"], most, given["multiple"], world)
     steps = [order[start:end] for start, end in pairwise([0, *ends])]
     return [step[(rank + n) % world :: world] for n, step in enumerate(steps) for rank in range(world)]
 

@@ -23,10 +23,13 @@ def every_option(draw: st.DrawFn) -> dict[str, Any]:
     """All options of token_batches at random, but on_long, some of them not given."""
     most = draw(st.integers(1, 300))
     given: dict[str, Any] = {"max_tokens": most, "multiple": draw(st.integers(1, 9)), "world": draw(st.integers(1, 7))}
+    given["pad_to_multiple"] = padded = draw(st.just(1) | st.integers(1, most))
     rest: dict[str, st.SearchStrategy[Any]] = {
         "max_sentences": st.integers(1, 20),
         "max_length": st.integers(5, 50),
-        "buckets": st.lists(st.integers(1, min(most, 45)), min_size=1, max_size=4, unique=True).map(sorted),
+        "buckets": st.lists(st.integers(1, min(most - most % padded, 45)), min_size=1, max_size=4, unique=True).map(
+            sorted
+        ),
         "shuffle": st.booleans(),
         "sort": st.sampled_from(["length", "sides"]),
         "epoch": st.integers(0, 3),
@@ -41,7 +44,8 @@ def every_option(draw: st.DrawFn) -> dict[str, Any]:
 
 def limit_of(given: dict[str, Any]) -> int:
     """The most tokens of a row."""
-    limit: int = min(given["max_tokens"], given.get("max_length", 50), *given.get("buckets", [300])[-1:])
+    fitting = given["max_tokens"] - given["max_tokens"] % given["pad_to_multiple"]
+    limit: int = min(fitting, given.get("max_length", 50), *given.get("buckets", [300])[-1:])
     return limit
 
 
@@ -79,6 +83,7 @@ def test_no_batch_is_empty_or_too_large(lengths: Lengths, given: dict[str, Any])
         assert 1 <= len(rows) <= given.get("max_sentences", len(lengths))
         assert max(max(lengths[row]) for row in rows) <= longest
         assert len(rows) * longest == cost <= given["max_tokens"]
+        assert longest % given["pad_to_multiple"] == 0
 
 
 @given(lengths_of, options)

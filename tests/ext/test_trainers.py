@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 import runpy
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from loaders import torch
+from places import ROOT
 from steps_of_streams import TOKENS, given, steps_of, written
 
 from volt.errors import ConfigError
@@ -85,6 +89,38 @@ def test_lightning_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_
     [checkpoint] = (tmp_path / "run").glob("*step=4*.ckpt")
     example["train"](make(), model=Watching(len(TOKENS)), steps=9, resume=checkpoint, **options)
     assert seen == expected(tmp_path, 9)[4:]
+
+
+def example_data(dataset: StreamDataset) -> Any:
+    """The data module of the example, over a dataset."""
+    return runpy.run_path(str(EXAMPLES / "lightning_loop.py"))["StreamData"](dataset)
+
+
+def page_data(dataset: StreamDataset) -> Any:
+    """The data module that the page about trainers shows, over a dataset."""
+    page = (ROOT / "docs" / "pages" / "how-to" / "stream-into-a-trainer.md").read_text(encoding="utf-8")
+    [block] = re.findall(r'```python title="needs lightning"\n(.*?)```', page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)  # as the test of the pages does
+    names["StreamDataset"] = lambda config, tell: dataset
+    return names["StreamData"]("stream.yaml")
+
+
+@pytest.mark.parametrize("data_of", [example_data, page_data])
+def test_data_of_lightning_is_saved_before_its_first_batch(
+    tmp_path: Path, make: Callable[[], StreamDataset], data_of: Callable[[StreamDataset], Any]
+) -> None:
+    """A state that was saved before the first batch, of a start or after a load, is loaded like any other."""
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    start, read = data_of(make()), data_of(make())
+    read.load_state_dict(json.loads(json.dumps(start.state_dict())))
+    batches = iter(read.train_dataloader())
+    seen = [read.on_after_batch_transfer(next(batches), 0)["id"].tolist() for _ in range(3)]
+    loaded, again = data_of(make()), data_of(make())
+    loaded.load_state_dict(read.state_dict())
+    again.load_state_dict(loaded.state_dict())
+    seen += [batch["id"].tolist() for batch in islice(again.train_dataloader(), 4)]
+    assert seen == expected(tmp_path, 7)
 
 
 def watched(function: Callable[[dict[str, Any]], Any], seen: list[list[int]]) -> Callable[[dict[str, Any]], Any]:

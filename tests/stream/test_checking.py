@@ -213,3 +213,14 @@ def test_a_short_stream_is_measured_as_far_as_it_goes(tmp_path: Path) -> None:
     speed = plan(stream, at=5, seconds=0.05).lines_per_second
     assert speed is not None
     assert speed > 0
+
+
+def test_a_stream_with_forked_workers_is_measured(tmp_path: Path) -> None:
+    """Workers that were forked hold the pipe that is measured: they end before its reader is waited for."""
+    (tmp_path / "same.py").write_text("def same(fields):\n    return fields\n")
+    path = write_lines(tmp_path / "a.tsv", [f"a{i}\tb" for i in range(2000)])
+    (tmp_path / "s.yaml").write_text(
+        f"sources: {{a: {{path: {path}, block_lines: 100, transforms: [user: {{file: same.py, function: same}}]}}}}"
+    )
+    with deadline(30), Stream.from_config(tmp_path / "s.yaml", n_workers=2, start_method="fork") as stream:
+        assert plan(stream, at=5, seconds=0.05).lines_per_second

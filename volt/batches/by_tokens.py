@@ -1,6 +1,7 @@
 """Lengths of rows → batches of at most so many tokens, in which rows of like length stand together.
 
-A batch costs what a trainer computes for it: its number of rows times its longest side. The rule:
+A batch costs what a trainer computes for it: its number of rows times its longest side, rounded up to the multiple
+that arrays are padded to. The rule:
 
     order    rows are permuted, then sorted by their longest side, ties by the first side less the last: upwards for
              even lengths and downwards for odd ones, so that neighbours are alike on all sides. With noise ρ they are
@@ -32,7 +33,7 @@ step has two rows for each rank: only where rows are few, or so long that one fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -43,7 +44,7 @@ from numpy.typing import ArrayLike
 
 from volt import arguments
 from volt.batches.lengths import MOST, Longs, longest_sides, refuse_long, stable_order, table
-from volt.batches.options import check_place, check_world
+from volt.batches.options import WIDEST, check_place, check_world
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.order import permutation
@@ -58,7 +59,7 @@ class TokenBatches:
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
     longest: (n_batches,) int64, the longest side of any row of the step, which a batch need not be padded beyond; with
-        buckets, the bucket that holds it, to which `collate` pads with width=longest
+        buckets, the bucket that holds it, to which `collate` pads with width=longest; rounded up to `pad_to_multiple`
     too_long, too_short: int64, rows that are beyond max_length, max_tokens or the last bucket, or below min_length
     left: int64, rows that are too few for one more step, fewer than `world`; put them into the next window
     world: how many batches are a step, one for each rank: batch i is for rank i % world
@@ -117,6 +118,7 @@ def token_batches(
     max_tokens: int,
     max_sentences: int | None = None,
     multiple: int = 8,
+    pad_to_multiple: int = 1,
     sort: Literal["length", "sides"] = "length",
     noise: float = 0.0,
     buckets: Iterable[int] | None = None,
@@ -129,11 +131,13 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Batches in which rows times the longest side are at most `max_tokens`; see the module for the rule.
+    """Batches in which rows times the padded width are at most `max_tokens`; see the module for the rule.
 
     lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is that of its longest side
     max_tokens, max_sentences: the most tokens, with padding, and rows of a batch
     multiple: the number of rows of a batch is a multiple of it, where so many fit
+    pad_to_multiple: the width of a batch counts as the next multiple of it, as `collate` pads arrays; rows whose padded
+        width is beyond max_tokens are too long
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
     buckets: lengths that rise, up to max_tokens: `longest` is always one of them, and rows beyond the last are too long
@@ -153,22 +157,22 @@ def token_batches(
     """
     rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
     world, multiple = check_world(world), arguments.whole(multiple, "multiple", low=1)
+    padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
     most = max(1, len(rows))
     if max_sentences is not None:
         most = min(most, arguments.whole(max_sentences, "max_sentences", low=1))
     place = check_place(seed, epoch, window)
-    noise, widths = _checked_noise(noise, sort, shuffle=shuffle), _checked_buckets(buckets, max_tokens)
-    limits = {"max_tokens": max_tokens}
-    if len(widths):
-        limits["the last of buckets"] = int(widths[-1])
+    noise, widths = _checked_noise(noise, sort, shuffle=shuffle), _checked_buckets(buckets, max_tokens, padded)
     if max_length is not None:
-        limits["max_length"] = arguments.whole(max_length, "max_length", low=1)
-    kept, too_long, too_short = _fitting(longest_sides(rows), limits, min_length, on_long)
+        max_length = arguments.whole(max_length, "max_length", low=1)
+    limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
+    kept, too_long, too_short = _fitting(longest_sides(rows), *limit, min_length, on_long)
     if len(widths):
         rows = widths[np.searchsorted(widths[:-1], rows)]
     longest = longest_sides(rows)
     order = kept[_turns(len(kept), shuffle, "rows", *place)]
     order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, longest[order], order, noise, place)
+    longest = longest + -longest % padded
     ends = _steps(longest[order], max_tokens, most, multiple, world)
     turns = _turns(len(ends), shuffle, "steps", *place)
     dealt, batch_ends, tops = _dealt(order, ends, turns, world, longest)
@@ -176,7 +180,28 @@ def token_batches(
     return TokenBatches(dealt, batch_ends, tops, too_long, too_short, left, world)
 
 
-def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int) -> Longs:
+def limit_of(
+    max_tokens: int, max_length: int | None, buckets: Sequence[int] | None, pad_to_multiple: int
+) -> tuple[str, int]:
+    """The name, and the value, of what bounds the length of a row.
+
+    >>> limit_of(100, None, None, 64), limit_of(100, 50, [16, 32], 8)
+    (('max_tokens with pad_to_multiple=64', 64), ('the last of buckets', 32))
+    """
+    fitting = max_tokens - max_tokens % pad_to_multiple
+    if not fitting:
+        raise ConfigError(
+            f"pad_to_multiple is {pad_to_multiple:,}, more than max_tokens, {max_tokens:,}: no row fits; lower it"
+        )
+    limits = {f"max_tokens with {pad_to_multiple=}" if fitting < max_tokens else "max_tokens": fitting}
+    if buckets:
+        limits["the last of buckets"] = buckets[-1]
+    if max_length is not None:
+        limits["max_length"] = max_length
+    return min(limits.items(), key=itemgetter(1))
+
+
+def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
     """(n_buckets,) int64, lengths that rise, each of which a row may have; none if none is asked for."""
     found = [] if buckets is None else arguments.wholes(buckets, "buckets")
     if buckets is not None and not found:
@@ -184,17 +209,19 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int) -> Longs:
     for place, (before, one) in enumerate(pairwise([0, *found])):
         if one <= before:
             raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
-    if found and found[-1] > max_tokens:
-        raise ConfigError(f"the last of buckets is {found[-1]:,}, more than max_tokens, {max_tokens:,}; leave it out")
+    if found and (width := found[-1] + -found[-1] % padded) > max_tokens:
+        told = f", padded to {width:,}" if width > found[-1] else ""
+        raise ConfigError(
+            f"the last of buckets is {found[-1]:,}{told}, more than max_tokens, {max_tokens:,}; leave it out"
+        )
     return np.array(found, np.int64)
 
 
-def _fitting(longest: Longs, limits: Mapping[str, int], min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:
+def _fitting(longest: Longs, name: str, limit: int, min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:
     """The rows that batches can have, and those that are too long, and too short.
 
-    limits: name → the most tokens of a row; the least of them counts, and is named
+    name, limit: the most tokens of a row, and what says so
     """
-    name, limit = min(limits.items(), key=itemgetter(1))
     if arguments.whole(min_length, "min_length", low=1) > limit:
         raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
     is_long, is_short = longest > limit, longest < min_length

@@ -67,6 +67,8 @@ def read_steps(
         raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_SAY}")
     samples, rule = _samples(told.batches), _rule(told.batches)
     layout = _layout(told.batches, samples)
+    with told.batches.naming("pad_to_multiple"):
+        rule.check(layout.pad_to_multiple)
     options = {**told.options, **options}
     stream = Stream(options.pop("sources"), **options)
     return ReadSteps(stream, samples, rule, told.batches.window, layout, tuple(told.batches.vocabularies.values()))

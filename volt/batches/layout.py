@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from volt import arguments
+from volt.batches.options import WIDEST
 from volt.batches.samples import MOST_ID, SampleFormat
 from volt.errors import ConfigError, quoted
 
@@ -40,7 +41,7 @@ class Layout:
             if pad is not None:
                 arguments.whole(pad, "pad", low=0, high=MOST_ID)
         object.__setattr__(
-            self, "pad_to_multiple", arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1, high=1 << 16)
+            self, "pad_to_multiple", arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
         )
         arguments.choice(self.dtype, "dtype", ("int64", "int32"))
 

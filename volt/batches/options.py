@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from volt import arguments
 
+WIDEST = 1 << 16  # multiple that rows are padded to
+
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
     """What all that is random follows from. Raises ConfigError.

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from operator import itemgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from volt import arguments
-from volt.batches.by_tokens import TokenBatches, token_batches
+from volt.batches.by_tokens import TokenBatches, limit_of, token_batches
 from volt.batches.collating import collate, collate_packed
 from volt.batches.cutting import cut_samples
 from volt.batches.lengths import Longs
@@ -69,7 +68,9 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class ByTokens:
-    """Batches in which rows times the longest side are at most `max_tokens`: the options of `token_batches`.
+    """Batches in which rows times the padded width are at most `max_tokens`: the options of `token_batches`.
+
+    `pad_to_multiple` is an option of the layout of arrays, from which `Steps` take it.
 
     >>> ByTokens(max_tokens=4096).multiple
     8
@@ -94,7 +95,11 @@ class ByTokens:
             object.__setattr__(self, "buckets", tuple(arguments.wholes(self.buckets, "buckets")))
         object.__setattr__(self, "noise", arguments.number(self.noise, "noise"))
         arguments.choice(self.on_long, "on_long", ("raise", "report"))
-        token_batches([], **self._options)  # which checks them
+        self.check()
+
+    def check(self, pad_to_multiple: int = 1) -> None:
+        """Raise ConfigError for an option out of range, or where no sample fits that is padded to a multiple."""
+        token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -105,29 +110,29 @@ class ByTokens:
         return samples
 
     def planned(
-        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True
-    ) -> Planned:
+        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
+        pad_to_multiple: int = 1,
+    ) -> Planned:  # fmt: skip
         """The steps of a window.
 
         world: how many ranks there are
         n_old: how many of the samples, the first, have been left by earlier windows
         is_last: whether no window follows. Where one does, and there are several ranks, a step is left for it, so that
             the last window has rows for all of them.
+        pad_to_multiple: of the layout of arrays
         """
-        batches = token_batches(samples.lengths, world=world, seed=seed, window=window, **self._options)
+        batches = token_batches(
+            samples.lengths, world=world, seed=seed, window=window, pad_to_multiple=pad_to_multiple, **self._options
+        )
         unused = batches.too_long, batches.too_short
         if is_last or world == 1 or len(batches) <= world:
             return Planned(batches, None, batches.left, unused)
         kept = _first_steps(batches, len(batches) // world - 1)
         return Planned(kept, None, np.sort(np.concatenate([batches.left, batches.order[len(kept.order) :]])), unused)
 
-    @property
-    def limit(self) -> tuple[str, int]:
+    def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         """The name, and the value, of what bounds the length of a sample."""
-        limits = {"max_tokens": self.max_tokens, "max_length": self.max_length or self.max_tokens}
-        if self.buckets:
-            limits["the last of buckets"] = self.buckets[-1]
-        return min(limits.items(), key=itemgetter(1))
+        return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
     def arrays(self, planned: Planned, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays of a batch. layout: options of `collate`"""
@@ -163,8 +168,9 @@ class ByPacks:
         return cut_samples(samples, self.length) if self.on_long == "split" else samples
 
     def planned(
-        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True
-    ) -> Planned:
+        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
+        pad_to_multiple: int = 1,
+    ) -> Planned:  # fmt: skip
         """The steps of a window: those of `ByTokens.planned`.
 
         Where a window follows, only whole steps are made, of `rows` rows for each rank, if any; what fills a row least
@@ -198,8 +204,10 @@ class ByPacks:
         has_old = np.minimum.reduceat(packs.segments.rows, starts) < n_old
         return np.sort(np.lexsort((-filled, ~has_old))[:n])
 
-    @property
-    def limit(self) -> tuple[str, int]:
+    def check(self, pad_to_multiple: int = 1) -> None:
+        """Do nothing: rows have one length, which is not padded to a multiple."""
+
+    def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         """The name, and the value, of what bounds the length of a sample."""
         return "length", self.length
 

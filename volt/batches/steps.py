@@ -79,15 +79,19 @@ class Steps:
         self.format = arguments.instance(samples, SampleFormat, "samples")
         self.rule = _rule(batches)
         self.rank, self.world = check_rank(rank, world)
-        self._layout = (layout or Layout()).of(samples, packed=isinstance(batches, ByPacks))
+        layout = layout or Layout()
+        self._layout = layout.of(samples, packed=isinstance(batches, ByPacks))
+        self.rule.check(layout.pad_to_multiple)
         self._check(window)
-        self._windows = Windows(stream, samples, batches, size=self._size, world=self.world)
+        self._windows = Windows(
+            stream, samples, batches, size=self._size, world=self.world, pad_to_multiple=layout.pad_to_multiple
+        )
         self._window: Window | None = None
         self._given, self._before = 0, 0  # steps of the window, and of those before it
         self._first = 0  # the number of the first window that is made
         self._next: Future[Window | None] | None = None
         self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
-        told = configuration_of(samples, batches, self._size)
+        told = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
         self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), told)
         self._recall = deque[StepsState]([self._start], maxlen=_RECALLED)
         self.totals = Totals()
@@ -371,7 +375,7 @@ class Steps:
         )  # fmt: skip
 
     def _no_step(self) -> StreamError:
-        told, (name, limit) = self.totals, self.rule.limit
+        told, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
         where = f", the first at {told.first_too_long}" if told.too_long else ""
         long, short = counted(told.n_too_long, "sample"), counted(told.n_too_short, "sample")
         remedy = f"raise {name}" if told.n_too_long else "allow shorter ones"

@@ -104,8 +104,12 @@ class StepsState:
         return found
 
 
-def configuration_of(samples: SampleFormat, rule: ByTokens | ByPacks, window: Size) -> dict[str, Any]:
+def configuration_of(
+    samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int = 1
+) -> dict[str, Any]:
     """Fingerprints and options, by name, of all that steps depend on beside the stream, as JSON values.
+
+    pad_to_multiple: of the layout; batches by tokens depend on it
 
     >>> configuration_of(SampleFormat({"text": ["</s>", "lo"]}), ByTokens(max_tokens=64), 9)["window"]
     9
@@ -116,7 +120,8 @@ def configuration_of(samples: SampleFormat, rule: ByTokens | ByPacks, window: Si
     }
     own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
     told = {name: getattr(samples, name) for name in own}
-    found: dict[str, Any] = {"fields": fields, "samples": told, rule.name: asdict(rule), "window": window}
+    padding = {"pad_to_multiple": pad_to_multiple} if isinstance(rule, ByTokens) and pad_to_multiple > 1 else {}
+    found: dict[str, Any] = {"fields": fields, "samples": told, rule.name: asdict(rule) | padding, "window": window}
     return dict(json.loads(json.dumps(found)))
 
 

@@ -106,12 +106,15 @@ class Windows:
     rule: makes steps of them
     size: how many lines are read for each window, or "epoch" for those of an epoch
     world: how many ranks there are
+    pad_to_multiple: of the arrays' layout
     """
 
     def __init__(
-        self, stream: Stream, samples: SampleFormat, rule: ByTokens | ByPacks, *, size: Size, world: int
-    ) -> None:
+        self, stream: Stream, samples: SampleFormat, rule: ByTokens | ByPacks, *, size: Size, world: int,
+        pad_to_multiple: int = 1,
+    ) -> None:  # fmt: skip
         self.stream, self.format, self.rule, self.size, self.world = stream, samples, rule, size, world
+        self.pad_to_multiple = pad_to_multiple
         self.is_stopped = False  # whether the window that a thread makes is not wanted
 
     def stop(self) -> None:
@@ -168,8 +171,9 @@ class Windows:
         starts = np.cumsum([0, *(len(some) for _, some in parts)])
         is_last = self.stream.place() is None
         planned = self.rule.planned(
-            samples, world=world, seed=self.stream.seed, window=number, n_old=int(starts[-2]), is_last=is_last
-        )
+            samples, world=world, seed=self.stream.seed, window=number, n_old=int(starts[-2]), is_last=is_last,
+            pad_to_multiple=self.pad_to_multiple,
+        )  # fmt: skip
         window = Window(number, world, tuple(stretch for stretch, _ in parts), starts, samples, is_last, planned)
         self._refuse_long(window)
         return window
@@ -179,7 +183,7 @@ class Windows:
         too_long, _ = window.planned.unused
         if self.rule.on_long != "raise" or not len(too_long):
             return
-        name, limit = self.rule.limit
+        name, limit = self.rule.limit(self.pad_to_multiple)
         size = int(window.samples.lengths[too_long[0]].max())
         raise StreamError(
             f"{self.shown(window, int(too_long[0]))}: has {size:,} ids; {name} is {limit:,}; raise it, drop such lines "

@@ -192,7 +192,7 @@ def measure(stream: Stream, *, seconds: float) -> float | None:
     """
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
-    with stream.rehearsal() as rehearsal, _reader() as pipe:
+    with _reader() as pipe, stream.rehearsal() as rehearsal:  # its workers may hold the pipe: they end first
         place, marks = rehearsal.place(), list[tuple[int, float]]()
         first, rest = rehearsal.blocks(limit=place[1].part.n_lines if place else 1), rehearsal.blocks()
         for blocks, most, given in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):

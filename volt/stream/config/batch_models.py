@@ -107,7 +107,7 @@ class BatchesOptions(Model):
     pad: str = Field("<pad>", min_length=1)
     """The token that fills rows; each field has the id that its vocabulary gives it."""
     pad_to_multiple: int = Field(1, ge=1, le=_WIDEST)
-    """The widths of a batch are multiples of it."""
+    """The widths of a batch are multiples of it, and max_tokens bounds these widths."""
     left_pad_source: bool = True
     """Whether padding stands in front of the source."""
     left_pad_target: bool = False
