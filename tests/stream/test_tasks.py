@@ -181,9 +181,10 @@ def test_a_step_says_more_than_the_defaults() -> None:
 
 @st.composite
 def mixes(draw: st.DrawFn) -> tuple[list[int], int, int, list[list[float]]]:
-    """Points, the size of a batch and of an update, and weights of three tasks, the first of which is never 0."""
+    """Points, the size of a batch and of an update, and weights of three tasks: the first never 0, none always 0."""
     points = sorted(draw(st.sets(st.integers(1, 30), min_size=1, max_size=4)))
-    listed = [draw(st.lists(st.integers(0, 9), min_size=len(points) + 1, max_size=len(points) + 1)) for _ in range(3)]
+    weights = st.lists(st.integers(0, 9), min_size=len(points) + 1, max_size=len(points) + 1).filter(any)
+    listed = [draw(weights) for _ in range(3)]
     first = [weight + 1 for weight in listed[0]]
     return (
         points,
