@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -38,6 +39,28 @@ def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int
         with pytest.raises(SystemExit) as ended:
             main()
     return int(ended.value.code or 0)
+
+
+def options_of(arguments: Sequence[object]) -> set[str]:
+    """The options of the command that is run."""
+    from typer.main import get_command
+
+    from volt_cli.__main__ import app
+
+    command: Any = get_command(app)
+    for argument in map(str, arguments):
+        command = getattr(command, "commands", {}).get(argument, command)
+    return {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}
+
+
+def foreign_options(arguments: Sequence[object], told: str) -> set[str]:
+    """The options that an error tells to use and the command lacks, but for those of another command that it names."""
+    hints = told.rpartition("error ")[2].partition("\n")[0]
+    if "No such option" in hints:
+        return set()
+    hints = re.sub(r"(\bvolt [a-z]|\b[Ee]xport with|\bsearch with|\bimport it with)[^;]*", "", hints)
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", hints))
+    return named - options_of(arguments) - {str(argument).partition("=")[0] for argument in arguments}
 
 
 def listed(folder: Path) -> list[str]:

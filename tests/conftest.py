@@ -15,7 +15,7 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from commands import TEXT, Done, Run, status_of
+from commands import TEXT, Done, Run, foreign_options, status_of
 from drawn import examples
 from hypothesis import settings
 from stream_commands import CONFIG, DEADLINE, Process, Start
@@ -138,6 +138,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Ca
         found = status_of(arguments, stdin=stdin)
         done = Done(*capsysbinary.readouterr())
         assert found == status, done.stderr.decode()
+        assert not (status and foreign_options(arguments, done.stderr.decode())), done.stderr.decode()
         return done
 
     return run_volt
@@ -163,6 +164,7 @@ def volt_stream(stream_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) 
         found = status_of(["stream", *arguments])
         done = Done(*capfdbinary.readouterr())
         assert found == status, done.stderr.decode()
+        assert not (status and foreign_options(["stream", *arguments], done.stderr.decode())), done.stderr.decode()
         return done
 
     return run_volt

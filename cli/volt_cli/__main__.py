@@ -6,6 +6,11 @@ by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, end
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # as python -m volt_cli: Ctrl-C must end the imports below too, which take half a second
+    from volt_cli.start import main as start
+
+    start()
+
 import gc
 import os
 import sys
@@ -120,7 +125,3 @@ def _told_usage(error: TyperException) -> int:
 def _silence_stdout() -> None:
     """Keep Python from failing once more when it flushes stdout at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    main()

@@ -182,8 +182,8 @@ def prepare_kernels(phases: Phases, *jobs: Job) -> None:
             return
         from volt.kernels.beside import helping, seconds_for
 
-        seconds = seconds_for(absent)
-        say(f"compiling, once on this machine: about {seconds} second{'s' * (seconds != 1)}")
+        tens = round(seconds_for(absent) / 10)  # a busy machine takes two or three times as long
+        say(f"compiling, once on this machine: {f'some {10 * tens} s' if tens else 'a few seconds'}")
         with phases.compiling() as advance:
             with helping(absent) as left:
                 for number, loop in enumerate(left, 1):

@@ -1,12 +1,17 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what is half written is removed, and one line is said."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: what is half written is removed, and one line is said.
+
+Before and after a command Ctrl-C ends the process in silence (`volt_cli.start`).
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from volt_cli.start import end_in_silence
 
 
 class Ended(SystemExit):
@@ -27,13 +32,15 @@ def ended_by_signals() -> Iterator[None]:
     default = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         default = []  # only the main thread may say what signals do
-    for number in default:
-        signal.signal(number, _end)
+    handlers: dict[int, Callable[[int, FrameType | None], object]] = dict.fromkeys(default, _end)
+    if signal.getsignal(signal.SIGINT) is end_in_silence:
+        handlers[signal.SIGINT] = signal.default_int_handler
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number in default:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -43,6 +43,8 @@ def inspect(
     if n < 0:
         raise ConfigError(f"-n {n}: give how many tokens to list, 0 or more")
     line = " ".join(text or [])
+    if not line.isprintable() and any("\ud800" <= character <= "\udfff" for character in line):
+        raise ConfigError("TEXT is not UTF-8; convert it, as iconv does")
     with loading():
         vocabulary = load_model(model, pattern=pattern)
     prepare_kernels(Phases(), "words")

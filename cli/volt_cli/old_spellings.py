@@ -39,7 +39,7 @@ OLD_SPELLINGS: dict[str, dict[str, str]] = {
     "plan": _TRUST,
     "audit": _TRUST,
     "trace": _TRUST,
-    "schema": _TRUST,
+    "schema": {r" --no-user-code(?= |$)": "no code of a configuration runs here; leave this out"},
 }
 
 

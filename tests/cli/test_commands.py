@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import TEXT, VOLT, Run, listed
+from commands import TEXT, VOLT, Run, foreign_options, listed
 from numpy.typing import NDArray
 
 import volt
 from volt.kernels.watch import run_watched
+from volt.vocabulary import Vocabulary
 
 
 def test_search_with_nothing_else_writes_the_vocabulary_here_and_says_so(run: Run, tmp_path: Path) -> None:
@@ -287,6 +288,15 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
     assert listed(tmp_path) == []
+
+
+def test_inspect_hints_at_no_option_of_another_command(run: Run) -> None:
+    """TEXT that is not UTF-8 is refused without --encoding-errors, which inspect lacks; `run` checks all hints so."""
+    Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save("a.volt")
+    assert b"TEXT is not UTF-8" in run("inspect", "-m", "a.volt", "low\udcff", status=2).stderr
+    told = "error a: not UTF-8; pass --encoding-errors skip"
+    assert foreign_options(["inspect", "-m", "a.volt"], told) == {"--encoding-errors"}
+    assert not foreign_options(["encode", "-m", "a.volt"], told)
 
 
 def test_an_interrupted_kernel_stops() -> None:

@@ -52,6 +52,16 @@ def test_a_cut_file_is_told(packer: str, data: st.DataObject) -> None:
         unpacked((first + second)[:cut], 7)
 
 
+@pytest.mark.parametrize("packer", [packer for packer in PACKERS if packer != "plain"])
+@pytest.mark.parametrize("tail", [b"x", b"garbage", b"low newest\n" * 9])
+def test_bytes_that_follow_the_packed_ones_are_told(packer: str, tail: bytes) -> None:
+    """They make a whole file neither truncated nor corrupt; all of its text has come out before."""
+    packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
+    with pytest.raises(CorpusError, match=r"^a: bytes that are not packed follow line 2, the last; remove them"):
+        texts.extend(decompress([packed], find_decoder(packed), path="a"))
+    assert b"".join(texts) == b"one\ntwo\n"
+
+
 def test_plain_text_has_no_decoder() -> None:
     """Compression is told by the first bytes alone; of too few bytes nothing is told."""
     assert find_decoder(b"low newest") is find_decoder(b"") is find_decoder(b"BZ") is None

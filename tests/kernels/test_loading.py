@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -50,6 +51,44 @@ def test_a_loop_on_disk_is_loaded_without_what_compiles() -> None:
         [sys.executable, "-c", LOAD_THEN_COMPILE], capture_output=True, text=True, timeout=DEADLINE, check=True
     )
     assert done.stdout == "[1, 2, 0] 1 False\n1 True\n"
+
+
+FIRST_CALLS = """
+import sys
+import numpy as np
+from volt.kernels import loading
+from volt.kernels.columns import shuffle
+from volt.kernels.ready import compile_loop
+loading.SILENT = float(sys.argv[1])
+order = np.arange(3)
+if sys.argv[2:]:
+    compile_loop("columns.shuffle")
+else:
+    shuffle(np.zeros(3, np.uint64), order)
+    shuffle(np.zeros(3, np.uint32), order)
+"""
+
+
+@compiles
+@pytest.mark.parametrize("on_terminal", [False, True])
+def test_a_long_first_call_says_once_that_it_compiles(tmp_path: Path, on_terminal: bool) -> None:
+    """It names the remedy; nothing is said of short compiling, by who says it himself, or when loops are on disk."""
+
+    def said(*arguments: str, flags: tuple[str, ...] = (), cache: str = "a") -> str:
+        command = [sys.executable, *flags, "-c", FIRST_CALLS, *arguments]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / cache)}
+        reader, writer = pty.openpty() if on_terminal else os.pipe()
+        subprocess.run(command, stderr=writer, env=environment, timeout=DEADLINE, check=True)
+        os.write(writer, b"end")
+        os.close(writer)
+        with open(reader, "rb", buffering=0) as file:
+            return file.read(1 << 14).decode().removesuffix("end")
+
+    assert said("1000") == ""
+    assert said("0") == ""
+    assert said("0", cache="b").count("run `volt warmup`") == 1
+    assert said("0", "compile_loop", cache="c") == ""
+    assert said("0", flags=("-W", "error"), cache="d").count("run `volt warmup`") == on_terminal
 
 
 @compiles

@@ -155,6 +155,11 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
         for text in _members(pieces, start):
             n_lines += text.count(b"\n")
             yield text
+    except _UnpackedTail:
+        raise CorpusError(
+            f"{shown_path(path)}: bytes that are not packed follow line {n_lines}, the last; remove them, or compress "
+            "the file again"
+        ) from None
     except EOFError:
         raise CorpusError(f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again") from None
     except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
@@ -166,14 +171,21 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
         raise CorpusError(f"{shown_path(path)}: corrupt after line {n_lines} ({error}); copy it again") from error
 
 
+class _UnpackedTail(Exception):
+    """What follows a whole member does not begin as another one does."""
+
+
 def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
     """Decompress members (gzip), streams (xz) or frames (zstd) one after the other."""
-    decoder = None
+    decoder, is_first = None, True
+    marks = [mark for mark, made in _DECODERS.items() if made is start]
     for piece in pieces:
         if not piece:
             yield piece
         while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may pad what follows a member
-            decoder = decoder or start()
+            if not (decoder or is_first or any(piece[: len(mark)] == mark[: len(piece)] for mark in marks)):
+                raise _UnpackedTail
+            decoder, is_first = decoder or start(), False
             yield from filter(None, decoder.texts(piece))
             piece = decoder.unused_data if decoder.eof else b""
             decoder = None if decoder.eof else decoder

@@ -133,7 +133,10 @@ def compile_kernels(*jobs: Job) -> None:
 
 def compile_loop(place: str) -> None:
     """Compile the loop at this place, or load it from the disk."""
-    _SAMPLES[place]()
+    from volt.kernels.loading import announced
+
+    with announced():
+        _SAMPLES[place]()
 
 
 def _loops(*jobs: Job) -> list[Loop]:
