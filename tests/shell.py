@@ -45,12 +45,16 @@ def _program(text: str) -> Program:
 
 
 def run_line(line: str, volt: Volt) -> bytes:
-    """Run the programs one after the other, `volt` by a function of its arguments and stdin: what reaches stdout."""
-    data = b""
-    for program in split(line):
+    """Run the programs one after the other, `volt` by a function of its arguments and stdin: what reaches stdout.
+
+    A program before `head` runs beside it, and may be endless.
+    """
+    data, programs = b"", split(line)
+    for number, program in enumerate(programs):
         data = Path(program.source).read_bytes() if program.source else data
         name, *arguments = program.words
-        data = volt(arguments, data) if name == "volt" else _run([_found(name), *arguments], data)
+        limit = next((words for words, *_ in programs[number + 1 : number + 2] if words[0] == "head"), None)
+        data = volt(arguments, data) if name == "volt" else _run([_found(name), *arguments], data, limit)
         if program.target:
             Path(program.target).write_bytes(data)
             data = b""
@@ -64,7 +68,16 @@ def _found(name: str) -> str:
     return shutil.which(name, path=Path(sys.executable).parent) or name
 
 
-def _run(words: list[str], data: bytes) -> bytes:
-    done = subprocess.run(words, input=data, capture_output=True, timeout=120)
-    assert done.returncode == 0, (words, done.stderr.decode())
-    return done.stdout
+def _run(words: list[str], data: bytes, limit: list[str] | None) -> bytes:
+    """What a program prints, or the head of it, after which the program is ended."""
+    if limit is None:
+        done = subprocess.run(words, input=data, capture_output=True, timeout=120)
+        assert done.returncode == 0, (words, done.stderr.decode())
+        return done.stdout
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as program:
+        head = subprocess.run(limit, stdin=program.stdout, capture_output=True, timeout=120)
+        program.terminate()
+    assert head.stdout, words
+    return head.stdout

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
-from volt.formats import check, tiktoken
+from volt.formats import check, patterns, tiktoken
 from volt.formats.patterns import TELLING
 from volt.formats.registry import format_of, read_vocabulary
 from volt.formats.tiktoken.building import vocabulary_of
@@ -129,6 +131,42 @@ def test_a_pattern_is_asked_for(tmp_path: Path) -> None:
     path.write_bytes(rows(ranks_of(many, [0] * TELLING)))
     with pytest.raises(VocabularyError, match="several fit"):
         read_vocabulary(path)
+
+
+def test_a_published_file_is_known_by_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pattern needs no naming, and the check loads the library with it; another pattern is announced, another
+    spelling of the same one is not."""
+    path = tmp_path / "r.tiktoken"
+    path.write_bytes(data := rows(ranks_of(["(low", ".x"], [0, 0])))
+    digest = hashlib.sha256(data).hexdigest()
+    monkeypatch.setitem(patterns.KNOWN, digest[:16], ("a file of ours", "cl100k"))
+    found = read_vocabulary(path)
+    assert found.pretokenizer == PreTokenizer.of_pattern("cl100k", level="bytes")
+    assert "a file of ours, known by its SHA-256" in found.provenance["lost"][0]
+    assert check.check_import(found, path, "tiktoken", ["(low) (low", *LINES]).is_complete
+    assert "ids differ" in read_vocabulary(path, pattern="llama3").provenance["lost"][0]
+    spelled = NAMED["cl100k"][0].pattern.replace("(?i:[sdmt]|ll|ve|re)", "(?i:[sdmt]|(?:ll|ve|re))")
+    assert "ids differ" not in read_vocabulary(path, pattern=spelled).provenance["lost"][0]
+
+
+def test_digests_are_those_that_tiktoken_states() -> None:
+    """Every ranks file of tiktoken's own code is known, with a pattern that cuts as the one beside its digest."""
+    module = pytest.importorskip("tiktoken_ext.openai_public")
+    stated = re.findall(r'\.tiktoken",\s+expected_hash="(\w+)"', Path(module.__file__).read_text(encoding="utf-8"))
+    assert len(set(stated)) >= 4
+    assert {digest[:16] for digest in stated} <= patterns.KNOWN.keys()
+    assert {name for _, name in patterns.KNOWN.values()} <= NAMED.keys()
+
+
+def test_a_pattern_that_others_fit_as_well_is_given_with_care(tmp_path: Path) -> None:
+    """Tokens that several patterns leave whole do not prove the one that is given; near names are offered."""
+    path = tmp_path / "r.tiktoken"
+    path.write_bytes(rows(ranks_of(["(low", ".x"], [0, 0])))
+    lost = " ".join(read_vocabulary(path, pattern="cl100k").provenance["lost"])
+    assert "do not tell cl100k from" in lost
+    assert "qwen2" in lost
+    with pytest.raises(ConfigError, match=r"did you mean qwen2 or qwen3\.5\?"):
+        read_vocabulary(path, pattern="qwen")
 
 
 def test_the_check_loads_the_file_with_the_pattern_that_is_given(tmp_path: Path) -> None:

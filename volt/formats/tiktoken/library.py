@@ -19,16 +19,17 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """tiktoken with the file loaded, GPT-2's pattern, and these special tokens; it finds the user's own in text.
+    """tiktoken with the file loaded, its pattern, and these special tokens; it finds the user's own in text.
 
     It has ids in common with VOLT if the file leaves room for the special tokens below its ranks.
-    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if the tokens do not go with that pattern.
+    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if the file is no published one, and its
+    tokens do not go with GPT-2's pattern.
     """
     ranks = read_ranks(path)
-    choose(path, [token for token in ranks if token], None)
+    pattern = pattern_of(choose(path, [token for token in ranks if token], None).pretokenizer)
     shares_ids = min(ranks.values()) >= len(special.all)
     names = dict(enumerate(special.all, 0 if shares_ids else max(ranks.values()) + 1))
-    return _peer(path.name, GPT2_PATTERN, ranks, names, user=special.user, shares_ids=shares_ids)
+    return _peer(path.name, pattern, ranks, names, user=special.user, shares_ids=shares_ids)
 
 
 def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:

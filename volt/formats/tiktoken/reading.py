@@ -32,8 +32,9 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read ranks as a byte-level vocabulary; ids are those of the file.
 
-    tiktoken's file names no special tokens and no pattern: there are none of the former, and text is cut by GPT-2's
-    pattern, if the tokens fit it. `provenance["lost"]` says what the file does not hold.
+    tiktoken's file names no special tokens and no pattern: there are none of the former, and text is cut by the pattern
+    of a published file, which its SHA-256 tells, or by GPT-2's, if the tokens fit it. `provenance["lost"]` says what
+    the file does not hold.
     Raises VocabularyError, with file and line, if it is damaged, or goes with another pattern.
     """
     return read_with_pattern(path, merges=merges)
@@ -49,7 +50,7 @@ def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | 
     choice = choose(path, [token for token in ranks if token], pattern)
     provenance = {
         "format": "tiktoken",
-        "pattern": "given" if choice.is_given else "assumed",
+        "pattern": choice.source,
         "lost": [*choice.notes, NAMES_NONE],
     }
     return vocabulary_of(path, ranks, choice.pretokenizer, provenance=provenance)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,9 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
     if pattern == "gpt2":
         return _OF_GPT2[is_bytes]
     if pattern not in NAMED and _WORD.fullmatch(pattern):
-        raise ConfigError(f"no pattern is called {pattern!r}; choose from {', '.join(NAMED)}, or give a regex")
+        near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
+        hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
+        raise ConfigError(f"no pattern is called {pattern!r}; {hint} {', '.join(NAMED)}, or give a regex")
     name = BYTES * is_bytes + name_of(NAMED.get(pattern, (Split(pattern),)))
     cutter_of(name)
     return name

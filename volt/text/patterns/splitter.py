@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,17 @@ class Splitter:
         bounds, n_words = np.array([0, len(data)]), np.empty(1, np.int64)
         n = cut_texts(np.frombuffer(data, np.uint8), bounds, self.tables, ends, spare, n_words)
         return ends[:n].copy()
+
+
+def cut_alike(one: Split, other: Split) -> bool:
+    r"""Whether two splits are the same automaton, however they are written.
+
+    >>> cut_alike(Split("a+|b"), Split("[b]|aa*")), cut_alike(Split("a"), Split("a+"))
+    (True, False)
+    """
+    ours: tuple[Any, ...] = Splitter.of(one).tables
+    theirs: tuple[Any, ...] = Splitter.of(other).tables
+    return all(np.array_equal(mine, yours) for mine, yours in zip(ours, theirs, strict=True))
 
 
 @lru_cache(maxsize=64)
