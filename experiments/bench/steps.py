@@ -166,13 +166,13 @@ def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dic
 
 def run(key: Key, data: Data, *, seconds: float) -> dict[str, Any]:
     """Measure a side once, in a process of its own; `error` says why it failed."""
-    from measure import Job, environment
+    from measure import environment
     from stream import end
 
     side, n_workers = key
     command = ["timeout", str(PATIENCE), sys.executable, __file__, "side", side]
     command += [str(data.folder), str(n_workers), str(seconds)]
-    env = {**os.environ, **environment(Job("", "", side, command, threads=1)), **OFFLINE}
+    env = {**os.environ, **environment(1), **OFFLINE}
     with tempfile.TemporaryFile() as errors:
         start = time.time()
         process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
