@@ -105,7 +105,6 @@ def circles(imports: Arrows) -> list[list[str]]:
 
 
 def main() -> None:
-    """Print the house, or a wing of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wing", nargs="?", help="a wing of volt whose rooms to show")
     parser.add_argument("--check", action="store_true", help="print only what is wrong")

@@ -55,7 +55,6 @@ def jobs(text: Text, home: Path, threads: int, *, slow: bool) -> Iterator[Job]:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
     made = parser(__doc__, repeats=5)
     made.add_argument("--texts", nargs="+", choices=("multi30k", "ted"), default=["multi30k", "ted"])
     made.add_argument(

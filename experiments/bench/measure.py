@@ -27,7 +27,7 @@ from typing import Any
 
 BUSY = 0.2  # cores that other processes may use on average before a run is marked
 MARK = "*"
-WHOLE = ("make", "cpu")  # phases that are shown in seconds
+PLAIN = ("make", "cpu", "start", "padding %")  # phases that are shown as they are, not as speeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,19 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command to measure. case, text, program: labels of its row;  mb: MB of text, 0 shows seconds instead of MB/s;
-    against: the program in the same case to which it is compared;  phased: only the phases count;  check: compares
-    results after the first run;  warm_up: first run it once uncounted;  max_runs: the most runs."""
+    """A command to measure. case, text, program: labels of its row;  amount, unit: of its work, 0 shows seconds instead
+    of speeds;  against: the program in the same case to which it is compared;  phased: only the phases count;  check:
+    compares results after the first run;  warm_up: first run it once uncounted;  max_runs: the most runs."""
 
     case: str
     text: str
     program: str
     command: Sequence[str]
-    mb: float = 0.0
+    amount: float = 0.0
     threads: int = os.cpu_count() or 1
     against: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    unit: str = "MB"
     phased: bool = False
     check: Callable[[], str] | None = None
     warm_up: bool = False
@@ -65,7 +66,7 @@ class Job:
 @dataclass(slots=True)
 class Row:
     """The figures of a job. seconds: of each phase, the median;  runs: all;  equal: agreement of results;  ratios:
-    seconds per MB divided by those of the compared row, by phase."""
+    seconds per unit divided by those of the compared row, by phase."""
 
     job: Job
     runs: list[Run] = field(default_factory=list)
@@ -74,19 +75,16 @@ class Row:
 
     @property
     def error(self) -> str:
-        """Return the error of the last run, if there is one."""
         return self.runs[-1].error if self.runs else "not run"
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Return the medians by phase; none after an error."""
         if self.error:
             return {}
         measured = [_seconds(run, phased=self.job.phased) for run in self.runs]
         return {phase: median(one[phase] for one in measured) for phase in measured[0]}
 
     def middle(self, name: str) -> float:
-        """Return the median of a figure of the runs."""
         return median(getattr(run, name) for run in self.runs)
 
 
@@ -107,7 +105,6 @@ def run(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Run:
 
 
 def run_in_wrapper(command: Sequence[str]) -> Run:
-    """Run a command as this process's first child."""
     import resource
 
     busy, start = busy_seconds(), time.perf_counter()
@@ -163,7 +160,7 @@ def with_ratios(rows: list[Row]) -> list[Row]:
         alike = [one for one in alike if one.job.threads == job.threads and not one.error]
         other = next((one for one in alike if one.job.text == job.text), alike[0] if alike else None)
         if other:
-            scale, theirs = (job.mb or 1.0) / (other.job.mb or 1.0), other.seconds
+            scale, theirs = (job.amount or 1.0) / (other.job.amount or 1.0), other.seconds
             row.ratios = {name: own / scale / theirs[name] for name, own in row.seconds.items() if theirs.get(name)}
     return rows
 
@@ -177,7 +174,7 @@ def publish(title: str, rows: Sequence[Row], *, packages: Sequence[str], path: P
     print(f"{MARK} Other processes kept more than {BUSY} cores busy.")
     if path:
         figures = [
-            {name: getattr(row.job, name) for name in ("case", "text", "program", "mb", "threads")}
+            {name: getattr(row.job, name) for name in ("case", "text", "program", "amount", "unit", "threads")}
             | {"seconds": row.seconds, "ratios": row.ratios, "equal": row.equal, "error": row.error}
             | {"runs": [asdict(run) | {"stdout": ""} for run in row.runs]}
             for row in rows
@@ -186,19 +183,22 @@ def publish(title: str, rows: Sequence[Row], *, packages: Sequence[str], path: P
 
 
 def as_table(rows: Sequence[Row]) -> str:
-    """Format rows: MB/s where text is processed, else seconds."""
+    """Format rows: speeds where an amount of work is known, else seconds."""
     phases = list(dict.fromkeys(phase for row in rows for phase in row.seconds))
-    unit = "MB/s" if any(row.job.mb for row in rows) else "s"
-    header = ["program", "text", "threads", *(f"{phase}, {'s' if phase in WHOLE else unit}" for phase in phases)]
-    return markdown_table([*header, "peak MB", "runs", "ratio"], [_cells(row, phases) for row in rows], n_text=2)
+    unit = next((f"{row.job.unit}/s" for row in rows if row.job.amount), "s")
+    labels = [f"{phase}, {'s' if phase in PLAIN else unit}" if "%" not in phase else phase for phase in phases]
+    header = ["program", "text", "threads", *labels, "peak MB", "runs", "ratio"]
+    return markdown_table(header, [_cells(row, phases) for row in rows], n_text=2)
 
 
 def _cells(row: Row, phases: Sequence[str]) -> list[str]:
     job, seconds = row.job, row.seconds
     if row.error:
         return [job.program, job.text, str(job.threads), *["–"] * len(phases), "–", "0", row.error]
-    speeds = {phase: job.mb / one if job.mb and phase not in WHOLE else one for phase, one in seconds.items() if one}
-    notes = [f"{phase} {ratio:.2f}" for phase, ratio in row.ratios.items() if phase != "make"]
+    speeds = {
+        name: job.amount / one if job.amount and name not in PLAIN else one for name, one in seconds.items() if one
+    }
+    notes = [f"{phase} {ratio:.2f}" for phase, ratio in row.ratios.items() if phase not in PLAIN]
     notes += [f"equal: {row.equal}"] if row.equal else []
     mark = MARK if row.middle("others") > BUSY else ""
     figures = [f"{speeds[phase]:,.2f}" if phase in speeds else "–" for phase in phases]
@@ -225,7 +225,6 @@ def machine(*packages: str) -> dict[str, Any]:
 
 
 def describe(facts: Mapping[str, Any]) -> str:
-    """Format what `machine` returns as one line."""
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     where = f"{facts['cpu']}, {facts['cores']} cores, {facts['system']}"
     return f"{facts['date']}, {where}, Python {facts['python']}, {versions}; load {' '.join(map(str, facts['load']))}"
@@ -244,7 +243,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, n_te
 
 
 def parser(description: str | None, *, repeats: int = 3) -> argparse.ArgumentParser:
-    """Make a parser with the options of all benchmarks."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--repeats", type=int, default=repeats, help=f"runs of each row (default {repeats})")
     made.add_argument("--json", type=Path, help="also write all figures to this file")
@@ -252,12 +250,10 @@ def parser(description: str | None, *, repeats: int = 3) -> argparse.ArgumentPar
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write data as indented JSON."""
     path.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def say(message: str) -> None:
-    """Write a message to stderr."""
     print(message, file=sys.stderr, flush=True)
 
 

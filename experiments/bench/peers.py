@@ -40,7 +40,6 @@ Flat = tuple[np.ndarray, np.ndarray]
 
 
 def volt_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """Make the calls of VOLT: `encode_file`."""
     import volt
 
     encoder = volt.Encoder(volt.Vocabulary.load(task.model))
@@ -71,7 +70,6 @@ def huggingface_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
 
 
 def sentencepiece_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """Make the calls of sentencepiece: `Encode` of a list."""
     from sentencepiece import SentencePieceProcessor
 
     encode = partial(SentencePieceProcessor(model_file=task.model).Encode, num_threads=task.threads)
@@ -100,7 +98,6 @@ ENCODERS = {
 
 
 def read_lines(path: str) -> list[str]:
-    """Return the lines of a file, without their ends."""
     lines = Path(path).read_bytes().decode().split("\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -130,7 +127,6 @@ def _rows_of(path: Path) -> list[bytes]:
 
 
 def run_task(task: Task) -> dict[str, Any]:
-    """Run the phases."""
     start = time.perf_counter()
     call, flat = ENCODERS[task.program](task)
     seconds: dict[str, Any] = {"make": time.perf_counter() - start}
@@ -147,7 +143,6 @@ def run_task(task: Task) -> dict[str, Any]:
 
 
 def timed(call: Call, text: Any) -> tuple[Any, float]:
-    """Call a function; return its result and its seconds."""
     start = time.perf_counter()
     result = call(text)
     return result, time.perf_counter() - start
