@@ -62,7 +62,6 @@ def declared() -> tuple[list[Requirement], list[Requirement]]:
 
 
 def faults_of_imports(needed: set[str], optional: set[str]) -> Iterator[str]:
-    """Compare imports with the names of distributions."""
     sources, used = packages_distributions(), set[str]()
     for package, place, is_late in imports():
         names = {canonicalize_name(name) for name in sources.get(package, [package])}
@@ -99,7 +98,6 @@ def closure(names: set[str]) -> dict[str, Distribution]:
 
 
 def licence_of(one: Distribution) -> str:
-    """Return the licence of a distribution in one line."""
     about = one.metadata
     classifiers = [row.rpartition(" :: ")[2] for row in about.get_all("Classifier") or () if row.startswith("License")]
     return (about["License-Expression"] or ", ".join(classifiers) or (about["License"] or "").split("\n")[0])[:70]
@@ -124,7 +122,6 @@ def advisories(names: dict[str, Distribution]) -> tuple[str, list[str]]:
 
 
 def main() -> int:
-    """Print the checks; 1 if something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--offline", action="store_true", help="skip advisories")
     offline = parser.parse_args().offline

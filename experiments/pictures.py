@@ -35,7 +35,6 @@ def draw_demo(target: Path) -> None:
 
 
 def photograph(report: Path, folder: Path) -> None:
-    """Save a report as a browser shows it, light and dark."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -92,7 +92,6 @@ class Score:
 
 
 def read_texts(candidates: volt.Candidates) -> Texts:
-    """Return tokens and characters of a corpus."""
     own = dict(zip(candidates.tokens, candidates.counts_at(candidates.n_tokens).tolist(), strict=True))
     applied = {token if token.endswith("</w>") else f"{token}@@": n for token, n in own.items() if n}
     within = count_within([left + right for left, right in candidates.merges], applied)
@@ -140,7 +139,6 @@ def scaled(a: Floats, b: Floats, kernel: Floats, *, n_iters: int, rescaled: bool
 
 
 def score(texts: Texts, size: int, variant: Variant) -> Score:
-    """Compute the objective at one size."""
     characters = [(character, n) for character, n in texts.characters if n >= variant.least]
     tokens = texts.tokens[:size]
     row_counts, counts = np.array([n for _, n in characters]), np.array([variant.base + n for _, n in tokens])
@@ -160,7 +158,6 @@ def picked(scores: Sequence[Score]) -> int:
 
 
 def main() -> None:
-    """Print the pick and the objectives of all variants, and how the solver stopped."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", nargs="+", default=TEXTS, help="files below VOLT_DATA")
     files = [Path(os.environ.get("VOLT_DATA", "."), text) for text in parser.parse_args().texts]

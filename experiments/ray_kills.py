@@ -29,7 +29,6 @@ WORKS, STARTS = 6.5, 4.0  # seconds that an undisturbed driver works, and that a
 
 
 def main() -> int:
-    """Print a row for each kill."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=10, help="kills of each victim")
     parser.add_argument("--seed", type=int, default=0)
@@ -137,7 +136,6 @@ def kill_driver(address: str, corpus: Path, out: Path, after: float) -> list[str
 
 
 def start(address: str, corpus: Path, out: Path, *, wait: bool = True) -> subprocess.Popen[bytes]:
-    """Start a driver, and wait until it is connected."""
     process = subprocess.Popen([sys.executable, __file__, "drive", address, corpus, out], stdout=subprocess.PIPE)
     if wait and process.stdout:
         process.stdout.readline()
@@ -145,7 +143,6 @@ def start(address: str, corpus: Path, out: Path, *, wait: bool = True) -> subpro
 
 
 def ray_processes() -> dict[int, str]:
-    """Return the processes of Ray and their command lines."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

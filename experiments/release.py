@@ -101,7 +101,6 @@ def release(folder: Path, text: str, checks: list[str]) -> None:
 
 
 def main() -> int:
-    """Make the release that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("version")
     parser.add_argument("--folder", type=Path, default=ROOT)

@@ -81,7 +81,6 @@ def rows(source: Path, folder: Path, sizes: Sequence[int], level: str) -> Iterat
 
 
 def main() -> None:
-    """Print a row for each size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, help="plain text")
     parser.add_argument("--base", type=size, default="2.5M", help="bytes of the smallest size (default 2.5M)")

@@ -78,7 +78,6 @@ def built(folder: Path) -> Iterator[Check]:
 
 
 def wheel_of(folder: Path) -> Path:
-    """Return the wheel."""
     return next((folder / "dist").glob("*.whl"))
 
 
@@ -122,7 +121,6 @@ def used(python: str, folder: Path, place: Path, *, oldest: bool) -> Iterator[Ch
 
 
 def reported(checks: Iterator[Check]) -> Iterator[Check]:
-    """Report the checks; a command that fails is the last."""
     try:
         yield from checks
     except subprocess.CalledProcessError as error:
@@ -130,7 +128,6 @@ def reported(checks: Iterator[Check]) -> Iterator[Check]:
 
 
 def main() -> int:
-    """Build and check what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", nargs="+", default=["3.11", "3.12", "3.13"], metavar="VERSION")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copy the wheel and the source distribution there")

@@ -1,4 +1,4 @@
-"""The trial translations: the model sees what masks allow, the beam finds the best, and a killed training resumes."""
+"""The trial translations: the model sees what masks allow, and the beam finds the best."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from volt.errors import CandidateError, ConfigError
 
 torch = pytest.importorskip("torch", reason="the model of experiments/nmt needs torch")
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "nmt").glob("[a-z]*.py"))
-data, learner, model, resume_check, trial = (
-    import_module(f"experiments.nmt.{name}") for name in ("data", "learner", "model", "resume_check", "trial")
+data, learner, model, trial = (
+    import_module(f"experiments.nmt.{name}") for name in ("data", "learner", "model", "trial")
 )
 Shape = import_module("experiments.lm.model").Shape
 TINY = learner.Recipe("de", "en", vocabulary="40", width=16, inner=16, heads=2, layers=1, lr=0.02, warmup=20)
@@ -49,22 +49,6 @@ def corpus(tmp_path: Path) -> Path:
         for split in ("train", "val", "test2016"):
             (folder / f"{split}.{language}").write_text("".join(f"{pair[place]}\n" for pair in PAIRS), encoding="utf-8")
     return folder
-
-
-def test_a_training_that_is_cut_short_resumes_bit_for_bit(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two steps after its checkpoint, with another number of workers, the losses are those of an undisturbed run."""
-    monkeypatch.setattr(resume_check, "EVERY", 3)
-    monkeypatch.setattr(resume_check, "SMALL", replace(TINY, source="en", target="de", max_tokens=96, window=36))
-    data.vocabulary_of(corpus, ("en", "de"), 40).save(corpus.parent / resume_check.VOCABULARY)
-    whole, cut = corpus.parent / "whole", corpus.parent / "cut"
-    for run, parts in ((whole, [(7, 0)]), (cut, [(5, 1), (7, 2)])):
-        run.mkdir()
-        for n_steps, workers in parts:
-            resume_check.train(corpus, run, n_steps=n_steps, workers=workers)
-            with (run / resume_check.LOG).open("a") as log:
-                log.write("0x1.8")  # the remains of a killed write
-    assert len({*resume_check.losses(whole)}) == 7
-    assert resume_check.losses(cut) == resume_check.losses(whole)
 
 
 def test_padding_and_later_places_change_no_score() -> None:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -27,7 +27,7 @@ from typing import Any
 
 BUSY = 0.2  # cores that other processes may use on average before a run is marked
 MARK = "*"
-WHOLE = ("make", "cpu")  # phases that are shown in seconds
+PLAIN = ("make", "cpu", "start", "padding %")  # phases that are shown as they are, not as speeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,60 +44,55 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command to measure.
-
-    case, text, program: the labels of its row
-    mb: MB of text that it processes; 0 shows seconds instead of MB per second
-    against: the program in the same case, on the same text, to which its row is compared
-    phased: whether the command prints its phases and only these count
-    check: compares the results after the first run and returns a few words
-    warm_up: whether to run once more beforehand, uncounted
-    max_runs: the largest number of runs
-    """
+    """A command to measure. case, text, program: labels of its row;  amount, unit: of its work, 0 shows seconds instead
+    of speeds;  against: the program in the same case to which it is compared;  phased: only the phases count;  check:
+    compares results after the first run;  warm_up: first run it once uncounted;  max_runs: the most runs."""
 
     case: str
     text: str
     program: str
     command: Sequence[str]
-    mb: float = 0.0
+    amount: float = 0.0
     threads: int = os.cpu_count() or 1
     against: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    unit: str = "MB"
     phased: bool = False
     check: Callable[[], str] | None = None
     warm_up: bool = False
     max_runs: int = sys.maxsize
 
-    @property
-    def name(self) -> str:
-        """All labels in one line."""
-        return f"{self.case}, {self.text}, {self.program}, {self.threads} threads"
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row:
-    """The medians of a job.
+    """The figures of a job. seconds: of each phase, the median;  runs: all;  equal: agreement of results;  ratios:
+    seconds per unit divided by those of the compared row, by phase."""
 
-    seconds, spread: of each phase, and its fastest and slowest run
-    peak: MB of the largest process
-    others: cores that other processes kept busy
-    ratios: seconds per MB divided by those of `against`, by phase
-    """
-
-    case: str
-    text: str
-    program: str
-    mb: float
-    threads: int
-    against: str
-    seconds: dict[str, float] = field(default_factory=dict)
-    spread: dict[str, list[float]] = field(default_factory=dict)
-    peak: float = 0.0
-    others: float = 0.0
-    n_runs: int = 0
-    ratios: dict[str, float] = field(default_factory=dict)
+    job: Job
+    runs: list[Run] = field(default_factory=list)
     equal: str = ""
-    error: str = ""
+    ratios: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def error(self) -> str:
+        return self.runs[-1].error if self.runs else "not run"
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        if self.error:
+            return {}
+        measured = [_seconds(run, phased=self.job.phased) for run in self.runs]
+        return {phase: median(one[phase] for one in measured) for phase in measured[0]}
+
+    def middle(self, name: str) -> float:
+        return median(getattr(run, name) for run in self.runs)
+
+
+def _seconds(run: Run, *, phased: bool) -> dict[str, float]:
+    text = run.stdout.strip()
+    phases = json.loads(text)["seconds"] if text.startswith("{") else {}
+    whole = {} if phased else {"wall": run.wall, "cpu": run.cpu}
+    return whole | {name: median(times) if isinstance(times, list) else times for name, times in phases.items()}
 
 
 def run(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Run:
@@ -110,7 +105,6 @@ def run(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Run:
 
 
 def run_in_wrapper(command: Sequence[str]) -> Run:
-    """Run a command as this process's first child."""
     import resource
 
     busy, start = busy_seconds(), time.perf_counter()
@@ -135,143 +129,102 @@ def busy_seconds() -> float:
 
 def run_rounds(jobs: Sequence[Job], *, repeats: int, budget: float = 1e9) -> list[Row]:
     """Run all jobs round by round; a job stops when it fails or would take more than `budget` seconds in all."""
-    runs, equal = [list[Run]() for _ in jobs], [""] * len(jobs)
-    for job in jobs:
-        if job.warm_up:
-            say(f"uncounted  {job.name} {run(job.command, env=environment(job)).error}")
-    for repeat in range(repeats):
-        for number, (job, done) in enumerate(zip(jobs, runs, strict=True)):
-            spent, failed = sum(one.wall for one in done), any(one.error for one in done)
-            if failed or repeat >= job.max_runs or (repeat and spent * (1 + 1 / repeat) > budget):
+    rows = [Row(job) for job in jobs]
+    for repeat in range(-1, repeats):
+        for row in rows:
+            job, spent = row.job, sum(one.wall for one in row.runs)
+            is_over = repeat >= job.max_runs or (row.runs and (row.error or spent * (1 + 1 / len(row.runs)) > budget))
+            if is_over or (repeat < 0 and not job.warm_up):
                 continue
-            done.append(run(job.command, env=environment(job)))
-            say(f"{repeat + 1}/{repeats}  {job.name}: {done[-1].wall:.2f} s {done[-1].error}")
-            if job.check and not repeat and not done[-1].error:
-                equal[number] = job.check()
-    return with_ratios(
-        [replace(_row(job, done), equal=same) for job, done, same in zip(jobs, runs, equal, strict=True)]
-    )
+            one = run(job.command, env=environment(job.threads) | dict(job.env))
+            labels = f"{job.case}, {job.text}, {job.program}, {job.threads} threads"
+            say(f"{repeat + 1}/{repeats}  {labels}: {one.wall:.2f} s {one.error}")
+            if repeat >= 0:
+                row.runs.append(one)
+            if job.check and repeat == 0 and not one.error:
+                row.equal = job.check()
+    return with_ratios(rows)
 
 
-def environment(job: Job) -> dict[str, str]:
-    """Return the variables that limit the threads of libraries, and those of the job."""
+def environment(threads: int) -> dict[str, str]:
+    """Return the variables that limit the threads of libraries."""
     names = ("RAYON_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
-    parallel = "true" if job.threads > 1 else "false"
-    return {**dict.fromkeys(names, str(job.threads)), "TOKENIZERS_PARALLELISM": parallel, **job.env}
+    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false"}
 
 
-def _row(job: Job, runs: Sequence[Run]) -> Row:
-    row = Row(job.case, job.text, job.program, job.mb, job.threads, job.against)
-    error = next((one.error for one in runs if one.error), "")
-    if error or not runs:
-        return replace(row, error=error or "not run")
-    measured = [_seconds(one, phased=job.phased) for one in runs]
-    phases = {phase: [one[phase] for one in measured if phase in one] for phase in measured[0]}
-    return replace(
-        row,
-        seconds={phase: median(times) for phase, times in phases.items()},
-        spread={phase: [min(times), max(times)] for phase, times in phases.items()},
-        peak=median(one.peak for one in runs), others=median(one.others for one in runs), n_runs=len(runs),
-    )  # fmt: skip
-
-
-def _seconds(one: Run, *, phased: bool) -> dict[str, float]:
-    text = one.stdout.strip()
-    phases = json.loads(text)["seconds"] if text.startswith("{") else {}
-    whole = {} if phased else {"wall": one.wall, "cpu": one.cpu}
-    return whole | {name: median(times) if isinstance(times, list) else times for name, times in phases.items()}
-
-
-def with_ratios(rows: Sequence[Row]) -> list[Row]:
-    """Divide the seconds per MB of rows by those of the rows that they are compared with.
-
-    >>> ours, theirs = (Row("ids", "a", name, 2.0, 1, "volt", {"warm": s}) for name, s in (("volt", 1.0), ("hf", 3.0)))
-    >>> with_ratios([ours, theirs])[1].ratios
-    {'warm': 3.0}
-    """
-    known = {(row.case, row.text, row.program, row.threads): row for row in rows}
-    any_text = {(row.case, row.program, row.threads): row for row in reversed(rows)}
-    compared = []
+def with_ratios(rows: list[Row]) -> list[Row]:
+    """Compare rows with those of `against`, preferably on the same text."""
     for row in rows:
-        other = known.get((row.case, row.text, row.against, row.threads))
-        other = other or any_text.get((row.case, row.against, row.threads))
-        shared = [name for name in row.seconds if other and other.seconds.get(name)]
-        scale = (row.mb or 1.0) / ((other.mb if other else 0) or 1.0)
-        ratios = {name: row.seconds[name] / scale / other.seconds[name] for name in shared} if other else {}
-        compared.append(replace(row, ratios=ratios))
-    return compared
+        job = row.job
+        alike = [one for one in rows if (one.job.case, one.job.program) == (job.case, job.against)]
+        alike = [one for one in alike if one.job.threads == job.threads and not one.error]
+        other = next((one for one in alike if one.job.text == job.text), alike[0] if alike else None)
+        if other:
+            scale, theirs = (job.amount or 1.0) / (other.job.amount or 1.0), other.seconds
+            row.ratios = {name: own / scale / theirs[name] for name, own in row.seconds.items() if theirs.get(name)}
+    return rows
 
 
 def publish(title: str, rows: Sequence[Row], *, packages: Sequence[str], path: Path | None) -> None:
     """Print a table for each case, and write all figures as JSON."""
     facts = machine(*packages)
     print(f"{title}\n\n{describe(facts)}\n")
-    for case, group in groupby(rows, key=lambda row: row.case):
+    for case, group in groupby(rows, key=lambda row: row.job.case):
         print(f"### {case}\n\n{as_table(list(group))}\n")
-    if any(row.others > BUSY for row in rows):
-        print(f"{MARK} Other processes kept more than {BUSY} cores busy.")
+    print(f"{MARK} Other processes kept more than {BUSY} cores busy.")
     if path:
-        write_json(path, {"title": title, "machine": facts, "rows": [asdict(row) for row in rows]})
+        figures = [
+            {name: getattr(row.job, name) for name in ("case", "text", "program", "amount", "unit", "threads")}
+            | {"seconds": row.seconds, "ratios": row.ratios, "equal": row.equal, "error": row.error}
+            | {"runs": [asdict(run) | {"stdout": ""} for run in row.runs]}
+            for row in rows
+        ]
+        write_json(path, {"title": title, "machine": facts, "rows": figures})
 
 
 def as_table(rows: Sequence[Row]) -> str:
-    """Format rows: MB/s where text is processed, else seconds."""
+    """Format rows: speeds where an amount of work is known, else seconds."""
     phases = list(dict.fromkeys(phase for row in rows for phase in row.seconds))
-    unit = "MB/s" if any(row.mb for row in rows) else "s"
-    header = [
-        "program",
-        "text",
-        "threads",
-        *(f"{phase}, {'s' if phase in WHOLE else unit}" for phase in phases),
-        "peak MB",
-        "runs",
-    ]
-    header += ["ratio, equal"] * any(row.ratios or row.error for row in rows)
-    return markdown_table(header, [_cells(row, phases)[: len(header)] for row in rows], n_text=2)
+    unit = next((f"{row.job.unit}/s" for row in rows if row.job.amount), "s")
+    labels = [f"{phase}, {'s' if phase in PLAIN else unit}" if "%" not in phase else phase for phase in phases]
+    header = ["program", "text", "threads", *labels, "peak MB", "runs", "ratio"]
+    return markdown_table(header, [_cells(row, phases) for row in rows], n_text=2)
 
 
 def _cells(row: Row, phases: Sequence[str]) -> list[str]:
-    names = [row.program, row.text, f"{row.threads}{MARK if row.others > BUSY else ''}"]
-    figures = [_figure(row.seconds.get(phase, 0), row.mb * (phase not in WHOLE)) for phase in phases]
-    ratios = [f"{phase} {ratio:.2f}" for phase, ratio in row.ratios.items() if phase != "make"]
-    notes = [*ratios, f"equal: {row.equal}"] if row.equal else ratios
-    return [*names, *figures, f"{row.peak:,.0f}", str(row.n_runs), row.error or ", ".join(notes) or "–"]
-
-
-def _figure(seconds: float, mb: float) -> str:
-    if not seconds:
-        return "–"
-    return f"{mb / seconds:,.1f}" if mb else f"{seconds:.2f}"
+    job, seconds = row.job, row.seconds
+    if row.error:
+        return [job.program, job.text, str(job.threads), *["–"] * len(phases), "–", "0", row.error]
+    speeds = {
+        name: job.amount / one if job.amount and name not in PLAIN else one for name, one in seconds.items() if one
+    }
+    notes = [f"{phase} {ratio:.2f}" for phase, ratio in row.ratios.items() if phase not in PLAIN]
+    notes += [f"equal: {row.equal}"] if row.equal else []
+    mark = MARK if row.middle("others") > BUSY else ""
+    figures = [f"{speeds[phase]:,.2f}" if phase in speeds else "–" for phase in phases]
+    labels = [job.program, job.text, f"{job.threads}{mark}"]
+    return [*labels, *figures, f"{row.middle('peak'):,.0f}", str(len(row.runs)), ", ".join(notes) or "–"]
 
 
 def machine(*packages: str) -> dict[str, Any]:
     """Return the facts without which a time means nothing: machine, versions, date, load."""
     from datetime import UTC, datetime
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import distributions
 
-    def version_of(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "not installed"
-
+    versions = {one.metadata["Name"]: one.version for one in distributions()}
+    cpu = platform.processor()
+    if (info := Path("/proc/cpuinfo")).exists():
+        lines = (line for line in info.read_text().split("\n") if line.startswith("model name"))
+        cpu = next(lines, f": {platform.machine()}").split(":", 1)[1].strip()
     return {
-        "cores": os.cpu_count(), "cpu": _cpu_model(), "system": platform.platform(terse=True),
-        "python": platform.python_version(), "versions": {name: version_of(name) for name in packages},
-        "date": datetime.now(UTC).date().isoformat(), "load": [round(load, 2) for load in os.getloadavg()],
+        "cores": os.cpu_count(), "cpu": cpu, "system": platform.platform(terse=True),
+        "python": platform.python_version(), "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: versions.get(name, "not installed") for name in packages},
+        "load": [round(load, 2) for load in os.getloadavg()],
     }  # fmt: skip
 
 
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().split("\n")
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def describe(facts: Mapping[str, Any]) -> str:
-    """Format what `machine` returns as one line."""
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     where = f"{facts['cpu']}, {facts['cores']} cores, {facts['system']}"
     return f"{facts['date']}, {where}, Python {facts['python']}, {versions}; load {' '.join(map(str, facts['load']))}"
@@ -290,7 +243,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, n_te
 
 
 def parser(description: str | None, *, repeats: int = 3) -> argparse.ArgumentParser:
-    """Make a parser with the options of all benchmarks."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--repeats", type=int, default=repeats, help=f"runs of each row (default {repeats})")
     made.add_argument("--json", type=Path, help="also write all figures to this file")
@@ -298,16 +250,12 @@ def parser(description: str | None, *, repeats: int = 3) -> argparse.ArgumentPar
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write data as indented JSON."""
     path.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def say(message: str) -> None:
-    """Write a message to stderr."""
     print(message, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
     print(json.dumps(asdict(run_in_wrapper(sys.argv[1:]))))

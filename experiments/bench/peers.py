@@ -2,10 +2,8 @@
 
     python experiments/bench/peers.py '{"program": "volt", "text": "a.txt", "model": "a.volt", "threads": 2}'
 
-make: importing the library and loading the model;  first: the first call of the process;  cold: the first call of a
-new encoder, when the library's code is loaded;  warm: further calls with the same encoder. A call turns the file into
-ids. Libraries that take a list of lines read the file and split it within the call; those that read files take its
-name. With "form": "list" all of them take the same list of lines, made beforehand.
+A call turns the file into ids: libraries that take a list of lines read the file and split it within the call, those
+that read files take its name. encode.py describes the phases.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,17 +24,14 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to measure. threads: for the libraries that take their number in a call;  n_warm: warm calls;  cold: whether
-    to make a second encoder;  dropout: with seed 1;  save: where to write ids and offsets, if the file is missing."""
+    """What to measure. n_warm: warm calls;  cold: whether to make a second encoder;  save: the file of ids."""
 
     program: str
     text: str
     model: str
     threads: int = 1
-    form: str = "file"
     n_warm: int = 1
     cold: bool = True
-    dropout: float = 0.0
     save: str = ""
 
 
@@ -44,19 +40,15 @@ Flat = tuple[np.ndarray, np.ndarray]
 
 
 def volt_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """Make the calls of VOLT: `encode_file`, `encode_batch`."""
     import volt
 
     encoder = volt.Encoder(volt.Vocabulary.load(task.model))
-    options: dict[str, Any] = {"n_threads": task.threads}
-    if task.dropout:
-        options |= {"dropout": task.dropout, "seed": 1}
-    encode = encoder.encode_file if task.form == "file" else encoder.encode_batch
-    return lambda text: encode(text, **options), lambda encoded: (encoded.ids, encoded.offsets)
+    call = partial(encoder.encode_file, n_threads=task.threads)
+    return call, lambda encoded: (encoded.ids, encoded.offsets)
 
 
 def gigatoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """Make the calls of gigatoken: `encode_files`, `encode_batch`; empty lines have no row."""
+    """Make the calls of gigatoken: `encode_files`; empty lines have no row."""
     import awkward
     import gigatoken
 
@@ -66,8 +58,6 @@ def gigatoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
         sizes = awkward.to_numpy(awkward.num(encoded))
         return awkward.to_numpy(awkward.flatten(encoded)).astype(np.int32), _offsets(sizes)
 
-    if task.form == "list":
-        return tokenizer.encode_batch, flat
     return lambda path: tokenizer.encode_files(gigatoken.TextFileSource([path], separator="\n")), flat
 
 
@@ -75,21 +65,15 @@ def huggingface_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
     """Make the calls of HF tokenizers: `encode_batch_fast`; ids stay within its objects until they are compared."""
     from tokenizers import Tokenizer
 
-    tokenizer, lines = Tokenizer.from_file(task.model), _reader(task)
-    if task.dropout:
-        tokenizer.model.dropout = task.dropout
-    return (
-        lambda text: tokenizer.encode_batch_fast(lines(text), add_special_tokens=False),
-        lambda encoded: _flat([one.ids for one in encoded]),
-    )
+    encode = partial(Tokenizer.from_file(task.model).encode_batch_fast, add_special_tokens=False)
+    return lambda path: encode(read_lines(path)), lambda encoded: _flat([one.ids for one in encoded])
 
 
 def sentencepiece_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
-    """Make the calls of sentencepiece: `Encode` of a list."""
     from sentencepiece import SentencePieceProcessor
 
-    processor, lines = SentencePieceProcessor(model_file=task.model), _reader(task)
-    return lambda text: processor.Encode(lines(text), num_threads=task.threads), _flat
+    encode = partial(SentencePieceProcessor(model_file=task.model).Encode, num_threads=task.threads)
+    return lambda path: encode(read_lines(path)), _flat
 
 
 def tiktoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
@@ -101,8 +85,7 @@ def tiktoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
     rows = (line.split() for line in Path(task.model).read_bytes().splitlines())
     ranks = {b64decode(token): int(rank) for token, rank in rows}
     encoding = tiktoken.Encoding("bench", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens={})
-    lines = _reader(task)
-    return lambda text: encoding.encode_ordinary_batch(lines(text), num_threads=task.threads), _flat
+    return lambda path: encoding.encode_ordinary_batch(read_lines(path), num_threads=task.threads), _flat
 
 
 ENCODERS = {
@@ -114,12 +97,7 @@ ENCODERS = {
 }
 
 
-def _reader(task: Task) -> Callable[[Any], list[str]]:
-    return read_lines if task.form == "file" else lambda lines: lines
-
-
 def read_lines(path: str) -> list[str]:
-    """Return the lines of a file, without their ends."""
     lines = Path(path).read_bytes().decode().split("\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -149,26 +127,22 @@ def _rows_of(path: Path) -> list[bytes]:
 
 
 def run_task(task: Task) -> dict[str, Any]:
-    """Run the phases."""
     start = time.perf_counter()
     call, flat = ENCODERS[task.program](task)
     seconds: dict[str, Any] = {"make": time.perf_counter() - start}
-    text = task.text if task.form == "file" else read_lines(task.text)
-    encoded, seconds["first"] = timed(call, text)
+    encoded, seconds["first"] = timed(call, task.text)
     if task.save and not Path(task.save).exists():
         ids, offsets = flat(encoded)
         np.savez(task.save, ids=ids.astype(np.int32), offsets=offsets)
     del encoded
     if task.cold:
         call, _ = ENCODERS[task.program](task)
-        _, seconds["cold"] = timed(call, text)
-    if task.n_warm:
-        seconds["warm"] = [timed(call, text)[1] for _ in range(task.n_warm)]
+        _, seconds["cold"] = timed(call, task.text)
+    seconds["warm"] = [timed(call, task.text)[1] for _ in range(task.n_warm)]
     return {"seconds": seconds}
 
 
 def timed(call: Call, text: Any) -> tuple[Any, float]:
-    """Call a function; return its result and its seconds."""
     start = time.perf_counter()
     result = call(text)
     return result, time.perf_counter() - start

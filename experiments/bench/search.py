@@ -67,7 +67,6 @@ def size_steps(n_candidates: int) -> str:
 
 
 def volt_job(source: str, path: Path, size: int, *, folder: Path, level: str = "characters", **more: Any) -> Job:
-    """Make the row of a whole search, as a user types it."""
     options = ["--candidates", str(size), "--sizes", size_steps(size), "--level", level, "--json", "-q"]
     options += ["--word-counts"] if source == "word counts" else []
     command = [str(Path(sys.executable).with_name("volt")), "search", str(path), "-o", str(folder / "out.volt")]
@@ -82,7 +81,6 @@ def peer_job(name: str, source: str, size: int, script: str, *arguments: object)
 
 
 def jobs(text: Text, *, folder: Path, slow: bool) -> Iterator[Job]:
-    """Make all rows."""
     counts = volt.count_words(text.path)
     say(f"{counts.total:,} words, {counts.n_words:,} distinct, fingerprint {counts.fingerprint}")
     tabbed, spaced = folder / "words.tsv", folder / "words.txt"
@@ -105,7 +103,6 @@ def jobs(text: Text, *, folder: Path, slow: bool) -> Iterator[Job]:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
     made = parser(__doc__)
     made.add_argument("--corpus", type=Path, help="a text file")
     made.add_argument("--words", type=int, default=4_000_000, help="length of the text to draw (default 4 million)")

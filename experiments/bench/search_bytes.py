@@ -27,14 +27,12 @@ train_bpe(Path(corpus), int(size), [])
 
 
 def jobs(text: Text, size: int, *, folder: Path) -> Iterator[Job]:
-    """Make all rows."""
     yield volt_job("text", text.path, size, folder=folder, level="bytes", warm_up=True)
     yield peer_job("gigatoken train_bpe", "text", size, GIGATOKEN, text.path, size)
     yield peer_job(HF, "text", size, HUGGING_FACE, text.path, folder / "hf.json", size, "bytes")
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
     made = parser(__doc__)
     made.add_argument("--corpus", type=Path, help="a text file")
     made.add_argument("--mb", type=float, default=250.0, help="length of the text to make (default 250)")

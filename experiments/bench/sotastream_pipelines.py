@@ -32,7 +32,6 @@ def fitting(stream: Lines, *, most: int, ratio: float) -> Lines:
 
 
 def cased(stream: Lines, change: Callable[[str], str], sides: tuple[int, ...]) -> Lines:
-    """Change the case of some sides."""
     for line in stream:
         for side in sides:
             line[side] = change(line[side])
@@ -53,7 +52,6 @@ def misspelt(stream: Lines, rate: float) -> Lines:
 
 
 def changed(stream: Lines, function: Callable[[list[str]], list[str]]) -> Lines:
-    """Apply a Python function to each line."""
     for line in stream:
         line.fields = function(line.fields)
         yield line
@@ -68,12 +66,10 @@ def read_filtered(path: str, tag: str = "") -> Iterable[Line]:
 
 
 def read_tagged(path: str, tag: str) -> Iterable[Line]:
-    """Read a shard with the tag of its language."""
     return Tagger(UTF8File(path), f"{tag} ")
 
 
 def read_changed(path: str, function: Callable[[list[str]], list[str]]) -> Iterable[Line]:
-    """Read a shard through a Python function."""
     return changed(UTF8File(path), function)
 
 

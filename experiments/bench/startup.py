@@ -19,7 +19,6 @@ PACKAGES = ("volt-vocab", "numba", "polars", "typer")
 
 
 def jobs(folder: Path, *, size: int, first_use: bool) -> Iterator[Job]:
-    """Make all rows."""
     home = models(folder, multi30k(folder, times=1), size=size, kinds=("words", "bytes"))
     line = str(write(folder, "line", [b"Two young, White males are outside near many bushes.\n"]).path)
     volt = str(Path(sys.executable).with_name("volt"))
@@ -45,7 +44,6 @@ def jobs(folder: Path, *, size: int, first_use: bool) -> Iterator[Job]:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
     made = parser(__doc__, repeats=15)
     made.add_argument("--size", type=int, default=8_000, help="of the vocabulary (default 8,000)")
     made.add_argument("--first-use", action="store_true", help="also start once without the compiled loops")

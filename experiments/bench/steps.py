@@ -18,18 +18,17 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
-from measure import BUSY, MARK, busy_seconds, describe, machine, markdown_table, parser, say, write_json
+from measure import Job, parser, publish, run_rounds, say
 
 PACKAGES = ("volt-vocab", "numpy", "torch", "torchdata", "sentencepiece", "datasets", "tokenizers", "transformers")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -38,7 +37,6 @@ N_SHARDS = 4
 WINDOW = 1 << 14  # pairs that are shuffled or sorted together, where a side does not hold all
 PATIENCE = 120  # seconds, after which a side has failed
 FACTS = "data.json"
-Key = tuple[str, int]  # side, workers
 
 
 class Counted(NamedTuple):
@@ -63,7 +61,6 @@ class Data:
     max_tokens: int
 
     def shards(self, ending: str) -> list[str]:
-        """Return the shards with an ending."""
         return sorted(map(str, self.folder.glob(f"pairs-*.{ending}")))
 
 
@@ -118,7 +115,6 @@ OURS = "volt, text"
 
 
 def volt_text(data: Data, n_workers: int) -> Iterator[Any]:
-    """Read VOLT's steps of text."""
     return volt_steps(data, n_workers, data.shards("tsv"), holds="text")
 
 
@@ -131,7 +127,6 @@ def volt_ids(data: Data, n_workers: int) -> Iterator[Any]:
 def volt_steps(
     data: Data, n_workers: int, paths: list[str], *, names: tuple[str, ...] = (), **form: Any
 ) -> Iterator[Any]:
-    """Read VOLT's steps of one source."""
     from volt.batches import ByTokens, SampleFormat, Steps, to_torch
     from volt.stream import Source, Stream
 
@@ -142,86 +137,41 @@ def volt_steps(
 
 
 def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dict[str, float]:
-    """Measure one side in this process: whole epochs from its first batch on."""
+    """Read whole epochs from the first batch on, in this process; return the figures of a million tokens."""
     import steps_peers
     from stream import cpu_seconds
 
+    start = time.perf_counter()
     data, side = Data(folder, **json.loads((folder / FACTS).read_text())), SIDES[name]
     functions = globals() | vars(steps_peers)
     count: Callable[[Any], Counted] = functions[side.count]
     batches = functions[side.make](data, n_workers)
     next(batches)
-    first, start, cpu, busy = time.time(), time.perf_counter(), cpu_seconds(os.getpgrp()), busy_seconds()
-    totals, n_batches, goal = [0, 0, 0], 0, data.n_rows
+    first, cpu, totals, goal = time.perf_counter(), cpu_seconds(os.getpgrp()), [0, 0, 0], data.n_rows
     for batch in batches:
-        totals, n_batches = [a + b for a, b in zip(totals, count(batch), strict=True)], n_batches + 1
-        if totals[0] >= goal and time.perf_counter() >= start + seconds:
+        totals = [a + b for a, b in zip(totals, count(batch), strict=True)]
+        if totals[0] >= goal and time.perf_counter() >= first + seconds:
             break
         goal += data.n_rows * (totals[0] >= goal)
-    wall, cpu, busy = time.perf_counter() - start, cpu_seconds(os.getpgrp()) - cpu, busy_seconds() - busy
-    others = max(0.0, busy - cpu) / wall
-    run = {"first": first, "seconds": wall, "cpu": cpu, "others": others, "batches": n_batches}
-    return run | Counted(*totals)._asdict()
+    wall, cpu = time.perf_counter() - first, cpu_seconds(os.getpgrp()) - cpu
+    scale, padding = 1e6 / totals[1], 100 * (1 - totals[1] / totals[2])
+    return {"wall": wall * scale, "cpu": cpu * scale, "start": first - start, "padding %": padding}
 
 
-def run(key: Key, data: Data, *, seconds: float) -> dict[str, Any]:
-    """Measure a side once, in a process of its own; `error` says why it failed."""
-    from measure import Job, environment
+def supervise(command: Sequence[str]) -> None:
+    """Run a side in a process group of its own, print its figures, and end its endless loaders."""
     from stream import end
 
-    side, n_workers = key
-    command = ["timeout", str(PATIENCE), sys.executable, __file__, "side", side]
-    command += [str(data.folder), str(n_workers), str(seconds)]
-    env = {**os.environ, **environment(Job("", "", side, command, threads=1)), **OFFLINE}
-    with tempfile.TemporaryFile() as errors:
-        start = time.time()
-        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
-        try:
-            assert process.stdout
-            line = next((line for line in process.stdout if line.startswith(b"{")), None)
-        finally:
-            end(process)  # loaders without end do not end by themselves
-        errors.seek(0)
-        last = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
-    if line is None:
-        return {"error": last or f"exit {process.returncode}"}
-    measured = json.loads(line)
-    return measured | {"first": measured["first"] - start}
-
-
-def missing(side: str) -> str:
-    """Name the packages of a side that are not installed."""
-    names = [name for name in ("torch", *SIDES[side].needs) if find_spec(name) is None]
-    return f"not installed: {', '.join(names)}" if names else ""
-
-
-def cells(key: Key, runs: dict[Key, list[dict[str, Any]]]) -> list[str]:
-    """Format a row of the table."""
-    if error := next((one["error"] for one in runs[key] if "error" in one), ""):
-        return [key[0], str(key[1]), error, *[""] * 5]
-
-    def middle(measure: Callable[[dict[str, Any]], float], of: Key = key) -> float:
-        return median(measure(one) for one in runs.get(of, ()) if "error" not in one)
-
-    def speed(one: dict[str, Any]) -> float:
-        return one["tokens"] / one["seconds"]
-
-    ours = (OURS, key[1])
-    compared = any("error" not in one for one in runs.get(ours, ()))
-    return [
-        key[0],
-        f"{key[1]}{MARK if middle(lambda one: one['others']) > BUSY else ''}",
-        f"{middle(speed):,.0f}",
-        f"{middle(speed, ours) / middle(speed):.2f}" if compared else "–",
-        f"{middle(lambda one: 1e6 * one['cpu'] / one['tokens']):.2f}",
-        f"{middle(lambda one: 100 * (1 - one['tokens'] / one['places'])):.1f}",
-        f"{middle(lambda one: one['tokens'] / one['rows']):.2f}",
-        f"{middle(lambda one: one['first']):.1f}",
-    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout
+        line = next((line for line in process.stdout if line.startswith(b"{")), None)
+    finally:
+        end(process)
+    sys.exit("the side failed" if line is None else print(line.decode()))
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
     from texts import temporary_folder
 
     made = parser(__doc__)
@@ -230,38 +180,31 @@ def main() -> None:
     made.add_argument("--max-tokens", type=int, default=4096, help="places of a batch in its longer side")
     made.add_argument("--size", type=int, default=8000, help="of the vocabulary")
     made.add_argument("--languages", nargs=2, default=["de", "en"], help="source and target")
-    given = made.parse_args()
-    keys = [(side, n) for side in given.sides for n in SIDES[side].workers]
-    runs = {key: [{"error": error}] if (error := missing(key[0])) else [] for key in keys}
-    facts = machine(*PACKAGES)
+    given, todo = made.parse_args(), list[Job]()
     with temporary_folder() as folder:
-        data = make_data(folder, languages=given.languages, size=given.size, max_tokens=given.max_tokens)
-        for _ in range(given.repeats):
-            for key, done in runs.items():
-                if not any("error" in one for one in done):
-                    done.append(run(key, data, seconds=given.seconds))
-                    say(f"{key}: {done[-1]}")
-    header = [
-        "side",
-        "workers",
-        "tokens/s",
-        f"{OURS} ÷ side",
-        "CPU s per M tokens",
-        "padding %",
-        "tokens a row",
-        "first batch, s",
-    ]
-    print(describe(facts), markdown_table(header, [cells(key, runs) for key in keys]), sep="\n\n")
-    if given.json:
-        rows = [{"side": side, "n_workers": n, "runs": done} for (side, n), done in runs.items()]
-        write_json(given.json, {"machine": facts, "rows": rows})
+        make_data(folder, languages=given.languages, size=given.size, max_tokens=given.max_tokens)
+        for name in given.sides:
+            missing = [one for one in ("torch", *SIDES[name].needs) if find_spec(one) is None]
+            for n in () if missing else SIDES[name].workers:
+                command = [sys.executable, __file__, "supervise", name, str(folder), str(n), str(given.seconds)]
+                todo.append(Job(
+                    f"{n} workers", "Multi30k", name, command, 1.0, threads=1, against=OURS, env=OFFLINE,
+                    unit="M tokens", phased=True,
+                ))  # fmt: skip
+            if missing:
+                say(f"{name}: not installed: {', '.join(missing)}")
+        rows = run_rounds(sorted(todo, key=lambda job: job.case), repeats=given.repeats)
+        publish("From text or ids to padded batches", rows, packages=PACKAGES, path=given.json)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["side"]:
+    if sys.argv[1:2] == ["supervise"]:
+        supervise([sys.executable, __file__, "side", *sys.argv[2:]])
+    elif sys.argv[1:2] == ["side"]:
         sys.modules["steps"] = sys.modules["__main__"]  # steps_peers imports it
-        print(
-            json.dumps(measure_side(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))), flush=True
-        )
+        signal.alarm(PATIENCE)
+        figures = measure_side(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
+        print(json.dumps({"seconds": figures}), flush=True)
         os._exit(0)  # without waiting for endless loaders
-    main()
+    else:
+        main()

@@ -128,7 +128,6 @@ def filled(rows: Sequence[torch.Tensor], *, left: bool = False, eos_first: bool 
 
 
 def fairseq(data: Data, n_workers: int) -> Iterator[Any]:
-    """Read batches of indexed ids."""
     pairs = Pairs(data.folder)
     sampler: Any = Epochs(pairs.batches(data.max_tokens))
     return iter(DataLoader(pairs, batch_sampler=sampler, collate_fn=fairseq_collate, **workers(n_workers)))  # type: ignore[arg-type]
@@ -142,7 +141,6 @@ def count_fairseq(batch: Mapping[str, Any]) -> Counted:
 
 
 def workers(n: int) -> dict[str, Any]:
-    """Return a loader's options for n processes."""
     return {"num_workers": n, "multiprocessing_context": "fork" if n else None}
 
 
@@ -153,7 +151,6 @@ def rows_of(data: Data) -> int:
 
 
 def datasets(data: Data, n_workers: int) -> Iterator[Any]:
-    """Read batches of a streaming dataset."""
     from datasets import load_dataset
     from tokenizers.processors import TemplateProcessing
     from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast
@@ -173,7 +170,6 @@ def datasets(data: Data, n_workers: int) -> Iterator[Any]:
 
 
 def count_datasets(batch: Mapping[str, torch.Tensor]) -> Counted:
-    """Count a batch of the collator of transformers."""
     mask, labels = batch["attention_mask"], batch["labels"]
     return Counted(len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel())
 
@@ -187,14 +183,12 @@ class Lines(IterableDataset[tuple[Ids, Ids]]):
         self.processor, self.shards, self.n = SentencePieceProcessor(model_file=str(model)), shards, 0
 
     def lines(self) -> Iterator[str]:
-        """Read the lines of this worker's shards without end."""
         worker = get_worker_info()
         for path in cycle(self.shards[worker.id :: worker.num_workers] if worker else self.shards):
             with open(path, encoding="utf-8") as file:
                 yield from file
 
     def shuffled(self) -> Iterator[str]:
-        """Draw lines from a buffer."""
         worker, draw, buffer = get_worker_info(), np.random.default_rng(1), list[str]()
         size = WINDOW // (worker.num_workers if worker else 1)
         for line in self.lines():
@@ -213,11 +207,9 @@ class Lines(IterableDataset[tuple[Ids, Ids]]):
             yield encode(source, add_eos=True), encode(target, add_eos=True)
 
     def state_dict(self) -> dict[str, int]:
-        """Return the state."""
         return {"n": self.n}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore the state; never called by this benchmark."""
         self.n = state["n"]
 
 
@@ -231,7 +223,6 @@ def padded(items: Sequence[tuple[Ids, Ids]]) -> dict[str, torch.Tensor]:
 
 
 def torchdata(data: Data, n_workers: int) -> Iterator[Any]:
-    """Read batches of an iterable dataset."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     lines = Lines(data.shards("tsv"), data.folder / "joint.model")
@@ -239,6 +230,5 @@ def torchdata(data: Data, n_workers: int) -> Iterator[Any]:
 
 
 def count_torchdata(batch: Mapping[str, torch.Tensor]) -> Counted:
-    """Count a batch of `padded`."""
     tokens = int(batch["src_lengths"].sum()) + int(batch["tgt_lengths"].sum())
     return Counted(len(batch["src"]), tokens, batch["src"].numel() + batch["tgt"].numel())

@@ -7,9 +7,6 @@ r"""The pipelines of stream.py: their configurations, their data, and the comman
 | filters | case-noise with bitext, length and ratio filters, and typos in 1 % of the source side's characters |
 | languages | five sources, each with the tag of its language, weights at temperature 5 |
 | user-light, user | a light and a heavy Python function for each line (user_steps.py) |
-| pieces | both sides encoded with a vocabulary of 8,000 tokens; sotastream has no such row |
-| ids | both sides to ids, with BPE-dropout on the source side; sotastream's encoder fails |
-| documents | lines of one document joined up to 250 words, then ids |
 """
 
 from __future__ import annotations
@@ -22,33 +19,21 @@ from pathlib import Path
 
 SHARD_LINES = 100_000
 N_LANGUAGES, TEMPERATURE = 5, 5
-DOCUMENT_LINES, DOCUMENT_WORDS = 20, 250
 HERE = Path(__file__).parent
 _CASES = (
     "choice: [{weight: 0.95}, {weight: 0.04, transforms: [lower: {fields: [1]}]}, {weight: 0.01, transforms: [title]}]"
 )
 _NOISE = (_CASES, "keep_fields: [1, 2]")
 _FILTERS = ("bitext", "length: {max: 100, unit: words}", "ratio: 3", _CASES, "typos: {rate: 0.01, fields: [1]}")
-_DOCUMENTS = (
-    f"documents: {{id_field: 3, max_tokens: {DOCUMENT_WORDS}}}",
-    "keep_fields: [1, 2]",
-    "encode: {vocabulary: vocab.volt, to: ids}",
-)
-_IDS = (
-    "encode: {vocabulary: vocab.volt, to: ids, dropout: 0.1, fields: [1]}",
-    "encode: {vocabulary: vocab.volt, to: ids, fields: [2]}",
-)
 
 
 def source(name: str, transforms: Iterable[str] = (), *, path: str = "shards", more: str = "") -> str:
-    """Write a source of a configuration."""
     steps = "".join(f"\n      - {step}" for step in transforms)
     head = f"  {name}:\n    path: {path}\n    block_lines: {SHARD_LINES}\n{more}"
     return f"{head}    transforms:{steps}\n" if steps else head
 
 
 def two(transforms: Sequence[str]) -> str:
-    """Write two equal sources, the second tagged."""
     return source("parallel", transforms) + source("back", [*transforms, 'tag: "[BT]"'])
 
 
@@ -59,9 +44,6 @@ PIPELINES = {
     "languages": "",  # depends on the sizes
     "user-light": source("lines", ["user: {file: user_steps.py, function: recased}"]),
     "user": source("lines", ["user: {file: user_steps.py, function: tidy}"]),
-    "pieces": source("lines", ["encode: {vocabulary: vocab.volt}"]),
-    "ids": source("lines", _IDS),
-    "documents": source("lines", _DOCUMENTS, path="documents", more="    shuffle: outputs\n"),
 }
 PEERS = {  # sotastream's name of a pipeline, and its folders
     "default": ("default", ["shards"]),
@@ -76,20 +58,14 @@ PEERS = {  # sotastream's name of a pipeline, and its folders
 def make_data(
     folder: Path, names: Sequence[str], *, texts: Sequence[Path], languages: Sequence[Path], n_shards: int
 ) -> None:
-    """Write shards, configurations, a vocabulary and user code for pipelines.
+    """Write shards, configurations and user code for pipelines.
 
     texts: parallel, one for each field;  languages: parallel, from which pairs are made
     """
-    rows, n_lines = read_rows(texts), n_shards * SHARD_LINES
-    write_shards(rows, folder / "shards", n_lines=n_lines)
+    write_shards(read_rows(texts), folder / "shards", n_lines=n_shards * SHARD_LINES)
     configs = {name: PIPELINES[name] for name in names}
-    if "documents" in names:
-        numbered = [(*row[:2], str(i // DOCUMENT_LINES)) for i, row in enumerate(rows)]
-        write_shards(numbered, folder / "documents", n_lines=n_lines)
     if "languages" in names:
         configs["languages"] = languages_config(make_languages(folder / "languages", languages, n_shards=n_shards))
-    if any("vocab.volt" in config for config in configs.values()):
-        make_vocabulary(folder)
     for file in ("user_steps.py", "sotastream_pipelines.py"):
         shutil.copy(HERE / file, folder / file.replace("pipelines", "pipeline"))
     for name, config in configs.items():
@@ -97,7 +73,6 @@ def make_data(
 
 
 def read_rows(sources: Sequence[Path]) -> list[tuple[str, ...]]:
-    """Read parallel texts, plain or .gz, a field for each."""
     columns = []
     for path in sources:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
@@ -145,14 +120,6 @@ def languages_config(n_languages: Mapping[str, int]) -> str:
         source(name, [f'tag: "<2{name.split("-")[-1]}>"'], path=f"languages/{name}", more=f"    weight: {weight}\n")
         for name, weight in weights_of(n_languages).items()
     )
-
-
-def make_vocabulary(folder: Path) -> None:
-    """Write vocab.volt, learned on the first shard."""
-    import volt
-
-    candidates = volt.learn_bpe(volt.count_words(folder / "shards" / "000.gz"), n_merges=8_000)
-    volt.search(candidates, sizes=[8_000], select="fixed:8000").vocabulary.save(folder / "vocab.volt")
 
 
 def peer_command(venv: Path, folder: Path, name: str, *, n_processes: int) -> list[str]:

@@ -33,7 +33,7 @@ EXPORTS = {
     "words": (("subword-nmt", "words.codes"),),
     "prefix": (("sentencepiece", "prefix.model"),),
 }
-CHUNK_LINES = 100_000
+CHUNK = 2_000_000  # words
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,6 @@ class Text:
 
     @property
     def mb(self) -> float:
-        """Return its length in MB."""
         return self.path.stat().st_size / 1e6
 
 
@@ -67,7 +66,6 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def write(folder: Path, name: str, parts: Iterable[bytes]) -> Text:
-    """Write a text once."""
     path = folder / ("".join(char if char.isalnum() else "-" for char in name) + ".txt")
     if not path.exists():
         with path.open("wb") as file:
@@ -77,7 +75,6 @@ def write(folder: Path, name: str, parts: Iterable[bytes]) -> Text:
 
 
 def multi30k(folder: Path, *, times: int) -> Text:
-    """Repeat Multi30k."""
     parts = [gzip.decompress((data_folder() / f"multi30k/train.{one}.gz").read_bytes()) for one in LANGUAGES]
     return write(folder, f"Multi30k ×{times}", (part for _ in range(times) for part in parts))
 
@@ -101,33 +98,22 @@ def natural(folder: Path, *, mb: float) -> Text:
 
 
 def drawn(folder: Path, *, n_words: int) -> Text:
-    """Draw words by their counts in the word-count tables (seed 0)."""
+    """Draw words by their counts in the word-count tables (seed 0), 20 a line."""
     counts = Counter[str]()
     for name in TABLES:
         with gzip.open(data_folder() / f"wordfreq/{name}.txt.gz", "rt", encoding="utf-8", newline="\n") as file:
             for word, count in (line.rsplit(" ", 1) for line in file):
                 counts[word] += int(count)
-    return write(folder, f"drawn, {n_words / 1e6:g} M words", (part.encode() for part in expanded(counts, n_words)))
+    words, shares = np.array(list(counts), dtype=object), np.array(list(counts.values()), dtype=float)
+    edges, rng = np.cumsum(shares / shares.sum()), np.random.default_rng(0)
 
+    def parts() -> Iterator[bytes]:
+        for start in range(0, n_words, CHUNK):
+            places = np.searchsorted(edges, rng.random(min(CHUNK, n_words - start)), side="right")
+            chosen = words[np.minimum(places, len(words) - 1)]
+            yield "".join(f"{' '.join(chosen[i : i + 20])}\n" for i in range(0, len(chosen), 20)).encode()
 
-def expanded(counts: Counter[str], n_words: int, *, seed: int = 0) -> Iterator[str]:
-    """Draw running text in chunks, 5 to 39 words a line (the last may be shorter).
-
-    >>> "".join(expanded(Counter(a=1), 4))
-    'a a a a\\n'
-    """
-    rng = np.random.default_rng(seed)
-    inner, last = (np.array([word + end for word in counts], dtype=object) for end in " \n")
-    shares = np.array(list(counts.values()), dtype=float)
-    edges = np.cumsum(shares / shares.sum())
-    while n_words:
-        ends = np.cumsum(rng.integers(5, 40, size=CHUNK_LINES))
-        size = min(n_words, int(ends[-1]))
-        places = np.minimum(np.searchsorted(edges, rng.random(size), side="right"), len(edges) - 1)
-        final = np.zeros(size, bool)
-        final[ends[ends <= size] - 1] = final[-1] = True
-        yield "".join(np.where(final, last[places], inner[places]))
-        n_words -= size
+    return write(folder, f"drawn, {n_words / 1e6:g} M words", parts())
 
 
 def models(folder: Path, text: Text, *, size: int, kinds: Sequence[str] = tuple(KINDS)) -> Path:

@@ -10,10 +10,8 @@ _QUOTES = str.maketrans("„“”«»‘’", '"""""\'\'')
 
 
 def tidy(fields: list[str]) -> list[str]:
-    """Write plain quotes, and one space between words."""
     return [" ".join(field.translate(_QUOTES).split()) for field in fields]
 
 
 def recased(fields: list[str]) -> list[str]:
-    """Swap the case of the first letter of each field."""
     return [field[:1].swapcase() + field[1:] for field in fields]

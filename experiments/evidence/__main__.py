@@ -28,8 +28,6 @@ from experiments.evidence.curves import MEASURES, curves
 from experiments.evidence.grid import KINDS, LONGER, NAMED, OPTIONS, SIZES, Corpus, Trial, grid
 from experiments.evidence.results import Results, read
 from experiments.evidence.running import Runner
-from experiments.lm import options
-from experiments.lm.options import at_least, within
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder, write_atomic
 
@@ -51,7 +49,6 @@ def option(text: str) -> tuple[str, Any]:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run trials until the time is over; 1 if one failed."""
     until = time.monotonic() + given.hours * 3600
     names = {kind: [name for name in NAMED[kind] if name in (given.corpora or NAMED[kind])] for kind in given.kinds}
     kinds = [kind for kind in names if names[kind]]
@@ -74,7 +71,6 @@ def run(given: argparse.Namespace) -> int:
 
 
 def pick(given: argparse.Namespace) -> int:
-    """Write the picks of the rules."""
     make_folder(given.out)
     picks.write(given.out, picks.all_picks(given.data, given.work))
     note(f"wrote {given.out / picks.FILE}")
@@ -82,7 +78,6 @@ def pick(given: argparse.Namespace) -> int:
 
 
 def report(given: argparse.Namespace) -> int:
-    """Write the tables and the pictures."""
     from experiments.evidence import tables
     from experiments.evidence.pictures import picture
 
@@ -123,12 +118,10 @@ def usable(
 
 
 def note(line: str) -> None:
-    """Write a line to stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runs = commands.add_parser("run", help="run trials")
@@ -139,16 +132,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         one.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     for one in runs, picking, reports:
         one.add_argument("--out", type=Path, default=FOLDER, help="holds lm.jsonl, nmt.jsonl and picks.json")
-    runs.add_argument("--hours", type=within(0, 10_000), required=True, help="trials that would end later do not start")
+    runs.add_argument("--hours", type=float, required=True, help="trials that would end later do not start")
     runs.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     names = sorted({*NAMED["lm"], *NAMED["nmt"]})
     runs.add_argument("--corpora", nargs="+", choices=names, default=(), help="only these corpora and directions")
     runs.add_argument("--sizes", nargs="+", type=int, choices=sorted(SIZES), default=(), help="only these")
     runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
-    runs.add_argument("--seeds", type=at_least(1), default=2)
-    runs.add_argument("--jobs", type=at_least(1), default=2, help="trials at a time")
-    runs.add_argument("--nice", type=at_least(0, 19), default=10, help="of the trials")
-    runs.add_argument("--device", type=options.device, default="cpu")
+    runs.add_argument("--seeds", type=int, default=2)
+    runs.add_argument("--jobs", type=int, default=2, help="trials at a time")
+    runs.add_argument("--nice", type=int, default=10, help="of the trials")
+    runs.add_argument("--device", default="cpu", help="cpu or cuda")
     runs.set_defaults(does=run)
     picking.set_defaults(does=pick)
     reports.add_argument("--pictures", type=Path, default=FOLDER.parents[1] / "docs/pages/pictures")

@@ -35,12 +35,10 @@ class Curve:
 
     @property
     def means(self) -> Floats:
-        """Return the means over the seeds, (n,)."""
         return np.array([float(one.mean()) for one in self.scores])
 
     @property
     def best(self) -> float:
-        """Return the least mean."""
         return float(self.means.min())
 
     def at(self, size: int) -> float:
@@ -111,7 +109,6 @@ MEASURES = {
 
 
 def curves(rows: Sequence[Row], measure: Measure) -> list[Curve]:
-    """Return the curves of all corpora, by name."""
     by_size: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         by_size[row["corpus"]][row["size"]].append(row)

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import volt
 from experiments.lm import data as lm_data
 from experiments.lm import train as lm
-from experiments.lm.options import at_least, one_of, within
 from experiments.nmt import trial as nmt
 from experiments.nmt.data import file_of
 
@@ -33,10 +32,9 @@ LARGEST = {"lm": 32_000, "nmt": 16_000}
 NAMED = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
 LONGER = {"characters": 20_000_000}  # the options of the trials in longer/
 SIZES = {size for sizes in ROUNDS for size in sizes}
-_RATES: dict[str, Callable[[str], Any]] = dict.fromkeys(("dropout", "lr"), within(0, 1))
-OPTIONS = {  # of the recipes, and how each is read
-    "lm": {"characters": at_least(1), **_RATES, "products": one_of(lm.PRODUCTS)},
-    "nmt": {"updates": at_least(1), **_RATES},
+OPTIONS: dict[str, dict[str, Callable[[str], Any]]] = {  # of the recipes, and how each is read
+    "lm": {"characters": int, "dropout": float, "lr": float, "products": str},
+    "nmt": {"updates": int, "dropout": float, "lr": float},
 }
 _DERIVED = ("source", "target", "vocabulary", "seed", "end")  # by the corpus, the size, the seed and the updates
 

@@ -56,7 +56,6 @@ def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(folder: Path, picks: dict[str, dict[str, Any]]) -> None:
-    """Write the file."""
     with write_atomic(folder / FILE) as file:
         file.write((json.dumps(picks, indent=1, ensure_ascii=False) + "\n").encode())
 

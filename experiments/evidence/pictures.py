@@ -22,7 +22,6 @@ _RULES = ("balanced", "knee")
 
 
 def picture(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mapping[str, int]]) -> bytes:
-    """Draw an SVG."""
     from vl_convert import vegalite_to_svg
 
     return vegalite_to_svg(chart(drawn, measure, picks).to_dict(), config=CONFIG).encode()
@@ -55,7 +54,6 @@ def _small(curve: Curve, measure: Measure, picks: Mapping[str, int], most: float
 
 
 def points(drawn: Sequence[Curve], measure: Measure) -> list[dict[str, Any]]:
-    """Return the loss of every tried size."""
     return [
         {"corpus": curve.corpus, "size": int(size), "lost": round(measure.regret(curve, int(size)), 4)}
         for curve in drawn

@@ -35,7 +35,6 @@ class Regret:
 
     @classmethod
     def of(cls, rule: str, by_corpus: Mapping[str, float], *, n_beyond: int = 0) -> Regret:
-        """Summarise the losses on one or more corpora."""
         values = np.array([*by_corpus.values()])
         drawn = np.random.default_rng(_SEED).choice(values, (_DRAWS, len(values))).mean(1)
         low, high = np.percentile(drawn, (2.5, 97.5))
@@ -43,17 +42,14 @@ class Regret:
 
     @property
     def mean(self) -> float:
-        """Return the mean over corpora."""
         return float(np.mean([*self.by_corpus.values()]))
 
     @property
     def worst(self) -> float:
-        """Return the greatest loss."""
         return max(self.by_corpus.values())
 
     @property
     def worst_corpus(self) -> str:
-        """Return the corpus with the greatest loss."""
         return max(self.by_corpus, key=self.by_corpus.__getitem__)
 
 

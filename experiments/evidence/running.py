@@ -81,7 +81,6 @@ class Runner:
         return f"{n_new} new results{failed}{late}"
 
     def _one(self, trial: Trial, key: str) -> dict[str, Any] | None:
-        """Run a trial; report its failure and return None."""
         name = f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}"
         with self._lock:
             if self._is_over:
@@ -142,7 +141,6 @@ def recipe_of(key: str) -> tuple[str, ...]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that results follow from."""
     names = {"volt": "volt-vocab", "torch": "torch", "numpy": "numpy"}
     found = {f"{name}_version": version(package) for name, package in names.items()}
     return found | {"python_version": platform.python_version(), "machine": platform.machine()}

@@ -96,7 +96,6 @@ def asked(size: int) -> int:
 
 
 def regrets_table(found: Sequence[Regret], measure: Measure) -> str:
-    """Write a row for each rule."""
     rows = [
         [named(one.rule), f"{one.mean:.2f}", f"{one.low:.2f}–{one.high:.2f}",
          f"{one.worst:.2f}", one.worst_corpus, str(one.n_beyond or "")]
@@ -124,6 +123,5 @@ def short(size: int) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table; the first column is text."""
     lines = [list(head), ["---", *["--:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

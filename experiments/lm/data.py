@@ -48,7 +48,6 @@ class Texts:
     fingerprint: str
 
     def path(self, split: str) -> Path:
-        """Return the file of a split."""
         return self.folder / f"{split}.txt"
 
 

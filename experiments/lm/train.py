@@ -32,10 +32,8 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import volt
-from experiments.lm import options
 from experiments.lm.data import CORPORA, Texts, prepared
 from experiments.lm.model import LanguageModel, Shape, operations
-from experiments.lm.options import MOST_SEED, at_least, within
 from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
@@ -75,7 +73,6 @@ class Recipe:
     products: str = "bfloat16"
 
     def shape(self, n_ids: int) -> Shape:
-        """Return the size of the model."""
         return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
 
 
@@ -132,7 +129,6 @@ class Judge:
         )  # fmt: skip
 
     def learn(self, arrays: dict[str, Any]) -> None:
-        """Learn from a batch."""
         self.updates += 1
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.lr * min(1.0, self.updates / self.recipe.warmup)
@@ -149,7 +145,6 @@ class Judge:
 
     @torch.inference_mode()
     def bits(self, split: str) -> float:
-        """Return the bits per character of a text."""
         self.mean.eval()
         with self.steps(split) as steps:
             nats = sum(self._nats(self.mean, arrays)[0].item() for arrays in steps)
@@ -172,7 +167,6 @@ def vocabulary_of(texts: Texts, size: int) -> volt.Vocabulary:
 
 
 def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "cpu") -> dict[str, Any]:
-    """Train once; return the readings and the costs."""
     began = time.perf_counter()
     judge = Judge(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
     readings = list[Reading]()
@@ -192,18 +186,17 @@ def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train once, and print the result as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
     parser.add_argument("--corpus", choices=sorted(CORPORA), required=True)
-    parser.add_argument("--size", type=at_least(1), required=True)
-    parser.add_argument("--seed", type=at_least(0, MOST_SEED), default=1)
+    parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
-    parser.add_argument("--device", type=options.device, default="cpu")
-    parser.add_argument("--threads", type=at_least(1), default=1)
-    parser.add_argument("--characters", type=at_least(1), default=Recipe().characters, help="to learn from")
-    parser.add_argument("--dropout", type=within(0, 1), default=Recipe().dropout)
-    parser.add_argument("--lr", type=within(0, 1), default=Recipe().lr)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--characters", type=int, default=Recipe().characters, help="to learn from")
+    parser.add_argument("--dropout", type=float, default=Recipe().dropout)
+    parser.add_argument("--lr", type=float, default=Recipe().lr)
     parser.add_argument("--products", choices=PRODUCTS, default=Recipe().products)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)

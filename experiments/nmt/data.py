@@ -25,7 +25,6 @@ def file_of(data: Path, split: str, language: str) -> Path:
 
 
 def lines_of(data: Path, split: str, language: str) -> list[str]:
-    """Return the lines of a split in a language."""
     with Stream([Source(split, (str(file_of(data, split, language)),), epochs=1, shuffle="none")]) as lines:
         return list(lines)
 

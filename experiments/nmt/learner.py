@@ -50,7 +50,6 @@ class Recipe:
     clip: float = 1.0
 
     def shape(self, n_ids: int) -> Shape:
-        """Return the size of the model."""
         return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
 
     def lr_at(self, step: int) -> float:
@@ -97,7 +96,6 @@ class Learner:
 
 
 def tensors(arrays: dict[str, Any]) -> dict[str, Tensor]:
-    """Return the inputs of the model, and the target."""
     found = to_torch(arrays)
     inputs = {name: found["net_input"][name] for name in ("src_tokens", "prev_output_tokens")}
     return inputs | {name: found[name] for name in ("src_mask", "tgt_mask", "target")}

@@ -96,7 +96,6 @@ class Transformer(nn.Module):
         return self.scores(states[tgt_mask])
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
-        """Return the states of the source, (rows, n, width)."""
         places = (src_mask.cumsum(1) - 1).clamp(min=0)  # count from the first id of each row
         x, mask, turns = self._embedded(src_tokens), src_mask[:, None, None], self._turns(places)
         for layer in self.encoder:
@@ -113,7 +112,6 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def scores(self, states: Tensor) -> Tensor:
-        """Return the scores of every id."""
         return states @ self.table.weight.T
 
     def _embedded(self, ids: Tensor) -> Tensor:

@@ -29,8 +29,6 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import volt
-from experiments.lm import options
-from experiments.lm.options import MOST_SEED, at_least, within
 from experiments.nmt.data import file_of, lines_of, ordered_steps, vocabulary_of
 from experiments.nmt.learner import Learner, Recipe, tensors
 from experiments.nmt.model import Transformer, search
@@ -106,7 +104,6 @@ class Trial:
                     return
 
     def steps(self) -> Steps:
-        """Return endless batches to learn from."""
         paths = tuple(str(file_of(self.data, "train", language)) for language in self.languages)
         source = Source("train", paths, names=("src", "tgt"), shuffle="lines")
         lines = Stream([source], seed=self.recipe.seed, policy=Policy(on_fault="skip"))  # a line holds a tab
@@ -132,7 +129,6 @@ class Trial:
         return nats / math.log(2) / sum(len(line) + 1 for line in lines_of(self.data, split, self.recipe.target))
 
     def translated(self, model: Transformer, split: str) -> list[str]:
-        """Translate a split, in the order of its lines."""
         encoder, lines, beam = volt.Encoder(self.vocabulary), dict[int, str](), self.plan.beam
         special = self.vocabulary.special
         roles = {name: self.vocabulary.ids[getattr(special, name)] for name in ("eos", "pad")}
@@ -160,7 +156,6 @@ class Trial:
 
 
 def fingerprint(data: Path, languages: tuple[str, str]) -> str:
-    """Return the fingerprint of the texts of both sides."""
     digest = hashlib.sha256()
     for split in ("train", DEV, TEST):
         for language in languages:
@@ -189,18 +184,17 @@ def trial(data: Path, recipe: Recipe, plan: Plan, *, device: str = "cpu") -> dic
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train once, and print the result as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="holds train.de, train.en, val.de and so on")
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
-    parser.add_argument("--size", type=at_least(1), required=True)
-    parser.add_argument("--seed", type=at_least(0, MOST_SEED), default=1)
-    parser.add_argument("--updates", type=at_least(1), default=Plan().updates)
-    parser.add_argument("--dropout", type=within(0, 1), default=MODEL.dropout)
-    parser.add_argument("--lr", type=within(0, 1), default=MODEL.lr)
-    parser.add_argument("--device", type=options.device, default="cpu")
-    parser.add_argument("--threads", type=at_least(1), default=1)
+    parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--updates", type=int, default=Plan().updates)
+    parser.add_argument("--dropout", type=float, default=MODEL.dropout)
+    parser.add_argument("--lr", type=float, default=MODEL.lr)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     recipe = replace(

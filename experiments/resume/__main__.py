@@ -157,7 +157,6 @@ def lead(lines: Sequence[Any], made: Round, kill: int | None) -> tuple[list[int]
 
 
 def play(loader: Loader, made: Round, change: str, data: Path, *, n: int) -> Outcome:
-    """Play a round and count."""
     consumed, saved = list[int](), [None]
     try:
         for number, (world, workers) in enumerate(made.legs):
@@ -175,7 +174,6 @@ def play(loader: Loader, made: Round, change: str, data: Path, *, n: int) -> Out
 
 
 def campaign(loader: Loader, given: argparse.Namespace, folder: Path) -> list[Outcome]:
-    """Play all rounds of a loader."""
     data, found = folder / "data", list[Outcome]()
     writer = FORK.Process(target=loader.write, args=(data,), kwargs={"n": given.n, "shards": 12})
     writer.start()
@@ -191,7 +189,6 @@ def campaign(loader: Loader, given: argparse.Namespace, folder: Path) -> list[Ou
 
 
 def rows_of(loader: Loader, outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """Format a row for each change."""
     names = ", ".join(f"{name} {version(name)}" for name in loader.needs)
     rows = []
     for change in dict.fromkeys(one.change for one in outcomes):
@@ -211,7 +208,6 @@ def rows_of(loader: Loader, outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 
 def main() -> int:
-    """Run the campaign, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     real = [name for name in LOADERS if not name.startswith("planted")]
     parser.add_argument("--loaders", nargs="+", default=real, choices=LOADERS)

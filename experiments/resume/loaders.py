@@ -70,7 +70,6 @@ class Loader:
 
 
 def read_numbers(data: Path) -> list[int]:
-    """Return the numbers in all text files."""
     return [int(line) for path in sorted(data.glob("*.txt")) for line in path.read_text().split()]
 
 
@@ -82,7 +81,6 @@ def stateful(loader: Any, state: Any | None, numbers: Callable[[Any], Any] = lam
 
 
 def join_group(place: Place) -> None:
-    """Join torch's process group of the ranks."""
     import torch.distributed
 
     if place.world > 1:
@@ -98,7 +96,6 @@ class Volt(Loader):
     state_of = "first"
 
     def prepare(self) -> None:
-        """Load the compiled loops."""
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +103,6 @@ class Volt(Loader):
             list(self.open(Place(Path(folder, "data"), Path(folder), 0, 1, 0, 2, 24, 1), None))
 
     def write(self, data: Path, *, n: int, shards: int) -> None:
-        """Write each sample's token twice."""
         super().write(data, n=n, shards=shards)
         for path in data.glob("*.txt"):
             path.write_text("".join(f"{number} {number}\n" for number in path.read_text().split()))
@@ -156,11 +152,9 @@ class Torchdata(Loader):
     name = "torchdata StatefulDataLoader, map-style, StatefulDistributedSampler"
 
     def prepare(self) -> None:
-        """Import the library."""
         import torchdata.stateful_dataloader  # noqa: F401
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """Each rank reads the share of its sampler."""
         from torchdata.stateful_dataloader import StatefulDataLoader
         from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
@@ -178,14 +172,12 @@ class Datasets(Loader):
     changes = ("nothing", "world")
 
     def prepare(self) -> None:
-        """Import the library."""
         import datasets
         import datasets.distributed
 
         datasets.disable_progress_bars()
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """Read in the rank's own process."""
         from datasets import load_dataset
         from datasets.distributed import split_dataset_by_node
 
@@ -206,7 +198,6 @@ class Mosaic(Loader):
     state_of = "first"
 
     def prepare(self) -> None:
-        """Import the library."""
         import streaming
 
         streaming.base.util.clean_stale_shared_memory()
@@ -220,7 +211,6 @@ class Mosaic(Loader):
                 out.write({"number": number})
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """Ranks are those of one node."""
         from streaming import StreamingDataLoader, StreamingDataset
         from streaming.base.util import clean_stale_shared_memory
 
@@ -235,7 +225,6 @@ class Mosaic(Loader):
 
 
 def itself(number: int) -> int:
-    """Return the sample of an input."""
     return number
 
 
@@ -246,18 +235,15 @@ class Litdata(Loader):
     name = "litdata StreamingDataset(shuffle=True, drop_last=False) in StreamingDataLoader"
 
     def prepare(self) -> None:
-        """Import the library."""
         import litdata  # noqa: F401
 
     def write(self, data: Path, *, n: int, shards: int) -> None:
-        """Write chunks of n / shards samples."""
         from litdata import optimize
 
         how = {"chunk_size": n // shards, "num_workers": 1, "start_method": "fork"}
         optimize(fn=itself, inputs=list(range(n)), output_dir=str(data), **how)
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """Ranks are those of torch's process group."""
         from litdata import StreamingDataLoader, StreamingDataset
 
         join_group(place)
@@ -279,7 +265,6 @@ class Grain(Loader):
         flags.FLAGS.mark_as_parsed()
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """Ranks are shards of the sampler."""
         from grain import python as grain
 
         data = read_numbers(place.data)
@@ -301,7 +286,6 @@ class Planted(Loader):
     late = 1
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """Read samples rank, rank + world, …"""
         mine, given = read_numbers(place.data)[place.rank :: place.world], [state or 0]
 
         def batches() -> Iterator[list[int]]:

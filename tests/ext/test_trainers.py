@@ -19,7 +19,6 @@ from steps_of_streams import TOKENS, given, steps_of, written
 from volt.errors import ConfigError
 from volt.ext.torch import StreamDataset
 
-FOLDER = Path(__file__).parents[2] / "experiments" / "trainers"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 N = 60  # lines of the stream
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of libraries, about each other
@@ -42,7 +41,7 @@ def test_transformers_trainer_goes_on(tmp_path: Path, make: Callable[[], StreamD
     """A checkpoint of Trainer holds the state behind the last batch that was trained on."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("accelerate", reason="accelerate, which Trainer needs, is not installed")
-    example = runpy.run_path(str(FOLDER / "hf_trainer.py"))
+    example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
     seen: list[list[int]] = []
     names = example["StreamTrainer"].compute_loss.__globals__
     names["arguments_of"] = watched(names["arguments_of"], seen)
@@ -60,8 +59,8 @@ def test_transformers_trainer_goes_on(tmp_path: Path, make: Callable[[], StreamD
 def test_a_checkpoint_without_a_state_of_the_stream_is_told(tmp_path: Path) -> None:
     """It names the file that is missing; a state that is there is read as it was written."""
     pytest.importorskip("transformers", reason="transformers is not installed")
-    example = runpy.run_path(str(FOLDER / "hf_trainer.py"))
-    with pytest.raises(ConfigError, match=r"stream.json: no such file, so nobody knows where the data stood; give"):
+    example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
+    with pytest.raises(ConfigError, match=r"stream.json: no such file; give a checkpoint of this script"):
         example["state_in"](tmp_path / "checkpoint-4")
     (tmp_path / "stream.json").write_text("{}")
     assert example["state_in"](tmp_path) == "{}"

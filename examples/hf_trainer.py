@@ -1,18 +1,16 @@
-"""Train a small translation model with transformers.Trainer on steps of a stream, and go on exactly from a checkpoint.
+"""Train a small translation model with transformers.Trainer on a stream, and continue exactly from a checkpoint.
 
-    python experiments/trainers/hf_trainer.py stream.yaml --output run --steps 1000
-    python experiments/trainers/hf_trainer.py stream.yaml --output run --steps 2000 --resume run/checkpoint-1000
+    pip install 'volt-vocab[torch]' transformers accelerate
+    volt stream example batches -o steps
+    python hf_trainer.py steps/stream.yaml --output run --steps 20 --save-every 10
+    python hf_trainer.py steps/stream.yaml --output run --steps 40 --resume run/checkpoint-20
 
-Trainer would resume by reading all batches again that it has had. Say ignore_data_skip=True instead, and keep the state
-of the stream in each checkpoint: here a batch tells the state behind it, the trainer notes that of the batch it has
-trained on, and writes it into the checkpoint before the model, so no model is without it. The steps of a resumed run
-are those that would have come.
+Trainer would resume by reading all earlier batches again. Set ignore_data_skip=True instead, and keep the state of the
+stream in each checkpoint: a batch holds the state after it, the trainer notes the state of the last trained batch, and
+writes it before the model. The learning rate is constant, since other schedules depend on --steps.
 
-Trainer needs accelerate as well: pip install transformers accelerate. The rate of learning is constant, since another
-schedule follows from --steps, and a run that is continued with more steps would not be the one that had them at first.
-
-What Trainer must not do is lay out batches itself, or deal them out to ranks, for each rank reads its own: so
-`get_train_dataloader` gives a loader of its own, which accelerate does not see. A stream has no length: say max_steps.
+Each rank reads its own batches, so `get_train_dataloader` returns a loader that accelerate does not see. A stream has
+no length: set max_steps.
 """
 
 from __future__ import annotations
@@ -32,11 +30,11 @@ STATE = "stream.json"  # beside the model in each checkpoint
 
 
 class StreamTrainer(Trainer):
-    """A Trainer whose batches are those of `train_dataset`, a StreamDataset that tells its states."""
+    """A Trainer on a StreamDataset with tell=True."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.stream_state = ""  # behind the last batch that was trained on
+        self.stream_state = ""  # after the last trained batch
 
     def get_train_dataloader(self) -> DataLoader:
         return DataLoader(self.train_dataset, batch_size=None, num_workers=self.args.dataloader_num_workers)
@@ -55,16 +53,15 @@ class StreamTrainer(Trainer):
 
 
 def state_in(checkpoint: Path) -> str:
-    """The state of the stream in a checkpoint. Raises ConfigError if there is none."""
+    """Read the state of the stream in a checkpoint. Raises ConfigError without it."""
     try:
         return (checkpoint / STATE).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        found = f"{checkpoint / STATE}: no such file, so nobody knows where the data stood"
-        raise ConfigError(f"{found}; give a checkpoint of this script") from None
+        raise ConfigError(f"{checkpoint / STATE}: no such file; give a checkpoint of this script") from None
 
 
 def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """The arrays of a step, by the names that models of transformers give them."""
+    """Name the arrays of a step as models of transformers do."""
     net_input = batch["net_input"]
     return {
         "input_ids": net_input["src_tokens"], "attention_mask": batch["src_mask"].long(),
@@ -74,12 +71,9 @@ def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def small_model(n_tokens: int, *, width: int = 16) -> BartForConditionalGeneration:
-    """A model of few parameters, for batches whose padding is masked."""
-    sizes = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in (("layers", 1), ("attention_heads", 2), ("ffn_dim", width))
-    }
+    """Make a model of few parameters."""
+    values = {"layers": 1, "attention_heads": 2, "ffn_dim": width}
+    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in values.items()}
     return BartForConditionalGeneration(BartConfig(vocab_size=n_tokens, d_model=width, **sizes))
 
 
@@ -87,7 +81,7 @@ def train(
     dataset: StreamDataset, *, n_tokens: int, output: Path, steps: int, save_every: int, resume: Path | None = None,
     **options: Any,
 ) -> StreamTrainer:  # fmt: skip
-    """Train for so many steps in all; resume: the checkpoint to go on from. options: of TrainingArguments"""
+    """Train to a number of steps. resume: a checkpoint;  options: of TrainingArguments"""
     if resume is not None:
         dataset.load_state_dict(state_in(resume))
     options.setdefault("lr_scheduler_type", "constant")
@@ -103,15 +97,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path, help="YAML file with sources and batches")
     parser.add_argument("--output", type=Path, required=True, help="folder of the checkpoints")
-    parser.add_argument("--steps", type=int, required=True, help="in all, those before a checkpoint among them")
+    parser.add_argument("--steps", type=int, required=True, help="in all, earlier runs included")
     parser.add_argument("--save-every", type=int, default=500, help="steps between two checkpoints")
     parser.add_argument("--tokens", type=int, default=32_000, help="of the vocabulary")
-    parser.add_argument("--resume", type=Path, help="the checkpoint to go on from")
-    told = parser.parse_args()
-    train(
-        StreamDataset(told.config, tell=True), n_tokens=told.tokens, output=told.output, steps=told.steps,
-        save_every=told.save_every, resume=told.resume,
-    )  # fmt: skip
+    parser.add_argument("--resume", type=Path, help="a checkpoint")
+    given = parser.parse_args()
+    options = {name: getattr(given, name) for name in ("output", "steps", "save_every", "resume")}
+    train(StreamDataset(given.config, tell=True), n_tokens=given.tokens, **options)
 
 
 if __name__ == "__main__":
